@@ -27,6 +27,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import no_known_scores, shared_solver
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
 LATE = 14  # stones from which on positions are solved in a moment
@@ -59,6 +60,13 @@ def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:
         for head in (network.policy, network.value):
             torch.nn.init.normal_(head.weight, std=0.3)
     return network.eval()
+
+
+def save_untrained(path: Path, geometry: Geometry = STANDARD) -> Path:
+    """Save a small new network of a board."""
+    network = PolicyValueNetwork(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1))
+    save_checkpoint(path, Checkpoint(network=network.eval(), geometry=geometry))
+    return path
 
 
 def search_by_hand(

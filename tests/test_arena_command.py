@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import save_untrained
 
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult
@@ -18,9 +19,6 @@ from alphac4.arena.tournament import (
     short_names,
 )
 from alphac4.commands.judge import ArenaCommand
-from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 PLAYERS = ("negamax:3", "negamax:1", "random")
 
@@ -124,12 +122,8 @@ def test_the_seed_alone_decides_the_games(tmp_path: Path) -> None:
 
 def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path: Path) -> None:
     net, path = tmp_path / "net.safetensors", tmp_path / "t.jsonl"
-
-    def save() -> None:
-        save_checkpoint(net, Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
-
     options: dict[str, Any] = {"players": (f"{net}@0", "random"), "games": 4}
-    save()
+    save_untrained(net)
     arena(path, **options)
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which may be timed otherwise
@@ -137,7 +131,7 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
     for name, value, told in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
         with pytest.raises(match=f"{name} {told}"):
             arena(path, **(options | {name: value}))
-    save()
+    save_untrained(net)
     with pytest.raises(match="checkpoints"):
         arena(path, **options)
     assert path.read_bytes() == before

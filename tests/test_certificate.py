@@ -11,7 +11,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
-from helpers import DRAWN, SCRIPTS, load_script
+from helpers import DRAWN, SCRIPTS, load_script, save_untrained
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
@@ -44,10 +44,8 @@ from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
-from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.nn.network import PolicyValueNetwork
-from alphac4.storage.checkpoints import Checkpoint, named_file, save_checkpoint, shipped_file
+from alphac4.storage.checkpoints import named_file, shipped_file
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -434,8 +432,7 @@ def test_a_network_plays_by_the_certificates_and_as_auto_elsewhere(
     small: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, path, rng = tmp_path / "small.safetensors", tmp_path / "small.certificate", np.random.default_rng(0)
-    network = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
-    save_checkpoint(file, Checkpoint(network=network, geometry=SMALL))
+    save_untrained(file, SMALL)
     write_certificate(path, small)
     monkeypatch.setattr("alphac4.arena.specifications.shipped_certificates", lambda: [path])
     player, certificate, auto = (
@@ -508,10 +505,8 @@ def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
     assert not len(player.proven_moves(0, PROVEN_DRAW + 1)[0])
 
 
-def test_what_is_not_true_is_not_shown() -> None:
-    """The second player cannot win from the start of a won game, nor after a move that lets the first win at once."""
-    claim = Claim(geometry=SMALL, side="second", result="draw")
-    assert any(level.failures for level in build([BestByMinimax(SMALL)], KnownMoves(SMALL), claim))
+def test_a_claim_that_leaves_its_player_no_move_is_refused() -> None:
+    """No claim begins after the game is over, or where the opponent's first move ends it."""
     with pytest.raises(ValueError, match="the opponent's first move ends the game"):
         list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
     with pytest.raises(ValueError, match="the game is over"):
@@ -572,10 +567,8 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
 
 def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By an untrained network's search, for the second player; another claim has another folder."""
-    network = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
-    save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network, geometry=SMALL))
-    record = tmp_path / "record"
-    command = ["certificate", "build", "--player", f"{tmp_path / 'small.safetensors'}@300", "--record", str(record)]
+    network, record = save_untrained(tmp_path / "small.safetensors", SMALL), tmp_path / "record"
+    command = ["certificate", "build", "--player", f"{network}@300", "--record", str(record)]
     command += ["--side", "second", "--after", AFTER, "--backend", "torch-fp32"]
     assert main(command) == 0
     assert f"after {AFTER} the second player always wins" in capsys.readouterr().out

@@ -9,7 +9,6 @@ import shutil
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ from alphac4.runs import judge as judging
 from alphac4.runs.judge import judge
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.loop import Progress
 from alphac4.training.matches import Contender, Matches, make_sides
@@ -66,16 +64,11 @@ def cluster(started: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def pool(cluster: Cluster) -> Iterator[Pool]:
+def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
     found = choose_pool(cluster.address)
     yield found
     found.close()
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path, network: PolicyValueNetwork) -> str:
-    save_checkpoint(tmp_path / "mine.safetensors", Checkpoint(network=network))
-    return str(tmp_path / "mine.safetensors")
 
 
 def tiny(**changes: object) -> TrainConfig:
@@ -182,7 +175,7 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
 
 
 def test_commands_find_the_same_on_a_cluster(
-    cluster: Cluster, checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The network's file travels; an arena goes on there as it would have here."""
 
@@ -197,14 +190,14 @@ def test_commands_find_the_same_on_a_cluster(
     assert printed(*walk, *there) == here
 
     record = tmp_path / "games.jsonl"
-    arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "60", "--json", "--output", str(record))
+    arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "40", "--json", "--output", str(record))
     here, lines = printed(*arena), record.read_text().splitlines()
     record.write_text("\n".join(lines[:3]) + "\n")
     assert printed(*arena, *there) == here
     assert sorted(record.read_text().splitlines()) == sorted(lines)
     assert len(lines) > 5
 
-    evaluate = ("evaluate", checkpoint, "--simulations", "0,8", "--count", "40", "--json")
+    evaluate = ("evaluate", str(checkpoint), "--simulations", "0,8", "--count", "12", "--json")
     expected, found = (dict(numbers(json.loads(printed(*evaluate, *where)))) for where in ((), there))
     assert len(found) > 50
     assert found == pytest.approx(expected, abs=1e-6)  # batches differ, and so do last digits
@@ -240,15 +233,7 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyVal
     assert verdicts[1] == pytest.approx(verdicts[0], abs=1e-6)
 
 
-def test_work_is_done_though_processes_and_nodes_die(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
-    with closing(choose_pool(cluster.address)) as pool:
-        check_that_work_is_done(cluster, pool, tmp_path)
-
-
-def check_that_work_is_done(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
+def test_work_is_done_though_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="invalid literal"):  # what a function raises, as it is
         pool.call(0, int, "no number")
 

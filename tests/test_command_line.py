@@ -1,5 +1,4 @@
 import io
-import json
 import os
 import re
 import runpy
@@ -78,16 +77,11 @@ def test_unreadable_options_are_reported_with_the_nearest(
         ("arena random uct:10 --sprt 30 0", "ELO0 below ELO1"),
         ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
         ("arena random missing.safetensors", "missing.safetensors: no such file"),
-        ("evaluate runs/none", "unknown player 'runs/none'; `alphac4 players` lists them"),
         ("play --moves 49", "illegal move"),
         ("play --moves nofile.txt", "there is no such file"),
         # No name that a file could have:
         pytest.param("play --moves " + "4" * 5000, "illegal move '4' after '444444'", id="a long name"),
-        ("play --network missing.safetensors", "missing.safetensors"),
-        ("review 49", "illegal move '9'"),
         ("solve 44 --batch", "--batch reads positions from the standard input: leave out the moves"),
-        ("review nofile.txt", "there is no such file"),
-        ("review 44 --player nobody", "unknown player"),
         ("search 44 --player master", "'master' is a level of `alphac4 play`, not a player"),
         ("review 44 --player negamax:2", "searches no tree"),
         ("review 44 --html .", "is a folder"),
@@ -125,23 +119,6 @@ def test_help_tells_every_option_with_its_default(name: str, capsys: pytest.Capt
     assert max(map(len, about.splitlines())) <= 80, "broken by the terminal, within words"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "arena random uct:1 --games 2 --processes 1",
-        "doctor --only inference --network fast",
-        "evaluate random --count 1",
-        "review 44 --player none --seconds 0",
-        "search 44 --player uct:20",
-        "solve 112233",
-    ],
-)
-def test_json_is_printed_alone_on_the_standard_output(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """In every command that has the option, and as a flag."""
-    assert main([*line.split(), "--json"]) == 0
-    assert isinstance(json.loads(capsys.readouterr().out), dict)
-
-
 def test_json_is_a_flag_in_every_command_that_has_it() -> None:
     kinds = {name: kind for module in (judge, play, ship, train) for name, kind in vars(module).items()}
     hints = {name: get_type_hints(kind).get("json") for name, kind in kinds.items() if name.endswith("Command")}
@@ -173,14 +150,6 @@ def test_input_that_cannot_be_decoded_is_reported_like_any_other_bad_input(
     assert main(line.split()) == status
     written.seek(0)
     assert told in written.read()
-
-
-def test_the_module_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["alphac4", "--version"])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_module("alphac4", run_name="__main__")
-    assert not end.value.code
-    assert capsys.readouterr().out == f"alphac4 {alphac4.__version__}\n"
 
 
 def test_a_package_that_cannot_be_loaded_is_told_in_one_line(

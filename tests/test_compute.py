@@ -159,9 +159,7 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
         (hanging, "the GPU is not used: its self-test has not ended in 1 seconds"),
     ],
 )
-@pytest.mark.parametrize("backend", ["auto", "cuda-bf16"])
 def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
-    backend: str,
     stand_in: Callable[..., list[torch.Tensor]],
     told: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -172,7 +170,7 @@ def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
     monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", stand_in)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if stand_in is hanging else 300.0)
     monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
-    for compute in (choose("cuda", backend), choose_for_run("auto", backend)):
+    for compute, backend in ((choose("cuda", "auto"), "auto"), (choose_for_run("auto", "cuda-bf16"), "cuda-bf16")):
         assert compute.learning_device.type == ("cpu" if told else "cuda")
         assert compute.backend == ("auto" if told else backend)
     assert [message[: len(told)] for message in caplog.messages] == ([told, told] if told else [])

@@ -116,9 +116,9 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("policy_target", ["completed_q", "visits"])
 def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "visits"]) -> None:
     config = replace(CONFIG, policy_target=policy_target)
-    ours = finished(cpu_actor(config), 25)
-    blocks = list(device_actor(config).play(40, lambda: False))
-    assert ours.total() > 4
+    ours = finished(cpu_actor(config), 16)
+    blocks = list(device_actor(config).play(28, lambda: False))
+    assert ours.total() > 2
     assert same_games(ours, games_of(blocks))
     assert sum(block.work.simulations for block in blocks) > 100
     assert sum(block.work.evaluations for block in blocks) % GAMES == 0
@@ -130,8 +130,8 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 120)
     monkeypatch.setattr("alphac4.compute.gpu.trees.SECONDS_BETWEEN_BLOCKS", float("inf"))  # also on a busy machine
     config = replace(CONFIG, full_simulations=4, fast_simulations=2)
-    ours = finished(cpu_actor(config, 2), 20)
-    blocks = list(device_actor(config, 2).play(30, lambda: False))
+    ours = finished(cpu_actor(config, 2), 14)
+    blocks = list(device_actor(config, 2).play(20, lambda: False))
     assert ours.total() > 1
     assert max(len(block.games.plies) for block in blocks) == 2 * 2
     assert same_games(ours, games_of(blocks))
@@ -146,7 +146,7 @@ def test_games_in_progress_move_between_device_and_host() -> None:
     host, again = cpu_actor(), device_actor()
     host.restore(state)
     again.restore(state)
-    assert same_games(finished(host, 15), finished(again, 40))
+    assert same_games(finished(host, 12), finished(again, 24))
     with pytest.raises(ValueError, match="do not fit"):
         again.restore({name: array[:2] for name, array in state.items()})
 

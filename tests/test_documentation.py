@@ -11,7 +11,6 @@ import pytest
 
 import alphac4
 from alphac4 import cli
-from alphac4.cli import main
 from alphac4.commands.train import RunOptions
 from alphac4.compute import choose
 from alphac4.storage.checkpoints import load_checkpoint
@@ -129,11 +128,3 @@ def test_training_does_what_the_example_says_and_finds_a_run_done(
     monkeypatch.setattr(alphac4, "train", train_twice)
     monkeypatch.setattr("alphac4.training.matches.CLOSING_PAIRS", 1)
     run_example("own_policy_target")
-
-
-def test_the_own_player_plays_on_the_command_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    assert main(["arena", "examples.own_player:Cautious", "random", "--games", "4", "--processes", "1"]) == 0
-    assert "examples.own_player:Cautious v. random: 4 won" in capsys.readouterr().out

@@ -12,6 +12,7 @@ import naive
 import numpy as np
 import pytest
 import torch
+from helpers import save_untrained
 
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
@@ -33,11 +34,10 @@ from alphac4.evaluation.positions import (
 )
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.search import Budget
-from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import FileError
 
 # A won, a drawn, a lost and a won position; no move errs in the last two. In the first red holds three in columns 1 to
@@ -287,9 +287,8 @@ def test_the_untrained_network_has_the_same_shape_and_is_always_the_same(network
 
 
 def test_a_report_on_another_board_is_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
     path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # no formula for matplotlib
-    save_checkpoint(path, Checkpoint(network=small, geometry=make_geometry(4, 4, 3)))
+    save_untrained(path, make_geometry(4, 4, 3))
     positions.write_text("1234 1 1 1 1\n11 0 1 -1 0\n")
     picture = tmp_path / "report.png"
     arguments = [str(path), "--positions", str(positions), "--simulations", "0,4"]
@@ -334,8 +333,7 @@ def test_bad_input_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    other = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=8, blocks=0)).eval()
-    save_checkpoint(Path("other.safetensors"), Checkpoint(network=other, geometry=make_geometry(5, 6, 4)))
+    save_untrained(Path("other.safetensors"), make_geometry(5, 6, 4))
     for name, content in (("seven", b"44 1 1 1 1 1 1 1\n"), ("empty", b"\n"), ("binary", b"\xff\xfe\x00")):
         Path(f"{name}.columns").write_bytes(content)
     assert main(["evaluate", *arguments]) == 2

@@ -32,7 +32,7 @@ from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint
 
 TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning move, or the one that blocks
 
@@ -226,11 +226,9 @@ def test_agents_take_observations_and_configurations_of_every_kind(
 
 
 def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
-    network: PolicyValueNetwork, tmp_path: Path
+    network: PolicyValueNetwork, checkpoint: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "net.safetensors"
-    save_checkpoint(path, Checkpoint(network=network))
-    assert main(["export", str(path), "--kaggle", str(tmp_path / "main.py")]) == 0
+    assert main(["export", str(checkpoint), "--kaggle", str(tmp_path / "main.py")]) == 0
     text = (tmp_path / "main.py").read_text()
     assert text == submission_text(Checkpoint(network=network))
     assert kaggle_stub.last_callable(text).__name__ == "agent"

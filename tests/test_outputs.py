@@ -4,23 +4,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from campaigns.tiny_run import tiny_run
 from helpers import held_elsewhere
 
 from alphac4.cli import main
-from alphac4.runs.session import TrainingSession
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import own_file
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of one iteration, whose networks can be judged and exported."""
-    folder = tmp_path_factory.mktemp("run")
-    with TrainingSession(folder, tiny_run(iterations=1)) as session:
-        session.train()
-    return folder
-
 
 EVALUATE = "evaluate random --count 2 "
 
@@ -29,19 +17,19 @@ WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
     "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
-    "export --kaggle": ("export {run}/checkpoints/best.safetensors --kaggle ", ""),
+    "export --kaggle": ("export {checkpoint} --kaggle ", ""),
     "arena --output": ("arena random uct:1 --games 2 --processes 1 --output ", ""),
     "prove --record": ("prove negamax:1 --plies 1 --record ", ""),
-    "export --onnx": pytest.param("export {run}/checkpoints/best.safetensors --onnx ", "", marks=pytest.mark.slow),
+    "export --onnx": pytest.param("export {checkpoint} --onnx ", "", marks=pytest.mark.slow),
 }
 
 
 @pytest.mark.parametrize(("line", "suffix"), WRITERS.values(), ids=WRITERS)
 def test_what_a_command_writes_goes_where_it_is_told(
-    line: str, suffix: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: str, suffix: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """To what a link names, in folders that are made; a device is refused in one line."""
-    words = line.format(run=run, folder=tmp_path).split()
+    words = line.format(checkpoint=checkpoint).split()
     link, real = tmp_path / f"link{suffix}", tmp_path / "new" / "deeper" / "file"
     link.symlink_to(real)
     assert main([*words, str(link)]) == 0
@@ -70,7 +58,7 @@ APPENDING = {
 
 @pytest.mark.parametrize(("line", "name"), APPENDING.values(), ids=APPENDING)
 def test_a_second_process_is_kept_from_a_record_until_the_first_is_killed(
-    line: str, name: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "place"
     place.mkdir()
@@ -78,13 +66,13 @@ def test_a_second_process_is_kept_from_a_record_until_the_first_is_killed(
     lock = place / (f".{name}.lock" if name else "lock")
     with held_elsewhere(lock):
         for path in (place, tmp_path / "another name"):
-            assert main([word.format(place=path, run=run) for word in line.split()]) == 2
+            assert main([word.format(place=path) for word in line.split()]) == 2
             told = capsys.readouterr().err
             of = path / name if name else path
             assert told.startswith(f"alphac4 {line.split()[0]}: {of} is in use by process 4711 on")
             assert len(told.splitlines()) == 1
             assert list(place.iterdir()) == [lock]
-    assert main([word.format(place=place, run=run) for word in line.split()]) == 0
+    assert main([word.format(place=place) for word in line.split()]) == 0
     assert not lock.exists()
     assert any(place.iterdir())
 

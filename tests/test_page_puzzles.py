@@ -182,24 +182,19 @@ def test_a_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> Non
     audit(page)
 
 
-def test_analysis_gives_no_better_move_away(reviewed: Any) -> None:
-    """It is hidden while one is looked for, and so are hint and solver."""
-    page, _ = reviewed()
+def test_analysis_gives_no_better_move_away_and_another_line_leads_back_to_the_review(reviewed: Any) -> None:
+    """Analysis, hint and solver are hidden while a better move is looked for."""
+    page, review = reviewed()
     page.check("#analyse")
     expect(page, "#outlook", "^Hidden while you look for the better move")
     assert page.locator("#verdict").is_hidden()
     assert page.get_attribute("#hint", "aria-disabled") == page.get_attribute("#exact", "aria-disabled") == "true"
     expect_count(page, ".stone.suggested", 0)
-    page.click("#review-show")
-    page.wait_for_selector("#variation button")
-
-
-def test_another_line_leads_back_to_the_review(reviewed: Any) -> None:
-    page, review = reviewed()
     ply, game = review["turning_points"][0], review["moves"]
     better = review["reviewed"][ply - 1]["better"][0]
     press(page, better)
     expect(page, "#status", "^Yes")
+    page.wait_for_selector("#variation button")
     press(page, better)  # now as a move
     expect_moves(page, game[: ply - 1] + better)
     assert page.locator("#mistakes").is_hidden()

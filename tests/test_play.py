@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import Lines, reader
+from helpers import Lines, reader, save_untrained
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.cli import main
@@ -19,8 +19,6 @@ from alphac4.compute import choose
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 from alphac4.machine import wrapped
 from alphac4.mcts.search import Budget
-from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
@@ -29,7 +27,6 @@ from alphac4.play.opponents import LazyPlayer, level_player
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import TerminalGame
 from alphac4.solver.solver import exact
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 
 def fast_level(level: Level) -> Player:
@@ -77,9 +74,7 @@ def test_a_game_is_reviewed_where_it_was_played(
     assert "the review of 4" in run_game(["4", "review"])[1]
     board = ["--rows", "5", "--columns", "6"]
     if by_network:
-        board = ["--network", str(tmp_path / "small.safetensors")]
-        network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=4, blocks=1))
-        save_checkpoint(Path(board[1]), Checkpoint(network=network.eval(), geometry=make_geometry(5, 6)))
+        board = ["--network", str(save_untrained(tmp_path / "small.safetensors", make_geometry(5, 6)))]
     assert run_command(monkeypatch, "human", "--moves", "112233", *board, given="4\nreview\n") == 0
     output = capsys.readouterr().out
     assert "\033" not in output  # no colours in a pipe

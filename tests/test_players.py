@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers import random_positions
+from helpers import random_positions, save_untrained
 
 from alphac4.arena import alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
@@ -26,7 +26,6 @@ from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import shared_solver
@@ -126,9 +125,7 @@ def test_the_raw_policy_is_asked_about_the_canonical_orientation(network: Policy
 
 def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator) -> None:
     small = make_geometry(5, 6, 4, diagonals=False)
-    path = tmp_path / "small.safetensors"
-    network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=8, blocks=1)).eval()
-    save_checkpoint(path, Checkpoint(network=network, geometry=small))
+    path = save_untrained(tmp_path / "small.safetensors", small)
     assert common_geometry(("random", str(path))) == small
     with pytest.raises(PlayerError, match="not on 4 x 4"):
         common_geometry((str(path),), make_geometry(4, 4, 3))
@@ -137,20 +134,18 @@ def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator
 
 
 def test_settings_of_a_networks_search_are_used_and_named(
-    tmp_path: Path, network: PolicyValueNetwork, rng: np.random.Generator
+    checkpoint: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
-    path = tmp_path / "net.safetensors"
-    save_checkpoint(path, Checkpoint(network=network))
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
-    written = f"{path}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
+    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
-    assert player.name == "net@60,c-init=3,fpu-reduction=0.0625"  # what differs from the default
+    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625"  # what differs from the default
     search = NetworkSearch(
         Evaluator(network, backend="torch-fp32"), PuctConfig(c_init=3, fpu_reduction=0.0625), rng=rng
     )
     expected = search.search(positions, Budget(simulations=60))
     np.testing.assert_array_equal(player.search(positions).visits, expected.visits)
-    usual = parse_searching_player(f"{path}@60", rng=rng, compute=COMPUTE).search(positions)
+    usual = parse_searching_player(f"{checkpoint}@60", rng=rng, compute=COMPUTE).search(positions)
     assert (usual.visits != expected.visits).any()
 
 
@@ -194,13 +189,6 @@ def test_limited_time_is_each_positions_own(make: Make, rng: np.random.Generator
     assert player.search([Position()] * 4, Budget(seconds=0.05)).seconds >= 0.2
     with pytest.raises(ValueError, match="no tree 0"):  # they shared one, which is the last position's
         player.node(0, [])
-
-
-def test_a_network_without_simulations_says_what_it_thinks(rng: np.random.Generator) -> None:
-    player = NetworkPlayer("deep", FixedPolicy(9, 0, 0, 0, np.log(5), 0, 0), Budget(simulations=100), rng)
-    result = player.search([Position.from_moves("111111")], RAW)
-    np.testing.assert_allclose(result.priors[0], [0, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1])
-    assert (result.moves[0], result.visits.sum(), result.value[0]) == (4, 0, 0)
 
 
 def test_specifications_make_players_that_say_whether_they_search(rng: np.random.Generator) -> None:

@@ -14,8 +14,6 @@ from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.nn.network import PolicyValueNetwork
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.journal import Journal, read_about
 
 ROWS, COLUMNS, RUN = 4, 4, 3
@@ -158,7 +156,7 @@ def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
 
 
 def test_a_record_names_the_backend_that_was_taken(
-    network: PolicyValueNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, path = [], tmp_path / "moves.txt"
 
@@ -167,8 +165,7 @@ def test_a_record_names_the_backend_that_was_taken(
         return Compute(device="cpu", backend="torch-fp32", threads=threads)
 
     monkeypatch.setattr("alphac4.compute.choose", choose)
-    save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network))
-    command = ["prove", f"{tmp_path / 'small.safetensors'}@2", "--start", "444444222222666666", "--record", str(path)]
+    command = ["prove", f"{checkpoint}@2", "--start", "444444222222666666", "--record", str(path)]
     for plies in ("18", "20"):
         assert main([*command, "--plies", plies]) in (0, 1)
     assert taken == ["auto", "torch-fp32"]

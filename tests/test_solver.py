@@ -3,7 +3,6 @@
 import io
 import json
 import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -130,28 +129,15 @@ def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
     assert np.count_nonzero(solver._table.entries) > 0
 
 
-@pytest.mark.parametrize(
-    ("moves", "score"),
-    [
-        ("112233", 18),  # a win with the fourth stone leaves 18 of 21 before it is played
-        ("31415", -18),  # an open three loses to the opponent's fourth stone
-        ("1122334", -18),  # a lost game: the negative of the winning move's score
-    ],
-)
-def test_scores_count_the_stones_left_to_the_winner(solver: Solver, moves: str, score: int) -> None:
-    position = Position.from_moves(moves)
-    assert solver.solve(position) == score
-    assert solver.solve(position, weak=True) == (Outcome.WIN if score > 0 else Outcome.LOSS)
-    if position.outcome() is not None:
-        assert solver.analyze(position) == [None] * 7
-
-
-def test_a_full_board_is_a_draw_and_another_board_is_refused() -> None:
+def test_finished_games_have_a_score_and_another_board_is_refused(solver: Solver) -> None:
+    """A full board is a draw; a lost game has the negative of the winning move's score."""
+    lost = Position.from_moves("1122334")
+    assert (solver.solve(lost), solver.solve(lost, weak=True)) == (-18, Outcome.LOSS)
+    assert solver.analyze(lost) == [None] * 7
     geometry = make_geometry(3, 2, 3, diagonals=False)
-    solver = Solver(geometry)
-    assert solver.solve(Position.from_moves("112212", geometry)) == 0
+    assert Solver(geometry).solve(Position.from_moves("112212", geometry)) == 0
     with pytest.raises(ValueError, match="cannot solve"):
-        solver.solve(Position())
+        Solver(geometry).solve(Position())
 
 
 @pytest.mark.parametrize(("plies", "score", "moves"), [(6, 18, 1), (5, -18, 1), (0, 1, 21), (7, 0, 0)])
@@ -344,12 +330,3 @@ def test_a_book_that_cannot_be_is_refused_in_a_line(
     with pytest.raises(SystemExit, match="2"):
         builder.main()
     assert told in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_what_is_loaded_before_a_search_takes_none_of_its_time() -> None:
-    look = solver_module.deadline(0.05)
-    time.sleep(0.1)
-    look()
-    time.sleep(0.1)
-    with pytest.raises(solver_module.TimeIsUp):
-        look()

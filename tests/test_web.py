@@ -91,11 +91,11 @@ def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
 
 @pytest.mark.slow
 def test_a_hint_gives_no_win_away(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 4 3 3 3 5 column 4 alone wins, which outcomes show where scores take too long."""
+    """After 4 3 3 3 5 4 3 column 6 alone wins, which outcomes show where scores take too long."""
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
     monkeypatch.setattr(searches, "OUTCOME_SECONDS", PATIENCE)
     shared_solver.cache_clear()
-    assert ask(client, "hint", moves="43335") == {"column": 3, "outcome": "wins", "source": "exact"}
+    assert ask(client, "hint", moves="4333543") == {"column": 5, "outcome": "wins", "source": "exact"}
 
 
 def test_a_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
