@@ -112,13 +112,24 @@ def test_a_start_that_is_refused_leaves_no_settings_behind(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", ["state", "best network"])
 def test_a_damaged_file_is_refused_with_advice_and_changes_nothing(kind: str, run: Path) -> None:
-    best = run / "checkpoints" / f"{load_state(run / STATE_FILE).best_iteration:06d}.safetensors"
-    copy = (run / "checkpoints" / "best.safetensors").read_bytes()
-    damaged = {"state": run / STATE_FILE, "best network": best}[kind]
-    flip(damaged)
-    with pytest.raises(RunError, match=rf"{damaged.name}: .*: restore the file, or choose a new folder"):
+    """The best network has a copy, which may be damaged as well."""
+    copy, iteration = run / "checkpoints" / "best.safetensors", load_state(run / STATE_FILE).best_iteration
+    best = run / "checkpoints" / f"{iteration:06d}.safetensors"
+    for path in (run / STATE_FILE,) if kind == "state" else (best, copy):
+        flip(path)
+    content = copy.read_bytes()
+    with pytest.raises(RunError, match=r"\w+\.safetensors: .*: restore the file, or choose a new folder"):
         TrainingSession(run, tiny_run(iterations=3))
-    assert (run / "checkpoints" / "best.safetensors").read_bytes() == copy
+    assert copy.read_bytes() == content
+
+
+def test_the_copy_of_a_damaged_best_network_takes_its_place(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    best = run / "checkpoints" / f"{load_state(run / STATE_FILE).best_iteration:06d}.safetensors"
+    content = best.read_bytes()
+    flip(best)
+    with TrainingSession(run, tiny_run(iterations=3)):
+        assert "its copy" in caplog.text
+        assert best.read_bytes() == content
 
 
 def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Path) -> None:

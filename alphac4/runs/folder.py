@@ -19,6 +19,7 @@ writes the files after it again.
 
 import dataclasses
 import json
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,6 +44,8 @@ from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import to_line
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.extensions import Extensions, check_names
+
+logger = logging.getLogger(__name__)
 
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
@@ -116,7 +119,7 @@ class RunFolder:
         try:
             state = load_state(self.path / STATE_FILE)
             check_names(state.extensions, self._extensions.names())
-            self.load_best(state)
+            self._restore_best(state)
         except FileError as error:
             advice = "restore the file, or choose a new folder and --start-from an undamaged checkpoint"
             raise RunError(f"{error}: {advice}") from error
@@ -138,6 +141,18 @@ class RunFolder:
         """Write the state atomically."""
         state.config = to_dict(self.config)
         save_state(self.path / STATE_FILE, state)
+
+    def _restore_best(self, state: RunState) -> None:
+        """Copy ``best.safetensors`` back if the best iteration's own file is damaged and the copy is not."""
+        best = self.checkpoint_path(state.best_iteration)
+        try:
+            self.load_best(state)
+        except FileError as damage:
+            copy = load_checkpoint(self.best_path, self._extensions.network)
+            if copy.provenance.get("iteration") != state.best_iteration:
+                raise
+            logger.warning("%s; its copy %s takes its place", damage, self.best_path)
+            write_atomically(best, self.best_path.read_bytes())
 
     def _finish_commit(self, state: RunState) -> None:
         """Copy the best network to ``best.safetensors``, and remove old ones."""
