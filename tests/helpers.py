@@ -17,7 +17,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.config import PuctParameters
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import expand
 from alphac4.mcts.search import Reuse
@@ -73,7 +73,7 @@ def search_by_hand(
     geometry: Geometry,
     positions: Sequence[Position],
     opinion: Callable[[Any], tuple[Any, Any]],
-    parameters: PuctParameters,
+    parameters: PuctConfig,
     simulations: int,
 ) -> Trees:
     """Trees of the package's after so many simulations, without proofs.

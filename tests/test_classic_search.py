@@ -6,7 +6,7 @@ import pytest
 from helpers import random_positions
 from naive import naive_lines
 
-from alphac4.arena.specifications import UctOptions, describe_options, parse_options, parse_player
+from alphac4.arena.specifications import UCT_OPTIONS, UctOptions, describe_options, parse_options, parse_player
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.rollouts import (
@@ -165,10 +165,10 @@ def test_an_untried_move_is_never_the_final_one() -> None:
 
 def test_options_come_back_from_their_names() -> None:
     for config in VARIANTS.values():
-        options = UctOptions(**vars(config))
-        assert parse_options(describe_options(options), UctOptions) == options
-    kept = parse_options(",tree=keep,exploration=0.5", UctOptions)
-    assert (kept.tree, kept.exploration) == ("keep", 0.5)
+        options, defaults = UctOptions(**vars(config)), vars(UctOptions())
+        given = parse_options(describe_options(vars(options), defaults), UCT_OPTIONS)
+        assert defaults | given == vars(options)
+    assert parse_options(",tree=keep,exploration=0.5", UCT_OPTIONS) == {"tree": "keep", "exploration": 0.5}
     player = parse_player("uct:300,final=rate,roots=2", rng=np.random.default_rng(0), threads=1)
     assert player.name == "uct:300,final=rate,roots=2"
 

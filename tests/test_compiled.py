@@ -74,7 +74,7 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
     np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6)
 
     # Its machine code is not kept on disk, where an edit of the rule would not be seen, and spoils nothing there.
-    own, ours = (compiled_for(rule, step) for rule in (OwnRule(1.0), PuctConfig().parameters()))
+    own, ours = (compiled_for(rule, step) for rule in (OwnRule(1.0), PuctConfig()))
     assert len(own.signatures) == 1
     assert own.stats.cache_path is None
     assert ours is step

@@ -212,7 +212,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 3), np.float32),
     )
     games, plan = make_games(4, STANDARD), make_plan(STANDARD, CONFIG)
-    puct = CONFIG.puct(PRIOR_TEMPERATURE).parameters()
+    puct = CONFIG.puct(PRIOR_TEMPERATURE)
     stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
     boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (

@@ -11,7 +11,7 @@ from campaigns.tiny_run import tiny_run
 from torch import Tensor, nn
 
 import alphac4
-from alphac4.mcts.config import PuctConfig, PuctParameters
+from alphac4.mcts.config import PuctConfig
 from alphac4.nn.config import NetworkConfig
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
@@ -63,7 +63,7 @@ def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration
         simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
         starts=lambda _window, _rng: [""],
         gate=lambda play: play().score >= CONFIG.gate.threshold,
-        selection=selfplay.puct(PRIOR_TEMPERATURE).parameters(),
+        selection=selfplay.puct(PRIOR_TEMPERATURE),
     )
     assert same_weights(again, plain)
     assert again.selfplay.simulations == plain.selfplay.simulations
@@ -77,7 +77,7 @@ def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
         {"sampler": lambda window, _rng: window.full + 0.1},
         {"value_target": lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
-        {"selection": PuctConfig(c_init=20.0).parameters()},
+        {"selection": PuctConfig(c_init=20.0)},
         {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
         {"starts": lambda _window, _rng: ["44", "4455"]},
     ],
@@ -139,7 +139,7 @@ def test_functions_get_what_their_descriptions_say() -> None:
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, "schedule returned None at step 0; expected a finite number"),
-        ({"selection": PuctParameters}, r"takes an instance: write PuctParameters\(\)"),
+        ({"selection": PuctConfig}, r"takes an instance: write PuctConfig\(\)"),
         ({"starts": lambda *_: ["1212121"]}, "starts returned a finished game: 1212121"),
         ({"sampler": lambda window, _rng: -window.value}, "sampler must return finite weights of at least 0"),
         ({"sampler": lambda *_: [1.0]}, r"sampler returned shape \[1\]; expected one weight per sample"),

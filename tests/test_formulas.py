@@ -14,7 +14,7 @@ from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.uct import ucb1_score
-from alphac4.mcts.config import PuctConfig, PuctParameters
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import add_root_noise, expand, exploration_weight, puct_score
 from alphac4.mcts.simulation import action_scores, select_action
@@ -52,7 +52,7 @@ def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: 
 
 def test_puct_is_the_published_formula() -> None:
     # c = 1.25 + log(19655 / 19652) = 1.2501526 for N = 2; sqrt(N + 1) = 1.7320508
-    assert exploration_weight(PuctConfig().parameters(), 2) == pytest.approx(1.2501526, abs=1e-7)
+    assert exploration_weight(PuctConfig(), 2) == pytest.approx(1.2501526, abs=1e-7)
     assert puct_score(0.5, 0.2, 2, 1.2501526 * 1.7320508) == pytest.approx(0.5 + 1.2501526 * 1.7320508 * 0.2 / 3)
     assert ucb1_score(0.5, 4, math.log(16), 0.7) == pytest.approx(0.5 + 0.7 * math.sqrt(math.log(16) / 4))
 
@@ -60,16 +60,16 @@ def test_puct_is_the_published_formula() -> None:
 def test_an_unvisited_move_is_worth_the_mean_so_far_less_its_reduction() -> None:
     trees = root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.25, proofs=[UNPROVEN] * 3 + [PROVEN_DRAW])
     scores = np.empty((1, 4))
-    action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3).parameters(), scores)
+    action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3), scores)
     weight = (1.25 + math.log(19657 / 19652)) * math.sqrt(5)  # N = 4
     unvisited = (0.25 + 1.5 - 0.5) / 5 - 0.3 * math.sqrt(0.7)  # the visited moves have 0.7 of the prior
     exploration = weight * np.array([0.4 / 4, 0.3 / 2, 0.2, 0.1])
     np.testing.assert_allclose(scores[0], np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
 
 
-def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctParameters]:
+def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctConfig]:
     """A tree whose root has been given these logits and an even value."""
-    parameters = PuctConfig(fpu_reduction=0.0).parameters()
+    parameters = PuctConfig(fpu_reduction=0.0)
     trees = make_trees(1, 50, STANDARD, np.random.default_rng(0))
     position = Position.from_moves(moves)
     reset_tree(trees, 0, position.own, position.occupied)
@@ -278,7 +278,7 @@ def test_visits_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None
 
     parameters = PuctConfig(
         c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0
-    ).parameters()
+    )
     trees = search_by_hand(STANDARD, positions, opinion, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # simulations that end with the game are among them

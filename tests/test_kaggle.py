@@ -1,6 +1,5 @@
 """Kaggle's ConnectX: the submission of one file that needs only numpy."""
 
-import dataclasses
 import itertools
 import json
 import random
@@ -148,7 +147,7 @@ def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
 
 
 def test_the_submission_searches_with_the_packages_settings() -> None:
-    for name, value in dataclasses.asdict(PuctConfig()).items():
+    for name, value in PuctConfig()._asdict().items():
         assert getattr(submission, name.upper()) == value
 
 

@@ -16,7 +16,7 @@ from alphac4.mcts.tree import ROOT, Trees, make_trees, reset_tree
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
 SIMULATIONS = 120
-PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0).parameters()
+PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0)
 
 
 @pytest.fixture(scope="module")

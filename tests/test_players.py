@@ -20,7 +20,7 @@ from alphac4.arena.players import (
     UctPlayer,
     raw_result,
 )
-from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
+from alphac4.arena.specifications import LEAVES, common_geometry, parse_player, parse_searching_player
 from alphac4.compute import choose
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
@@ -140,9 +140,8 @@ def test_settings_of_a_networks_search_are_used_and_named(
     written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
     assert player.name == "small@60,c-init=3,fpu-reduction=0.0625"  # what differs from the default
-    search = NetworkSearch(
-        Evaluator(network, backend="torch-fp32"), PuctConfig(c_init=3, fpu_reduction=0.0625), rng=rng
-    )
+    rule = PuctConfig(c_init=3, fpu_reduction=0.0625)
+    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=LEAVES)
     expected = search.search(positions, Budget(simulations=60))
     np.testing.assert_array_equal(player.search(positions).visits, expected.visits)
     usual = parse_searching_player(f"{checkpoint}@60", rng=rng, compute=COMPUTE).search(positions)

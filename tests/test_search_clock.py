@@ -109,7 +109,7 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     games.stage[0], games.left[0] = NEW_MOVE, 1
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
-    parameters, puct = make_parameters(config), config.puct(PRIOR_TEMPERATURE).parameters()
+    parameters, puct = make_parameters(config), config.puct(PRIOR_TEMPERATURE)
     plan = make_plan(STANDARD, config)
     restart_searches(trees, games, planes)
     done, most = 0, 0

@@ -15,7 +15,6 @@ from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
@@ -165,7 +164,7 @@ def load(
     backend: str = "auto",
     threads: int | None = None,
     batch_size: int = 1,
-    puct: PuctConfig | NetworkParameters | None = None,
+    puct: NetworkParameters | None = None,
     planes: Literal["stones", "lines"] | None = None,
     network: "NetworkBuilder | None" = None,
 ) -> Agent:

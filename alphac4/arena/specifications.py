@@ -5,10 +5,11 @@ import hashlib
 import math
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 import numpy as np
 
@@ -33,13 +34,13 @@ from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
-from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, read_record, similar
+from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, read_record, read_value, similar
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute, Pool, Shared
@@ -49,6 +50,7 @@ DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
 CERTIFICATE = "certificate"  # the same, but by the shipped certificates where one of them speaks
 MAX_ROOTS = 256  # more than any machine has threads to search them
+LEAVES = 16  # of a tree that a network player evaluates together, at most
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 ONNX = ".onnx"
 NETWORK_FORM = re.compile(
@@ -71,49 +73,40 @@ class UctOptions(UctConfig):
             raise ValueError("several roots start anew each move: tree=keep needs roots=1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkOptions(PuctConfig):
-    """Options of a player with a network, besides its budget: those of its search, and more."""
-
-    temperature: float = 0.0  # of the choice among moves: 0 plays the best, above 0 others in proportion
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges(self, temperature=(0, math.inf))
+UCT_OPTIONS = {item.name: item.type for item in dataclasses.fields(UctOptions)}
+NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float}
 
 
-Options = TypeVar("Options", UctOptions, NetworkOptions)
+def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Read ",exploration=1,final=rate" as the options given, which may be those in ``types``.
 
-
-def parse_options(text: str, kind: type[Options]) -> Options:
-    """Read ",exploration=1,final=rate" as options of a ``kind`` of player; an empty text gives the defaults.
-
-    Fields are written with dashes for underscores, and switches as on or off.
+    Names are written with dashes for underscores, and switches as on or off.
 
     Raises:
-        ValueError: in one line, naming an option or a value that does not exist, and those that do.
+        ValueError: in one line, naming an option that does not exist, and those that do.
     """
-    types = {item.name.replace("_", "-"): item.type for item in dataclasses.fields(kind)}
+    known = {name.replace("_", "-"): name for name in types}
     given: dict[str, Any] = {}
     for part in text.split(",")[1:]:
         name, equals, value = part.partition("=")
         if not part:
             raise ValueError("an option is missing before or after a comma")
-        if not equals or name not in types:
-            raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {', '.join(types)}")
-        if name in given:
+        if not equals or name not in known:
+            raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {', '.join(known)}")
+        if known[name] in given:
             raise ValueError(f"{name} is given twice")
-        if types[name] is bool and value not in ("on", "off"):
+        is_switch = types[known[name]] is bool
+        if is_switch and value not in ("on", "off"):
             raise ValueError(f"{name} is on or off, not {value!r}")
-        given[name] = value == "on" if types[name] is bool else read_literal(value)
-    return read_record(kind, {name.replace("-", "_"): value for name, value in given.items()})
+        given[known[name]] = value == "on" if is_switch else read_literal(value)
+    return given
 
 
-def describe_options(options: UctOptions | NetworkOptions) -> str:
+def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
     """Return the options that differ from the defaults, each after a comma, as `parse_options` reads them."""
-    usual, text = vars(type(options)()), ""
-    for name, value in vars(options).items():
-        if value != usual[name]:
+    text = ""
+    for name, value in options.items():
+        if value != defaults[name]:
             shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).removesuffix(".0")
             text += f",{name.replace('_', '-')}={shown}"
     return text
@@ -128,7 +121,8 @@ class NamedNetwork:
     name: str  # to show: "best", or the file's name without its ending; "mine/best" for runs/mine/checkpoints/best
     path: Path
     limit: str  # "600", "1s" or "0"; empty where none is given
-    options: NetworkOptions
+    rule: NetworkParameters  # how it is searched
+    temperature: float  # of the choice among moves: 0 plays the best, above 0 others in proportion
 
     @property
     def is_onnx(self) -> bool:
@@ -149,7 +143,7 @@ class NamedNetwork:
         """Its budget for a move. Raises PlayerError for an invalid limit."""
         if self.limit not in (AUTO, CERTIFICATE):
             return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
-        if self.options.temperature:
+        if self.temperature:
             raise PlayerError(
                 f"{self.specification!r}: @{self.limit} plays the best move, and temperature has no place"
             )
@@ -158,7 +152,15 @@ class NamedNetwork:
     @property
     def player_name(self) -> str:
         """The name of the player: the network's with its limit and the options that differ from the defaults."""
-        return f"{self.name}@{self.limit or DEFAULT_SIMULATIONS}{describe_options(self.options)}"
+        return f"{self.name}@{self.limit or DEFAULT_SIMULATIONS}{self.options}"
+
+    @property
+    def options(self) -> str:
+        """The options that differ from the defaults, as a specification writes them."""
+        if not isinstance(self.rule, PuctConfig):
+            return f",{type(self.rule).__name__}"
+        defaults = {**PuctConfig._field_defaults, "temperature": 0.0}
+        return describe_options({**self.rule._asdict(), "temperature": self.temperature}, defaults)
 
     def check(self, geometry: Geometry) -> None:
         """Check that it can play on this board, without loading its weights.
@@ -190,7 +192,12 @@ def find_network(specification: str) -> NamedNetwork | None:
         return None  # another program, or a player of one's own, may be given a file as well
     written = found["network"]
     try:
-        options = parse_options(found["options"] or "", NetworkOptions)
+        given = parse_options(found["options"] or "", NETWORK_OPTIONS)
+        given = {name: read_value(float, value, name) for name, value in given.items()}
+        temperature = given.pop("temperature", 0.0)
+        if not 0 <= temperature < math.inf:
+            raise ValueError(f"temperature must be at least 0 and finite, not {temperature:g}")
+        rule = check_puct(PuctConfig(**given))
         path = named_file(Path(written))
     except ValueError as error:
         raise PlayerError(f"{specification!r}: {error}") from error
@@ -200,7 +207,8 @@ def find_network(specification: str) -> NamedNetwork | None:
         name=written if written in SHIPPED else shown_name(written) if is_hub_name(written) else _shown_name(path),
         path=path,
         limit=(found["limit"] or "@")[1:],
-        options=options,
+        rule=rule,
+        temperature=temperature,
     )
 
 
@@ -246,7 +254,7 @@ def parse_player(
     compute: "Compute | None" = None,
     batch_size: int = 64,
     reuse: Reuse | None = None,
-    puct: PuctConfig | NetworkParameters | None = None,
+    puct: NetworkParameters | None = None,
 ) -> Player:
     """Make a player from a short specification such as "uct:1000"; see `alphac4.arena.syntax`.
 
@@ -263,10 +271,9 @@ def parse_player(
     network = find_network(specification)
     if network is not None:
         network.check(geometry)
-        if isinstance(puct, PuctConfig):
-            options = dataclasses.replace(network.options, **vars(puct))
-            network, puct = dataclasses.replace(network, options=options), None
-        settings |= {"batch_size": batch_size, "reuse": reuse, "puct": puct}
+        if puct is not None:
+            network = dataclasses.replace(network, rule=puct)
+        settings |= {"batch_size": batch_size, "reuse": reuse}
         if network.limit != CERTIFICATE:
             return _load_player(network, **settings)
         elsewhere = dataclasses.replace(network, limit=AUTO)
@@ -282,7 +289,7 @@ def parse_player(
     if kind == "uct":
         limit, comma, written = argument.partition(",")
         try:
-            uct_options = parse_options(comma + written, UctOptions)
+            uct_options = read_record(UctOptions, parse_options(comma + written, UCT_OPTIONS))
         except ValueError as error:
             raise PlayerError(f"{specification!r}: {error}") from error
         budget = _parse_budget(limit, specification)
@@ -294,7 +301,7 @@ def parse_player(
             roots=uct_options.roots,
             threads=threads,
             reuse=reuse or ("trees" if uct_options.tree == "keep" else "nothing"),
-            name=f"uct:{budget_name(budget)}{describe_options(uct_options)}",
+            name=f"uct:{budget_name(budget)}{describe_options(vars(uct_options), vars(UctOptions()))}",
         )
     if kind == "certificate":
         files = [Path(name) for name in argument.split(",")] if argument else shipped_certificates()
@@ -335,7 +342,7 @@ def _load_player(
 
         compute = compute or choose(threads=threads)
         size = batch_size if network.budget.seconds is None else 1
-        evaluator = compute.evaluator(network.load().network, batch_size=size)
+        evaluator = compute.evaluator(network.load().network, batch_size=max(size, LEAVES))
     return network_player(network, evaluator, **settings)
 
 
@@ -346,20 +353,18 @@ def network_player(
     rng: np.random.Generator,
     geometry: Geometry,
     reuse: Reuse | None = None,
-    puct: NetworkParameters | None = None,
     cache: int = CACHE,
 ) -> SearchingPlayer:
     """Make the player of a network that is loaded as ``evaluator``; see `parse_player`.
 
     ``cache`` is the number of evaluations that its search keeps.
     """
-    name = network.player_name + ("" if puct is None else f",{type(puct).__name__}")
-    search_of = partial(NetworkSearch, evaluator, puct or network.options, geometry=geometry, rng=rng, cache=cache)
+    name = network.player_name
+    search_of = partial(NetworkSearch, evaluator, network.rule, geometry=geometry, rng=rng, cache=cache, leaves=LEAVES)
     search = search_of(reuse=reuse or "proofs")
     if network.limit == AUTO:
         return AutoPlayer(name, evaluator, search, search_of(reuse="trees"), TimeManagement())
-    temperature = network.options.temperature
-    return NetworkPlayer(name, evaluator, network.budget, rng, temperature=temperature, search=search)
+    return NetworkPlayer(name, evaluator, network.budget, rng, temperature=network.temperature, search=search)
 
 
 def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:

@@ -11,7 +11,6 @@ import torch
 
 from alphac4.game import Geometry
 from alphac4.machine import cores
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import INT8
@@ -226,18 +225,19 @@ class Compute:
     def search(
         self,
         evaluator: Evaluator,
-        config: PuctConfig | NetworkParameters | None = None,
+        rule: NetworkParameters | None = None,
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
         cache: int = 0,
+        leaves: int = 1,
     ) -> NetworkSearch:
-        """Make a search with this evaluator for one caller at a time; a search on the GPU needs no ``cache``."""
+        """Make a search with this evaluator for one caller at a time; a search on the GPU ignores ``cache, leaves``."""
         if not self._trees_on_gpu:
-            return NetworkSearch(evaluator, config, geometry=geometry, reuse=reuse, cache=cache)
+            return NetworkSearch(evaluator, rule, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
         from alphac4.compute.gpu.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
 
-        return DeviceSearch(evaluator, config, geometry=geometry, reuse=reuse)
+        return DeviceSearch(evaluator, rule, geometry=geometry, reuse=reuse)
 
     def replay(
         self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float

@@ -12,9 +12,8 @@ from tqdm import tqdm
 
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import (
+    LEAVES,
     NamedNetwork,
-    NetworkOptions,
-    describe_options,
     find_network,
     network_digest,
     parse_player,
@@ -66,7 +65,7 @@ def measure_strength(
     network = _unlimited_network(player)
     if network is not None and twin:
         beginner = untrained(network.load(), measurement.seed)
-        measure = partial(_measure_network, UNTRAINED, beginner, measurement, network.options, None)
+        measure = partial(_measure_network, UNTRAINED, beginner, measurement, network, None)
         subjects.append(_Subject(measure=measure, simulations=subjects[0].simulations))
     subjects += [_prepare(name, measurement) for name in references]
     work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
@@ -87,11 +86,11 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
     """Prepare the measurement of a checkpoint with every budget, or of any other player as it is."""
     network = _unlimited_network(specification)
     if network is not None:
-        if network.options.temperature:  # the raw network and the searches are measured by their best moves
+        if network.temperature:  # the raw network and the searches are measured by their best moves
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
         digest = network_digest(specification)
-        measure = partial(_measure_network, specification, network.load(), measurement, network.options, digest)
+        measure = partial(_measure_network, specification, network.load(), measurement, network, digest)
         return _Subject(measure=measure, simulations=sum(budget + 1 for budget in measurement.budgets))
     player = parse_player(
         specification,
@@ -134,7 +133,7 @@ def _measure_network(
     name: str,
     checkpoint: Checkpoint,
     measurement: Measurement,
-    options: NetworkOptions,
+    network: NamedNetwork,
     digest: str | None,
     bar: tqdm,
 ) -> SubjectReport:
@@ -144,13 +143,16 @@ def _measure_network(
     reports: list[BudgetReport] = []
     for simulations in measurement.budgets:
         bar.set_description(f"{name}, {simulations or 'no'} simulations")
-        searches = [compute.search(evaluator, options, geometry=checkpoint.geometry) for _ in range(compute.streams)]
+        searches = [
+            compute.search(evaluator, network.rule, geometry=checkpoint.geometry, leaves=LEAVES)
+            for _ in range(compute.streams)
+        ]
         budget = Budget(simulations=simulations)
         players: list[Player] = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
         if measurement.pool is not None:
             players = pool_players(
                 measurement.pool,
-                f"network.safetensors@{simulations}{describe_options(options)}",
+                f"network.safetensors@{simulations}{network.options}",
                 players[0],
                 geometry=checkpoint.geometry,
                 backend=evaluator.backend,

@@ -1,14 +1,12 @@
 """Settings of the network-guided search, apart from the search itself, so that they can be read without Numba."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from alphac4.storage.records import check_finite
 
 
-@dataclass(frozen=True, kw_only=True)
-class PuctConfig:
-    """Exploration of the network-guided search."""
+class PuctConfig(NamedTuple):
+    """Exploration of the network-guided search; compiled code takes it as it is. `check_puct` checks its ranges."""
 
     c_init: float = 1.25
     """Weight of the prior (AlphaZero 2018: 1.25)."""
@@ -23,21 +21,14 @@ class PuctConfig:
     """Divides the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play learns
     from its own priors and leaves them as they are."""
 
-    def __post_init__(self) -> None:
-        check_finite(self)
-        if self.c_init <= 0 or self.c_base <= 0 or self.prior_temperature <= 0:
-            raise ValueError("c_init, c_base and prior_temperature must be positive")
 
-    def parameters(self) -> "PuctParameters":
-        """The numbers as compiled code takes them."""
-        return PuctParameters(**{name: getattr(self, name) for name in PuctParameters._fields})
+def check_puct(config: PuctConfig) -> PuctConfig:
+    """Return ``config`` as numbers of one type, so that a search is compiled once.
 
-
-class PuctParameters(NamedTuple):
-    """`PuctConfig` for compiled code."""
-
-    c_init: float
-    c_base: float
-    fpu_reduction: float
-    root_fpu_reduction: float
-    prior_temperature: float
+    Raises:
+        ValueError: for a number that is not finite, or a weight or a temperature that is not positive.
+    """
+    check_finite(config)
+    if config.c_init <= 0 or config.c_base <= 0 or config.prior_temperature <= 0:
+        raise ValueError("c_init, c_base and prior_temperature must be positive")
+    return PuctConfig(*map(float, config))

@@ -21,7 +21,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1
 from alphac4.machine import check_block
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
@@ -66,7 +66,7 @@ def finite_answers(evaluator: Evaluate, planes: Planes) -> tuple[npt.NDArray[np.
 
 
 class NetworkParameters(Protocol):
-    """Parameters of a rule for a network-guided search: a NamedTuple of numbers, this one among them."""
+    """Parameters of a rule of selection: a NamedTuple of numbers, this one among them, such as `PuctConfig`."""
 
     @property
     def prior_temperature(self) -> float:
@@ -307,13 +307,20 @@ def step(
 
 
 class NetworkSearch(TreeSearch):
-    """PUCT guided by a network: one evaluator call a step for the whole batch.
+    """PUCT guided by a network: one evaluator call per step for the whole batch.
 
-    For another rule than PUCT give the parameters of one's own in place of ``config``; see
-    `alphac4.mcts.simulation.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
-    ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the same
-    weights once: a new evaluation takes the place of one that it collides with, and trees that wait for the same
-    position in one step all ask for it. Evaluations and kept trees are dropped when the evaluator has other weights.
+    Kept trees and evaluations are dropped when the evaluator gets other weights.
+
+    Args:
+        evaluator: the network.
+        rule: the parameters of PUCT, or those of a rule of one's own; see `alphac4.mcts.simulation.scores_actions`.
+        geometry: the board.
+        rng: for rules that draw numbers, which PUCT does not.
+        reuse: the trees that are kept for positions that follow.
+        cache: the number of evaluations to keep, of 64 bytes each on the standard board. A new evaluation takes the
+            place of one that it collides with.
+        leaves: the most leaves of a tree that wait for the network at the same time. The number grows by one for every
+            `VISITS_PER_LEAF` visits of the root.
 
     Raises:
         ValueError: for parameters without a rule that can be compiled; see `alphac4.mcts.simulation.check_rule`.
@@ -322,7 +329,7 @@ class NetworkSearch(TreeSearch):
     def __init__(
         self,
         evaluator: Evaluate,
-        config: PuctConfig | NetworkParameters | None = None,
+        rule: NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator | None = None,
@@ -330,8 +337,9 @@ class NetworkSearch(TreeSearch):
         cache: int = 0,
         leaves: int = 1,
     ) -> None:
-        config = config or PuctConfig()
-        parameters = config.parameters() if isinstance(config, PuctConfig) else config
+        parameters = rule or PuctConfig()
+        if isinstance(parameters, PuctConfig):
+            parameters = check_puct(parameters)
         super().__init__(geometry, rng, reuse, parameters)
         check_rule(parameters, self._kept.trees)
         self.evaluator = evaluator

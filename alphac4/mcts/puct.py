@@ -13,13 +13,13 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.planes import write_planes
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
-from alphac4.mcts.config import PuctParameters
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.simulation import NodeTotals, backup, known_value, scores_actions
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
 
 
 @inlined
-def exploration_weight(parameters: PuctParameters, visits: int) -> float:
+def exploration_weight(parameters: PuctConfig, visits: int) -> float:
     """``c_init + log((1 + N + c_base) / c_base)``, Silver et al. 2018, supplementary pseudocode."""
     return parameters.c_init + math.log((1.0 + visits + parameters.c_base) / parameters.c_base)
 
@@ -34,16 +34,16 @@ def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
 
 
 @inlined
-def first_play_value(totals: NodeTotals, node: int, parameters: PuctParameters) -> float:
+def first_play_value(totals: NodeTotals, node: int, parameters: PuctConfig) -> float:
     """Value taken for an unvisited move: the mean so far, less ``f sqrt(sum of visited priors)`` (KataGo)."""
     reduction = parameters.root_fpu_reduction if node == ROOT else parameters.fpu_reduction
     return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
 
 
-@scores_actions(PuctParameters)
+@scores_actions(PuctConfig)
 @inlined
 def puct_action_score(
-    trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: PuctParameters
+    trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: PuctConfig
 ) -> float:
     """`puct_score` of an action in the tree; what does not depend on the action, the compiler moves out of the loop."""
     scale = exploration_weight(parameters, totals.visits) * math.sqrt(totals.visits + 1.0)

@@ -100,7 +100,7 @@ class Actor:
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
-        self._selection = selection or config.puct(PRIOR_TEMPERATURE).parameters()
+        self._selection = selection or config.puct(PRIOR_TEMPERATURE)
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         self._trees = make_trees(slots, nodes, geometry, rng)
         check_rule(self._selection, self._trees)

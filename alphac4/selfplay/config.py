@@ -1,9 +1,9 @@
 """Settings of self-play: searches, exploration, records."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.storage.records import check_finite, check_ranges
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it leaves them as the network gives them
@@ -82,4 +82,4 @@ class SelfPlayConfig:
     def puct(self, prior_temperature: float | None = None) -> PuctConfig:
         """Return how matches and measurements search; self-play passes its own ``prior_temperature``."""
         puct = PuctConfig(c_init=self.c_init, fpu_reduction=self.fpu_reduction)
-        return puct if prior_temperature is None else replace(puct, prior_temperature=prior_temperature)
+        return check_puct(puct if prior_temperature is None else puct._replace(prior_temperature=prior_temperature))

@@ -160,12 +160,13 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
 
 
 def check_finite(settings: Any) -> None:
-    """Check that no field is infinite or not a number.
+    """Check that no field of a dataclass or a NamedTuple is infinite or not a number.
 
     Raises:
         ValueError: in one line that names the field.
     """
-    for name, number in _numbers(settings, [item.name for item in dataclasses.fields(settings)]):
+    names = getattr(settings, "_fields", None) or [item.name for item in dataclasses.fields(settings)]
+    for name, number in _numbers(settings, names):
         if isinstance(number, float) and not math.isfinite(number):
             raise ValueError(f"{name} must be a finite number, not {number}")
 

@@ -13,7 +13,6 @@ from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
 from alphac4.compute import Compute, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
 
 CACHE = 2**16  # evaluations that each search keeps
-SearchRule = PuctConfig | NetworkParameters  # settings of PUCT, or parameters of another rule of selection
 REUSE: Reuse = "proofs"  # from one search of a game to the next
 
 CLASSIC_SIMULATIONS = 100  # of ours a move against classic MCTS
@@ -167,10 +165,10 @@ class LocalSide:
     New ones for each match would cost memory that the libraries behind them never quite give back.
     """
 
-    def __init__(self, compute: Compute, network: Network, geometry: Geometry, puct: SearchRule) -> None:
+    def __init__(self, compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters) -> None:
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self._searches = [
-            compute.search(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
+            compute.search(self._evaluator, rule, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)
         ]
 
@@ -196,9 +194,9 @@ class LocalSide:
 class PoolSide:
     """A `LocalSide` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
 
-    def __init__(self, pool: "Pool", number: int, here: LocalSide, geometry: Geometry, puct: SearchRule) -> None:
+    def __init__(self, pool: "Pool", number: int, here: LocalSide, geometry: Geometry, rule: NetworkParameters) -> None:
         self._pool, self._number, self._here = pool, number, here
-        self._geometry, self._puct = geometry, puct
+        self._geometry, self._rule = geometry, rule
         self._version = 0
 
     @property
@@ -215,7 +213,7 @@ class PoolSide:
             version=self._version,
             backend=self.backend,
             geometry=self._geometry,
-            puct=self._puct,
+            rule=self._rule,
             simulations=simulations,
             network=self._pool.share(network),
         )
@@ -224,13 +222,13 @@ class PoolSide:
 
 
 def make_sides(
-    compute: Compute, network: Network, geometry: Geometry, puct: SearchRule, pool: "Pool | None"
+    compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters, pool: "Pool | None"
 ) -> "Sequence[Side]":
     """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
-    sides = [LocalSide(compute, network, geometry, puct) for _ in range(2)]
+    sides = [LocalSide(compute, network, geometry, rule) for _ in range(2)]
     if pool is None:
         return sides
-    return [PoolSide(pool, number, side, geometry, puct) for number, side in enumerate(sides)]
+    return [PoolSide(pool, number, side, geometry, rule) for number, side in enumerate(sides)]
 
 
 _sides: dict[int, tuple[str, LocalSide]] = {}  # of this process of a pool, by number, with the backend asked for
@@ -244,7 +242,7 @@ class Turn:
     version: int  # of its networks
     backend: str
     geometry: Geometry
-    puct: SearchRule
+    rule: NetworkParameters
     simulations: int
     network: "Shared[Network]" = field(compare=False, repr=False)
 
@@ -254,7 +252,7 @@ class Turn:
         backend, side = _sides.get(self.side, ("", None))
         if side is None or backend != self.backend:
             compute = choose("cpu", backend_or_auto(self.backend), threads=1)
-            side = LocalSide(compute, network, self.geometry, self.puct)
+            side = LocalSide(compute, network, self.geometry, self.rule)
             _sides[self.side] = self.backend, side
         (player,) = side.players(network, "", self.simulations)
         return player

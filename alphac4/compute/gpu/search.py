@@ -25,7 +25,6 @@ from alphac4.compute.gpu.device import (
 )
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, finite_answers, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
@@ -82,13 +81,13 @@ class DeviceSearch(NetworkSearch):
     def __init__(
         self,
         evaluator: Evaluator,
-        config: PuctConfig | NetworkParameters | None = None,
+        rule: NetworkParameters | None = None,
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
     ) -> None:
-        super().__init__(evaluator, config, geometry=geometry, reuse=reuse)
+        super().__init__(evaluator, rule, geometry=geometry, reuse=reuse)
         self._network_of = evaluator
         self._version = -1  # of the evaluator's weights that `_places` hold
         self._device = the_device()

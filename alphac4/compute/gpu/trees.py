@@ -128,7 +128,7 @@ class DeviceActor:
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
-        self._selection = selection or config.puct(PRIOR_TEMPERATURE).parameters()
+        self._selection = selection or config.puct(PRIOR_TEMPERATURE)
         check_rule(self._selection, empty)
         self._advance = kernel_for(self._selection, advance)
         plan = make_plan(geometry, config)

@@ -144,7 +144,7 @@ def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
     exact = geometry == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
     page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
-    return page | {"search": dataclasses.asdict(PuctConfig()), "review_simulations": REVIEW_SIMULATIONS}
+    return page | {"search": PuctConfig()._asdict(), "review_simulations": REVIEW_SIMULATIONS}
 
 
 def book() -> dict[str, object]:
