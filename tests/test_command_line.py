@@ -226,17 +226,19 @@ def test_full_and_closed_streams_end_the_command_without_a_traceback(line: str, 
 
 
 def test_places_that_cannot_be_written_are_reported_beforehand(tmp_path: Path) -> None:
-    file = tmp_path / "file"
+    file, good, bad = (tmp_path / name for name in ("file", "good", "bad"))
     file.write_text("kept")
-    for path in (tmp_path, file / "below.svg", Path("/proc/none/a.svg"), Path(os.devnull)):
+    good.symlink_to(tmp_path / "new")
+    bad.symlink_to(file / "below")
+    for path in (tmp_path, bad, file / "below.svg", Path("/proc/none/a.svg"), Path(os.devnull)):
         with pytest.raises(OSError, match=str(path)):
             check_output(path)
     with pytest.raises(OSError, match="folder is needed"):
         check_folder(file)
-    for path in (file, tmp_path / "new.svg"):
+    for path in (file, good, tmp_path / "new.svg"):
         check_output(path)
     assert file.read_text() == "kept"
-    assert list(tmp_path.iterdir()) == [file]
+    assert set(tmp_path.iterdir()) == {file, good, bad}
 
 
 @pytest.mark.parametrize("name", ["train", "play", "evaluate", "arena"])

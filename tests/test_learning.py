@@ -133,7 +133,7 @@ def test_the_gradient_is_the_sum_over_all_parts() -> None:
     actual = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
     total = sum(expected[1:], start=expected[0])
     assert report.gradient_norm == pytest.approx(float(total.norm()), rel=1e-5)
-    assert report.gradient_norm > 10
+    assert report.gradient_norm > 5
     torch.testing.assert_close(actual, total / float(total.norm()), atol=1e-6, rtol=1e-4)
 
 

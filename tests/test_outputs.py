@@ -7,7 +7,6 @@ import pytest
 from helpers import held_elsewhere
 
 from alphac4.cli import main
-from alphac4.storage.files import check_output
 from alphac4.storage.locks import own_file
 
 EVALUATE = "evaluate random --count 2 "
@@ -84,13 +83,3 @@ def test_a_records_lock_is_known_by_what_its_name_leads_to(tmp_path: Path) -> No
         assert [path.name for path in (tmp_path / "real").iterdir()] == [".t.jsonl.lock"]
     with own_file(None):
         pass
-
-
-def test_a_link_is_checked_where_it_leads_to(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "file").write_text("")
-    (tmp_path / "good").symlink_to(tmp_path / "real" / "new")
-    (tmp_path / "bad").symlink_to(tmp_path / "file" / "below")
-    check_output(tmp_path / "good")
-    with pytest.raises(OSError, match="bad"):
-        check_output(tmp_path / "bad")
