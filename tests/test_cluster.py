@@ -190,7 +190,7 @@ def test_commands_find_the_same_on_a_cluster(
     assert printed(*walk, *there) == here
 
     record = tmp_path / "games.jsonl"
-    arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "40", "--json", "--output", str(record))
+    arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "60", "--json", "--output", str(record))
     here, lines = printed(*arena), record.read_text().splitlines()
     record.write_text("\n".join(lines[:3]) + "\n")
     assert printed(*arena, *there) == here

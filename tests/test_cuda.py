@@ -1,3 +1,4 @@
+import math
 import os
 import subprocess
 import sys
@@ -127,11 +128,11 @@ def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "
 @pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all slots have to wait."""
-    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 120)
-    monkeypatch.setattr("alphac4.compute.gpu.trees.SECONDS_BETWEEN_BLOCKS", float("inf"))  # also on a busy machine
-    config = replace(CONFIG, full_simulations=4, fast_simulations=2)
-    ours = finished(cpu_actor(config, 2), 14)
-    blocks = list(device_actor(config, 2).play(20, lambda: False))
+    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 80)
+    monkeypatch.setattr("alphac4.compute.gpu.trees.SECONDS_BETWEEN_BLOCKS", math.inf)
+    config = replace(CONFIG, full_simulations=2, fast_simulations=1)
+    ours = finished(cpu_actor(config, 2), 20)
+    blocks = list(device_actor(config, 2).play(30, lambda: False))
     assert ours.total() > 1
     assert max(len(block.games.plies) for block in blocks) == 2 * 2
     assert same_games(ours, games_of(blocks))
