@@ -42,13 +42,14 @@ def search_with_leaves(position: Position, opinion: Opinion, simulations: int, l
     geometry = position.geometry
     trees = make_trees(1, simulations + 1, geometry, np.random.default_rng(0), proofs=False, look_ahead=False)
     reset_tree(trees, 0, position.own, position.occupied)
-    waiting, batch, cache = make_leaves(leaves, PLANES["stones"], geometry), 0, make_cache(0, geometry)
+    places, waiting, cache = make_leaves(leaves, PLANES["stones"], geometry), 0, make_cache(0, geometry)
     targets, going_on = np.array([simulations]), 1
     while going_on:
-        batch, going_on = step(trees, 1, targets, PARAMETERS, waiting, batch, leaves, cache)
-        if batch:
-            answers = canonical_answers(geometry, waiting.own[:batch], waiting.occupied[:batch], opinion.of)
-            waiting.logits[:batch], waiting.wdl[:batch] = answers
+        waiting, asked, going_on = step(trees, 1, targets, PARAMETERS, places, waiting, leaves, cache)
+        assert asked == waiting  # nothing is in the cache
+        if asked:
+            answers = canonical_answers(geometry, places.own[:asked], places.occupied[:asked], opinion.of)
+            places.logits[:asked], places.wdl[:asked] = answers
     return trees
 
 

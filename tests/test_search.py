@@ -271,11 +271,12 @@ class Counting:
 POSITIONS = [Position.from_moves(text) for text in ("", "4", "44", "443", "445", "43", "45", "1", "7", "4453", "4435")]
 
 
-def test_a_cache_saves_evaluations_and_changes_nothing_else(network: PolicyValueNetwork) -> None:
+@pytest.mark.parametrize("leaves", [1, 8])
+def test_a_cache_saves_evaluations_and_changes_nothing_else(leaves: int, network: PolicyValueNetwork) -> None:
     plain, cached = Counting(network), Counting(network)
-    without = NetworkSearch(plain, rng=np.random.default_rng(0))
-    with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), cache=2**14)
-    for simulations in (30, 60):  # the second search asks about much that is known by then
+    without = NetworkSearch(plain, rng=np.random.default_rng(0), leaves=leaves)
+    with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), leaves=leaves, cache=2**14)
+    for simulations in (60, 120):  # the second search asks about much that is known by then
         expected = without.search(POSITIONS, Budget(simulations=simulations))
         found = with_cache.search(POSITIONS, Budget(simulations=simulations))
         np.testing.assert_array_equal(found.visits, expected.visits)

@@ -177,11 +177,10 @@ def remember(
 
 
 @inlined
-def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
-    """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
-    if trees.leaf[t] == NO_NODE or not cache.keeps:
+def look_up(cache: EvaluationCache, key: np.uint64) -> bool:
+    """Write the evaluation of the position with this key into ``cache.logits`` and ``cache.wdl``; False without one."""
+    if not cache.keeps:
         return False
-    key = leaf_key(trees, t)
     row = _row_of(cache, key)
     check = cache.checks[row]
     for number in range(len(cache.found)):
@@ -189,6 +188,14 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
     if check ^ _digest(cache.found) != key + U64_1:
         return False
     cache.hits[0] += 1
+    return True
+
+
+@inlined
+def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
+    """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
+    if trees.leaf[t] == NO_NODE or not look_up(cache, leaf_key(trees, t)):
+        return False
     expand(trees, t, cache.logits, cache.wdl, prior_temperature)
     return True
 
@@ -207,13 +214,17 @@ def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations
 
 
 class Leaves(NamedTuple):
-    """Leaves that wait for the network, at most B."""
+    """Leaves that wait for their evaluation, at most B. The network is asked about those that the cache lacks."""
 
     tree: npt.NDArray[np.int32]  # [B]
     node: npt.NDArray[np.int32]  # [B]
     own: npt.NDArray[np.uint64]  # [B] its position
     occupied: npt.NDArray[np.uint64]  # [B]
-    planes: Planes  # [B, P, R, C] of it, for the network
+    is_virtual: npt.NDArray[np.bool_]  # [B] whether it counts as a lost game on its way from the root
+    question: npt.NDArray[np.int32]  # [B] its row among the planes and answers; -1 if the cache had its evaluation
+    known_logits: npt.NDArray[np.float32]  # [B, A] from the cache
+    known_wdl: npt.NDArray[np.float32]  # [B, 3]
+    planes: Planes  # [B, P, R, C] for the network
     logits: npt.NDArray[np.float32]  # [B, A] the network's answers
     wdl: npt.NDArray[np.float32]  # [B, 3]
 
@@ -225,6 +236,10 @@ def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
         node=np.zeros(count, np.int32),
         own=np.zeros(count, np.uint64),
         occupied=np.zeros(count, np.uint64),
+        is_virtual=np.zeros(count, np.bool_),
+        question=np.zeros(count, np.int32),
+        known_logits=np.zeros((count, geometry.columns), np.float32),
+        known_wdl=np.zeros((count, 3), np.float32),
         planes=np.zeros((count, planes, geometry.rows, geometry.columns), np.float32),
         logits=np.zeros((count, geometry.columns), np.float32),
         wdl=np.zeros((count, 3), np.float32),
@@ -241,6 +256,12 @@ def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
         trees.value_sum[t, node, action] -= visits
 
 
+@inlined
+def leaves_at_once(trees: Trees, t: int, most: int) -> int:
+    """The number of leaves that may wait at the same time in a tree of its size, at least 1 and at most ``most``."""
+    return min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
+
+
 @compiled
 def step(
     trees: Trees,
@@ -248,11 +269,11 @@ def step(
     targets: npt.NDArray[np.int64],
     parameters: Any,
     leaves: Leaves,
-    evaluated: int,
+    waiting: int,
     most: int,
     cache: EvaluationCache,
-) -> tuple[int, int]:
-    """Expand the leaves that the network has evaluated, then select the next leaves that the cache lacks.
+) -> tuple[int, int, int]:
+    """Expand the leaves that wait and have their evaluations by now, then select the next ones.
 
     Args:
         trees: [T].
@@ -260,28 +281,31 @@ def step(
         targets: [T] the root visits to reach.
         parameters: of the rule by which actions are selected.
         leaves: those selected in the last step, with the network's answers; replaced by the next.
-        evaluated: number of leaves with answers.
+        waiting: the number of leaves selected in the last step.
         most: the most leaves of a tree that may wait at the same time.
         cache: of evaluations.
 
     Returns:
-        The number of leaves selected, and the number of trees whose search is not over.
+        The number of leaves selected, the number of them that the network must evaluate, and the number of trees whose
+        search is not over.
     """
     temperature = parameters.prior_temperature
-    for row in range(evaluated):
-        t = leaves.tree[row]
-        node = leaves.node[row]
-        if most > 1:
+    for row in range(waiting):
+        t, node, question = leaves.tree[row], leaves.node[row], leaves.question[row]
+        if leaves.is_virtual[row]:
             add_virtual_visits(trees, t, node, -1)
         trees.leaf[t] = node
         trees.leaf_own[t], trees.leaf_occupied[t] = leaves.own[row], leaves.occupied[row]
-        remember(cache, leaf_key(trees, t), leaves.logits[row], leaves.wdl[row])
-        expand(trees, t, leaves.logits[row], leaves.wdl[row], temperature)
-    waiting, going_on = 0, 0
+        if question >= 0:
+            remember(cache, leaf_key(trees, t), leaves.logits[question], leaves.wdl[question])
+            expand(trees, t, leaves.logits[question], leaves.wdl[question], temperature)
+        else:
+            expand(trees, t, leaves.known_logits[row], leaves.known_wdl[row], temperature)
+    waiting, asked, going_on = 0, 0, 0
     for t in range(count):
         left = SIMULATIONS_A_STEP
         first = waiting
-        wide = min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
+        wide = leaves_at_once(trees, t, most)
         while waiting - first < wide:
             left = walk_to_leaf(trees, t, targets[t], parameters, left)
             leaf = trees.leaf[t]
@@ -290,20 +314,32 @@ def step(
             if waiting > first and trees.value[t, leaf] == AWAITING:  # selected before in this step
                 trees.leaf[t] = NO_NODE
                 break
-            if expand_from_cache(trees, t, cache, temperature):
+            if wide == 1 and expand_from_cache(trees, t, cache, temperature):
+                wide = leaves_at_once(trees, t, most)
                 continue
             leaves.tree[waiting], leaves.node[waiting] = t, leaf
             leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
-            write_leaf(trees, t, leaves.planes[waiting], np.float32(1))
+            if wide > 1 and look_up(cache, leaf_key(trees, t)):
+                # It waits like the others, so that the search does not depend on what the cache holds.
+                leaves.question[waiting] = -1
+                for a in range(len(cache.logits)):
+                    leaves.known_logits[waiting, a] = cache.logits[a]
+                for outcome in range(3):
+                    leaves.known_wdl[waiting, outcome] = cache.wdl[outcome]
+            else:
+                leaves.question[waiting] = asked
+                write_leaf(trees, t, leaves.planes[asked], np.float32(1))
+                asked += 1
             trees.leaf[t] = NO_NODE
-            if most > 1:  # for one leaf it would only round the sums of values
+            leaves.is_virtual[waiting] = wide > 1
+            if wide > 1:  # for a single leaf it would only round the sums of values
                 trees.value[t, leaf] = AWAITING
                 add_virtual_visits(trees, t, leaf, 1)
             waiting += 1
             if leaf == ROOT:  # there are no priors to select by
                 break
         going_on += waiting > first or left == 0
-    return waiting, going_on
+    return waiting, asked, going_on
 
 
 class NetworkSearch(TreeSearch):
@@ -357,13 +393,13 @@ class NetworkSearch(TreeSearch):
         waiting = 0
         while True:
             check_block()
-            waiting, going_on = expand_and_select(
+            waiting, asked, going_on = expand_and_select(
                 trees, count, targets, self.parameters, leaves, waiting, self.leaves, self._cache
             )
             if going_on == 0:
                 return
-            if waiting > 0:
-                logits, wdl = finite_answers(self.evaluator, leaves.planes[:waiting])
-                leaves.logits[:waiting], leaves.wdl[:waiting] = logits, wdl  # `step` knows one memory layout
+            if asked > 0:
+                logits, wdl = finite_answers(self.evaluator, leaves.planes[:asked])
+                leaves.logits[:asked], leaves.wdl[:asked] = logits, wdl  # `step` knows one memory layout
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop

@@ -16,8 +16,8 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.results import ColumnAnalysis, NodeView, describe_columns
 from alphac4.mcts.search import Budget
 
-FIRST_SLICE = 16  # simulations before the first look at the clock
 SLICE_SECONDS = 0.1
+MAX_SLICE = 100_000  # simulations, for which there is memory from the start
 SHORTEST_SLICE = 0.001
 
 
@@ -115,13 +115,11 @@ class Analyst:
         budget = budget or self.budget
         with self._lock:
             self._searched, self._is_warm = position, True
-            started, done, size = time.perf_counter(), 0, FIRST_SLICE
+            started, done = time.perf_counter(), 0
             while True:
-                before = time.perf_counter()
-                left = math.inf if budget.seconds is None else budget.seconds - (before - started)
-                if budget.simulations is not None:
-                    size = min(size, budget.simulations - done)
-                # How fast the last slice was says little: it may have found its evaluations in the cache.
+                left = math.inf if budget.seconds is None else budget.seconds - (time.perf_counter() - started)
+                size = MAX_SLICE if budget.simulations is None else min(MAX_SLICE, budget.simulations - done)
+                # A slice that ends by its time leaves the tree as it would be without slices.
                 slice_seconds = max(min(SLICE_SECONDS, left), SHORTEST_SLICE)
                 result = self._player.search([position], Budget(simulations=size, seconds=slice_seconds))
                 now = time.perf_counter()
@@ -150,5 +148,3 @@ class Analyst:
                 if finished or (stop is not None and stop.is_set()):
                     return analysis
                 on_progress(analysis)
-                rate = ran / max(now - before, 1e-6)
-                size = max(FIRST_SLICE, int(rate * SLICE_SECONDS))
