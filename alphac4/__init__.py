@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from alphac4.api.agent import Agent, SearchedPosition, load
+    from alphac4.api.agent import Agent, load
     from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, solve
     from alphac4.api.tasks import evaluate, play_match, read_reports, train
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
     from alphac4.mcts.config import PuctConfig
+    from alphac4.mcts.results import SearchedPosition
     from alphac4.mcts.search import Budget
     from alphac4.mcts.simulation import scores_actions
     from alphac4.nn.network import Outputs
@@ -68,13 +69,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "alphac4.api.agent": ("Agent", "SearchedPosition", "load"),
+    "alphac4.api.agent": ("Agent", "load"),
     "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "solve"),
     "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "train"),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "PlayerError", "SearchingPlayer"),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
     "alphac4.mcts.config": ("PuctConfig",),
+    "alphac4.mcts.results": ("SearchedPosition",),
     "alphac4.mcts.search": ("Budget",),
     "alphac4.mcts.simulation": ("scores_actions",),
     "alphac4.training.config": ("TrainConfig",),

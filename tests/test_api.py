@@ -15,6 +15,7 @@ from matplotlib.patches import Circle
 from torch import nn
 
 import alphac4
+from alphac4.arena.specifications import LEAVES
 from alphac4.cli import main
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch
@@ -36,7 +37,7 @@ def test_an_agent_sees_what_its_search_saw(checkpoint: Path, network: PolicyValu
     moves = ["44", "445", "111111"]
     agent = load(checkpoint)
     results = agent.search(moves, simulations=40)
-    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rng=np.random.default_rng(0))
+    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), leaves=LEAVES)
     expected = search.search([alphac4.Position.from_moves(text) for text in moves], Budget(simulations=40))
     for row, result in enumerate(results):
         assert (result.move, result.simulations) == (expected.moves[row], 40)

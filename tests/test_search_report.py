@@ -17,7 +17,7 @@ from alphac4.commands.ship import EngineCommand
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import draw_tree
-from alphac4.mcts.results import describe_search
+from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 
 
@@ -45,14 +45,16 @@ def test_shares_of_results_and_the_report_agree_with_the_value() -> None:
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
     np.testing.assert_allclose(result.wdl[:, 0] - result.wdl[:, 2], result.value, atol=1e-9)
     assert result.wdl[1].tolist() == [1, 0, 0]
-    text = describe_search(result, 1)
+    text = SearchedPosition.of_result(positions[1], "uct", result, 1).table()
     assert "wins in 2 moves" in next(line for line in text.splitlines() if "*" in line)
     assert "win 100 %" in text
 
 
 def test_a_column_without_visits_shows_no_score() -> None:
-    result = UctSearch(rng=np.random.default_rng(0)).search([Position.from_moves("44")], Budget(simulations=3))
-    for line, visits in zip(describe_search(result).splitlines()[1:8], result.visits[0], strict=True):
+    position = Position.from_moves("44")
+    result = UctSearch(rng=np.random.default_rng(0)).search([position], Budget(simulations=3))
+    table = SearchedPosition.of_result(position, "uct", result).table()
+    for line, visits in zip(table.splitlines()[1:8], result.visits[0], strict=True):
         assert (line.split()[2] == "-", "-" in line.split()[4:5]) == (visits == 0, visits == 0)
 
 

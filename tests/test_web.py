@@ -86,7 +86,7 @@ def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
     for level in ("strong", "expert", "perfect"):
         assert ask(client, "move", moves="444445267614", level=level)["column"] == 2
     assert [item["column"] for item in ask(client, "exact", moves="444445267614")["columns"] if item["best"]] == [2]
-    assert ask(client, "analyze", moves="444445267614", simulations=50)[-1]["best"] == 2
+    assert ask(client, "analyze", moves="444445267614", simulations=50)[-1]["move"] == 2
 
 
 @pytest.mark.slow

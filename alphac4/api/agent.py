@@ -2,22 +2,20 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
 from alphac4.api.positions import Given, read_positions
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer, checked_moves, keep_trees
-from alphac4.arena.specifications import common_geometry, find_network, parse_player
+from alphac4.arena.specifications import LEAVES, common_geometry, find_network, parse_player
 from alphac4.compute import choose
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
-from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
+from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
 from alphac4.nn.network import Network
@@ -29,75 +27,6 @@ if TYPE_CHECKING:
     from alphac4.nn.network import NetworkBuilder
 
 DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
-
-
-class WinDrawLoss(NamedTuple):
-    """Probabilities for the side to move."""
-
-    win: float
-    draw: float
-    loss: float
-
-
-@dataclass(frozen=True)
-class SearchTree:
-    """The tree of one search; a notebook draws it."""
-
-    _trees: Searched
-    _index: int
-
-    def svg(self, *, depth: int = 2, width: int = 3) -> str:
-        """Return an SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
-        return draw_tree(self._trees, self._index, depth=depth, width=width)
-
-    def _repr_svg_(self) -> str:
-        return self.svg()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SearchedPosition:
-    """Findings of a search in one position; values are for the side to move, columns 0-based."""
-
-    position: Position
-    player: str
-    move: int
-    """The column to play."""
-    value: float
-    """From -1, lost, to 1, won."""
-    wdl: WinDrawLoss
-    """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
-    columns: dict[int, ColumnAnalysis]
-    """Findings on each legal move, by column."""
-    line: list[int]
-    """Best play of both sides as far as the tree goes."""
-    simulations: int
-    """Simulations spent on this position."""
-    tree: SearchTree | None
-    """The tree; None for a raw policy, which has none."""
-    _table: str
-
-    @classmethod
-    def of_result(
-        cls, position: Position, player: str, result: SearchResult, index: int, trees: Searched
-    ) -> "SearchedPosition":
-        """Return the findings in the ``index``-th position of a search's result."""
-        return cls(
-            position=position,
-            player=player,
-            move=int(result.moves[index]),
-            value=float(result.value[index]),
-            wdl=WinDrawLoss(*map(float, result.wdl[index])),
-            columns={item.column: item for item in describe_columns(result, index)},
-            line=list(result.variations[index]),
-            simulations=int(result.simulations[index]),
-            tree=SearchTree(trees, index) if result.visits[index].any() else None,
-            _table=describe_search(result, index, name=str),
-        )
-
-    def __repr__(self) -> str:
-        moves = self.position.moves
-        after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
-        return f"{self.player} plays {self.move} {after} (columns count from 0)\n{self._table}"
 
 
 class Agent:
@@ -231,5 +160,5 @@ def load(
         else FunctionEvaluator(cast("Callable[..., Any]", player), count or PLANES["stones"])
     )
     budget = Budget(simulations=DEFAULT_SIMULATIONS)
-    search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs")
+    search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
     return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)

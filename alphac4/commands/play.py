@@ -346,7 +346,7 @@ class SearchCommand:
             from alphac4.game import Position, column_name
             from alphac4.game.rules import STANDARD
             from alphac4.mcts.drawing import draw_tree
-            from alphac4.mcts.results import describe_columns, describe_search
+            from alphac4.mcts.results import SearchedPosition
             from alphac4.play.screen import Screen
 
         board = self.board.geometry()
@@ -357,28 +357,18 @@ class SearchCommand:
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
             raise ValueError(f"{player.name} searches no tree that --svg could draw; give it simulations: best@600")
-        result = player.search([position])
+        found = SearchedPosition.of_result(position, player.name, player.search([position]))
         if self.json:
-            columns = {column_name(found.column): asdict(found) for found in describe_columns(result, 0)}
-            for found in columns.values():
-                del found["column"]
-            data = {
-                "moves": position.moves,
-                "player": player.name,
-                "move": column_name(int(result.moves[0])),
-                "value": float(result.value[0]),
-                **dict(zip(("win", "draw", "loss"), map(float, result.wdl[0]), strict=True)),
-                "line": list(map(column_name, result.variations[0])),
-                "simulations": int(result.simulations[0]),
-                "seconds": result.seconds,
-                "columns": columns,
-            }
-            print(json.dumps(data))
+            columns = {column_name(column): asdict(item) for column, item in found.columns.items()}
+            for item in columns.values():
+                del item["column"]
+            names = {"move": column_name(found.move), "line": list(map(column_name, found.line)), "columns": columns}
+            print(json.dumps(found.to_dict() | names))
         else:
             screen = Screen(sys.stdout)
             screen.board(position)
             print(f"\n{screen.side(0 if position.first_to_move else 1)} to move, {player.name}\n")
-            print(describe_search(result))
+            print(found.table())
         if self.svg is not None:
             write_atomically(self.svg, draw_tree(player, depth=self.depth, width=self.width).encode())
             print(f"\ntree drawn to {self.svg}", file=sys.stderr)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -135,25 +135,112 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def describe_search(result: SearchResult, index: int = 0, *, name: Callable[[int], str] = column_name) -> str:
-    """Describe each move of the ``index``-th position, the line of best play, and the time taken, as text.
+class WinDrawLoss(NamedTuple):
+    """Probabilities for the side to move."""
 
-    Values, scores and win/draw/loss are for the side to move; the time is that of the whole batch. ``name`` writes a
-    0-based column, by default as move strings do. A move without visits has no score: its score ranks moves, but is
-    not an evaluation.
-    """
-    lines = ["column  visits   value   prior   score"]
-    for item in describe_columns(result, index):
-        numbers = (item.value, item.score) if item.visits else (None, None)
-        value, score = ("-" if number is None else f"{number:+.3f}" for number in numbers)
-        line = f"{name(item.column):>6}  {item.visits:>6}  {value:>6}  {item.prior:>6.3f}  {score:>6}"
-        lines.append(f"{line}{'  *' if item.column == result.moves[index] else ''}  {item.proof}".rstrip())
-    win, draw, loss = (100 * share for share in result.wdl[index])
-    rate = int(result.simulations.sum()) / max(result.seconds, 1e-9)
-    lines += [
-        "",
-        f"value {result.value[index]:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
-        f"best line {' '.join(map(name, result.variations[index]))}",
-        f"{int(result.simulations[index]):,} simulations in {result.seconds:.2f} s, {rate:,.0f} a second",
-    ]
-    return "\n".join(lines)
+    win: float
+    draw: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class SearchTree:
+    """The tree of one search; a notebook draws it."""
+
+    _trees: Searched
+    _index: int
+
+    def svg(self, *, depth: int = 2, width: int = 3) -> str:
+        """Return an SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
+        from alphac4.mcts.drawing import draw_tree  # which describes results
+
+        return draw_tree(self._trees, self._index, depth=depth, width=width)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SearchedPosition:
+    """Findings of a search in one position; values are for the side to move, columns 0-based."""
+
+    position: Position
+    player: str
+    move: int
+    """The column to play."""
+    value: float
+    """From -1, lost, to 1, won."""
+    wdl: WinDrawLoss
+    """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
+    columns: dict[int, ColumnAnalysis]
+    """Findings on each legal move, by column."""
+    line: list[int]
+    """Best play of both sides as far as the tree goes."""
+    simulations: int
+    """Simulations spent on this position."""
+    seconds: float
+    """Time spent on it, and on those searched together with it."""
+    finished: bool = True
+    """False if the search continues, or was stopped before its budget was spent."""
+    tree: SearchTree | None = None
+    """The tree, if it was kept; a raw policy has none."""
+
+    @classmethod
+    def of_result(
+        cls, position: Position, player: str, result: SearchResult, index: int = 0, trees: Searched | None = None
+    ) -> Self:
+        """Return the findings in the ``index``-th position of a search's result; ``trees`` are those of the search."""
+        return cls(
+            position=position,
+            player=player,
+            move=int(result.moves[index]),
+            value=float(result.value[index]),
+            wdl=WinDrawLoss(*map(float, result.wdl[index])),
+            columns={item.column: item for item in describe_columns(result, index)},
+            line=list(result.variations[index]),
+            simulations=int(result.simulations[index]),
+            seconds=result.seconds,
+            tree=None if trees is None or not result.visits[index].any() else SearchTree(trees, index),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the findings as plain values for JSON."""
+        return {
+            "moves": self.position.moves or "",
+            "player": self.player,
+            "move": self.move,
+            "value": self.value,
+            **self.wdl._asdict(),
+            "line": self.line,
+            "simulations": self.simulations,
+            "seconds": self.seconds,
+            "finished": self.finished,
+            "columns": [dataclasses.asdict(item) for item in self.columns.values()],
+        }
+
+    def table(self, name: Callable[[int], str] = column_name) -> str:
+        """Describe each move, the line of best play, and the time taken, as text.
+
+        ``name`` writes a 0-based column, by default as move strings do. A move without visits has no score: its score
+        ranks moves, but is not an evaluation.
+        """
+        lines = ["column  visits   value   prior   score"]
+        for item in self.columns.values():
+            numbers = (item.value, item.score) if item.visits else (None, None)
+            value, score = ("-" if number is None else f"{number:+.3f}" for number in numbers)
+            line = f"{name(item.column):>6}  {item.visits:>6}  {value:>6}  {item.prior:>6.3f}  {score:>6}"
+            lines.append(f"{line}{'  *' if item.column == self.move else ''}  {item.proof}".rstrip())
+        win, draw, loss = (100 * share for share in self.wdl)
+        rate = self.simulations / max(self.seconds, 1e-9)
+        lines += [
+            "",
+            f"value {self.value:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
+            f"best line {' '.join(map(name, self.line))}",
+            f"{self.simulations:,} simulations in {self.seconds:.2f} s, {rate:,.0f} per second",
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        moves = self.position.moves
+        after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
+        return f"{self.player} plays {self.move} {after} (columns count from 0)\n{self.table(str)}"

@@ -4,8 +4,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -13,34 +13,12 @@ from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import ColumnAnalysis, NodeView, describe_columns
+from alphac4.mcts.results import NodeView, SearchedPosition
 from alphac4.mcts.search import Budget
 
 SLICE_SECONDS = 0.1
 MAX_SLICE = 100_000  # simulations, for which there is memory from the start
 SHORTEST_SLICE = 0.001
-
-
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """A position as a search sees it; values are for the side to move."""
-
-    moves: str  # the position, as a move string
-    source: str  # who searched
-    columns: tuple[ColumnAnalysis, ...]  # the moves that can be made, from left to right
-    best: int  # 0-based column
-    value: float
-    win: float
-    draw: float
-    loss: float
-    variation: tuple[int, ...]  # best play, 0-based columns
-    simulations: int
-    seconds: float
-    finished: bool  # the budget is spent, or the outcome proven
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return asdict(self)
 
 
 class Analyst:
@@ -106,8 +84,8 @@ class Analyst:
         budget: Budget | None = None,
         *,
         stop: threading.Event | None = None,
-        on_progress: Callable[[Analysis], None] = lambda _analysis: None,
-    ) -> Analysis:
+        on_progress: Callable[[SearchedPosition], None] = lambda _found: None,
+    ) -> SearchedPosition:
         """Search an unfinished position, by default for this player's own budget.
 
         ``on_progress`` is called about ten times a second. Setting ``stop`` ends the search at the next slice.
@@ -130,21 +108,8 @@ class Analyst:
                     or (budget.simulations is not None and done >= budget.simulations)
                     or (budget.seconds is not None and now - started >= budget.seconds)
                 )
-                win, draw, loss = map(float, result.wdl[0])
-                analysis = Analysis(
-                    moves=position.moves or "",
-                    source=self.name,
-                    columns=describe_columns(result, 0),
-                    best=int(result.moves[0]),
-                    value=float(result.value[0]),
-                    win=win,
-                    draw=draw,
-                    loss=loss,
-                    variation=tuple(result.variations[0]),
-                    simulations=done,
-                    seconds=now - started,
-                    finished=finished,
-                )
+                found = SearchedPosition.of_result(position, self.name, result)
+                found = replace(found, simulations=done, seconds=now - started, finished=finished)
                 if finished or (stop is not None and stop.is_set()):
-                    return analysis
-                on_progress(analysis)
+                    return found
+                on_progress(found)

@@ -7,8 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name, join_moves
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
-from alphac4.play.analysis import Analysis, Analyst
+from alphac4.play.analysis import Analyst
 from alphac4.solver.solver import exact
 from alphac4.storage.records import MAX_SIMULATIONS
 from alphac4.version import __version__
@@ -181,7 +182,7 @@ class Engine:
             if endless:  # a proven position is known at once, but the answer is due at "stop"
                 self._stop.wait()
             self._inform(analysis)
-            return f"bestmove {column_name(analysis.best)}"
+            return f"bestmove {column_name(analysis.move)}"
 
         self._start(search)
 
@@ -198,13 +199,13 @@ class Engine:
         self._search = self._worker.submit(run)
         self._search.add_done_callback(lambda search: self._write(search.result()))  # it is over once its line is read
 
-    def _inform(self, analysis: Analysis) -> None:
+    def _inform(self, analysis: SearchedPosition) -> None:
         rate = analysis.simulations / max(analysis.seconds, 1e-6)
-        win, draw = round(1000 * analysis.win), round(1000 * analysis.draw)
+        win, draw = round(1000 * analysis.wdl.win), round(1000 * analysis.wdl.draw)
         self._write(
             f"info nodes {analysis.simulations} nps {rate:.0f} time {1000 * analysis.seconds:.0f} "
             f"score {analysis.value:.3f} wdl {win} {draw} {1000 - win - draw} "
-            f"pv {' '.join(map(column_name, analysis.variation))}"
+            f"pv {' '.join(map(column_name, analysis.line))}"
         )
 
     def _on_stop(self, _arguments: list[str]) -> None:

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
 from alphac4.machine import NOTICE_DELAY_S, announced, wrapped
-from alphac4.play.analysis import Analysis
+from alphac4.mcts.results import SearchedPosition
 from alphac4.solver.solver import Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
@@ -70,22 +70,22 @@ class Screen:
         """The same, in colour with the colour's name."""
         return self.stone(index) + (f" {('red', 'yellow')[index]}" if self.colour else "")
 
-    def analysis(self, analysis: Analysis) -> None:
+    def analysis(self, analysis: SearchedPosition) -> None:
         """A bar of visits for each move, and the chances of the side to move."""
         self.line()
         self.line("  column  visits                        value  prior", style=DIM)
-        for item in analysis.columns:
+        for item in analysis.columns.values():
             bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.share)
             value = signed(item.value) if item.value is not None else "-"
-            mark = " *" if item.column == analysis.best else "  "
+            mark = " *" if item.column == analysis.move else "  "
             self.line(
                 f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.share:4.0f} %  "
                 f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
             )
-        win, draw, loss = (f"{100 * share:.0f} %" for share in (analysis.win, analysis.draw, analysis.loss))
-        side = self.side(len(analysis.moves) % 2)
-        self.line(f"  the opinion of {analysis.source}: {side} wins {win}, draws {draw}, loses {loss}")
-        self.line(f"  its best line {' '.join(map(column_name, analysis.variation))}")
+        win, draw, loss = (f"{100 * share:.0f} %" for share in analysis.wdl)
+        side = self.side(0 if analysis.position.first_to_move else 1)
+        self.line(f"  the opinion of {analysis.player}: {side} wins {win}, draws {draw}, loses {loss}")
+        self.line(f"  its best line {' '.join(map(column_name, analysis.line))}")
         self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:

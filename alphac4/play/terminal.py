@@ -9,7 +9,8 @@ from pathlib import Path
 from alphac4.arena.players import Player, PlayerError
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
-from alphac4.play.analysis import Analysis, Analyst
+from alphac4.mcts.results import SearchedPosition
+from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import certificates
@@ -160,12 +161,12 @@ class TerminalGame:
         with self._stoppable("analysis"):
             self.screen.analysis(self._look())
 
-    def _look(self) -> Analysis:
+    def _look(self) -> SearchedPosition:
         """Show what is certain, by exact play, a certificate or a proof, and then what the network thinks."""
         known = self._show_best() or self._show_certified() or self._show_book()
         analysis = self._analysis()
-        best = next(item for item in analysis.columns if item.column == analysis.best)
-        if not known and (best.proof.startswith("wins") or all(item.proof for item in analysis.columns)):
+        best = analysis.columns[analysis.move]
+        if not known and (best.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
             self.screen.line(f"proven: {column_name(best.column)} {best.proof}")
         return analysis
 
@@ -205,7 +206,7 @@ class TerminalGame:
         self.screen.line(f"by the certificate{move}: {side} {result}")
         return known.plies is not None
 
-    def _analysis(self) -> Analysis:
+    def _analysis(self) -> SearchedPosition:
         if self._analyst is None:
             with self.screen.waiting("the network is being loaded"):
                 self._analyst = self._make_analyst()
@@ -273,7 +274,7 @@ class TerminalGame:
         self._unfinished()
         with self._stoppable("hint"):
             analysis = self._look()
-            self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
+            self.screen.line(f"{analysis.player} would play {column_name(analysis.move)} ({signed(analysis.value)})")
 
     def _do_analysis(self, _rest: str) -> None:
         self.show_analysis = not self.show_analysis

@@ -19,8 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.mcts.results import describe_columns
-from alphac4.play.analysis import Analysis
+from alphac4.mcts.results import SearchedPosition, describe_columns
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
 from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
@@ -141,7 +140,7 @@ class WebApplication:
             raise ValueError(f"simulations must lie between 1 and {MAX_SIMULATIONS}")
         session, stop = _session(body), Stop()
 
-        def search(tell: Tell) -> Analysis:
+        def search(tell: Tell) -> SearchedPosition:
             return self.service.analyze(session, position, simulations, stop, lambda found: tell(found.to_dict()))
 
         response = _stream(self.searches, search, stop)

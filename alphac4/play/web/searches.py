@@ -17,9 +17,9 @@ from alphac4.arena.specifications import CACHE, named_checkpoint, network_player
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
-from alphac4.mcts.results import NodeView
+from alphac4.mcts.results import NodeView, SearchedPosition
 from alphac4.mcts.search import Budget, Reuse
-from alphac4.play.analysis import Analysis, Analyst
+from alphac4.play.analysis import Analyst
 from alphac4.play.levels import Level
 from alphac4.play.opponents import certificates
 from alphac4.review import Review, review_game
@@ -177,8 +177,13 @@ class SearchService:
         return self._ask_certificates(lambda player: player.proven_result(position))
 
     def analyze(
-        self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]
-    ) -> Analysis:
+        self,
+        session: str,
+        position: Position,
+        simulations: int,
+        stop: Stop,
+        on_progress: Callable[[SearchedPosition], None],
+    ) -> SearchedPosition:
         """Search with the session's tree; see `Analyst.analyze`."""
         budget = Budget(simulations=simulations)
         return self._analyst(session).analyze(position, budget, stop=stop, on_progress=on_progress)

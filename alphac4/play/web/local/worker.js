@@ -58,8 +58,8 @@ async function analyze(id, { moves, simulations }) {
       const finished = analyst.root.total() - visits < size || ran >= simulations;
       const [win, draw, loss] = analyst.wdl();
       postMessage({ id, analysis: {
-        moves: analyst.board.write(moves), columns: analyst.columns(), best: analyst.best(),
-        value: analyst.root.mean(), win, draw, loss, variation: analyst.variation(), simulations: ran,
+        moves: analyst.board.write(moves), columns: analyst.columns(), move: analyst.best(),
+        value: analyst.root.mean(), win, draw, loss, line: analyst.variation(), simulations: ran,
         seconds: (performance.now() - started) / 1000, finished,
       } });
       if (finished) return;

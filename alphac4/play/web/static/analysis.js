@@ -55,7 +55,7 @@ export class Analysis {
 
   // The best move as far as it is known, null while nothing is.
   get suggested() {
-    return this.found && (this.solver.move(this.found.moves) ?? this.found.best);
+    return this.found && (this.solver.move(this.found.moves) ?? this.found.move);
   }
 
   show(game, hidden) {
@@ -87,11 +87,11 @@ export class Analysis {
 
   showFound(found) {
     $("outlook").textContent = `The network's opinion: wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
-    this.showLine(found.moves, found.variation.slice(0, 10));
+    this.showLine(found.moves, found.line.slice(0, 10));
     $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
     $("columns").tBodies[0].replaceChildren(...found.columns.map((item) => {
       const row = document.createElement("tr");
-      row.className = item.column === found.best ? "best" : "";
+      row.className = item.column === found.move ? "best" : "";
       row.insertCell().textContent = this.rules.name(item.column);
       row.append(bar(item.share), bar(item.prior, "prior"));
       row.insertCell().textContent = signed(item.value);
