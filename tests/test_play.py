@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from helpers import Lines, reader, save_untrained
 
-from alphac4.arena.players import Player, RandomPlayer
+from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 from alphac4.machine import wrapped
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
@@ -255,17 +258,17 @@ def test_analysis_adds_up_and_is_json() -> None:
     position = Position.from_moves("44444")
     analysis = Analyst.named("uct:500", seed=1).analyze(position)
     assert analysis.finished
-    assert analysis.simulations == 500 == sum(item.visits for item in analysis.columns)
-    assert sum(item.share for item in analysis.columns) == pytest.approx(1)
-    assert analysis.win + analysis.draw + analysis.loss == pytest.approx(1)
+    assert analysis.simulations == 500 == sum(item.visits for item in analysis.columns.values())
+    assert sum(item.share for item in analysis.columns.values()) == pytest.approx(1)
+    assert sum(analysis.wdl) == pytest.approx(1)
     assert json.loads(json.dumps(analysis.to_dict()))["moves"] == "44444"
 
 
 def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     analyst = Analyst.named("uct:3000")
     first = analyst.analyze(Position())
-    second = analyst.analyze(Position().play(first.best), Budget(simulations=10))
-    assert sum(item.visits for item in second.columns) > 100
+    second = analyst.analyze(Position().play(first.move), Budget(simulations=10))
+    assert sum(item.visits for item in second.columns.values()) > 100
     stop = threading.Event()
     reports = []
 
@@ -282,6 +285,19 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
     monkeypatch.setattr(analyst._player, "search", lambda p, budget: budgets.append(budget) or search(p, budget))
     analyst.analyze(Position(), Budget(seconds=0.05))
     assert all(budget.seconds is not None and budget.seconds <= 0.05 for budget in budgets)
+
+
+def test_the_time_of_slices_does_not_change_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where several leaves of the tree wait for the network at the same time."""
+    found = []
+    for seconds in (100.0, 0.0001):
+        monkeypatch.setattr("alphac4.play.analysis.SLICE_SECONDS", seconds)
+        search = NetworkSearch(UniformEvaluator(), reuse="trees", leaves=16)
+        player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=500), search=search)
+        reports: list[SearchedPosition] = []
+        found.append(Analyst(player).analyze(Position.from_moves("44"), on_progress=reports.append).columns)
+        assert bool(reports) == (seconds < 1)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("encoding", "stone"), [("ascii", "\033[91mX"), ("utf-8", "\033[91m●")])
