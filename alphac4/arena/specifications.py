@@ -50,7 +50,8 @@ DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
 CERTIFICATE = "certificate"  # the same, but by the shipped certificates where one of them speaks
 MAX_ROOTS = 256  # more than any machine has threads to search them
-LEAVES = 16  # of a tree that a network player evaluates together, at most
+LEAVES = 16  # of a tree that a network player evaluates together, unless its options say otherwise
+MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 ONNX = ".onnx"
 NETWORK_FORM = re.compile(
@@ -74,7 +75,7 @@ class UctOptions(UctConfig):
 
 
 UCT_OPTIONS = {item.name: item.type for item in dataclasses.fields(UctOptions)}
-NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float}
+NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves": int}
 
 
 def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +124,7 @@ class NamedNetwork:
     limit: str  # "600", "1s" or "0"; empty where none is given
     rule: NetworkParameters  # how it is searched
     temperature: float  # of the choice among moves: 0 plays the best, above 0 others in proportion
+    leaves: int  # of its tree that it evaluates together, at most
 
     @property
     def is_onnx(self) -> bool:
@@ -159,8 +161,9 @@ class NamedNetwork:
         """The options that differ from the defaults, as a specification writes them."""
         if not isinstance(self.rule, PuctConfig):
             return f",{type(self.rule).__name__}"
-        defaults = {**PuctConfig._field_defaults, "temperature": 0.0}
-        return describe_options({**self.rule._asdict(), "temperature": self.temperature}, defaults)
+        defaults = {**PuctConfig._field_defaults, "temperature": 0.0, "leaves": LEAVES}
+        options = {**self.rule._asdict(), "temperature": self.temperature, "leaves": self.leaves}
+        return describe_options(options, defaults)
 
     def check(self, geometry: Geometry) -> None:
         """Check that it can play on this board, without loading its weights.
@@ -193,10 +196,12 @@ def find_network(specification: str) -> NamedNetwork | None:
     written = found["network"]
     try:
         given = parse_options(found["options"] or "", NETWORK_OPTIONS)
-        given = {name: read_value(float, value, name) for name, value in given.items()}
-        temperature = given.pop("temperature", 0.0)
+        given = {name: read_value(NETWORK_OPTIONS[name], value, name) for name, value in given.items()}
+        temperature, leaves = given.pop("temperature", 0.0), given.pop("leaves", LEAVES)
         if not 0 <= temperature < math.inf:
             raise ValueError(f"temperature must be at least 0 and finite, not {temperature:g}")
+        if not 1 <= leaves <= MAX_LEAVES:
+            raise ValueError(f"leaves must be from 1 to {MAX_LEAVES}, not {leaves}")
         rule = check_puct(PuctConfig(**given))
         path = named_file(Path(written))
     except ValueError as error:
@@ -209,6 +214,7 @@ def find_network(specification: str) -> NamedNetwork | None:
         limit=(found["limit"] or "@")[1:],
         rule=rule,
         temperature=temperature,
+        leaves=leaves,
     )
 
 
@@ -342,7 +348,7 @@ def _load_player(
 
         compute = compute or choose(threads=threads)
         size = batch_size if network.budget.seconds is None else 1
-        evaluator = compute.evaluator(network.load().network, batch_size=max(size, LEAVES))
+        evaluator = compute.evaluator(network.load().network, batch_size=max(size, network.leaves))
     return network_player(network, evaluator, **settings)
 
 
@@ -360,7 +366,9 @@ def network_player(
     ``cache`` is the number of evaluations that its search keeps.
     """
     name = network.player_name
-    search_of = partial(NetworkSearch, evaluator, network.rule, geometry=geometry, rng=rng, cache=cache, leaves=LEAVES)
+    search_of = partial(
+        NetworkSearch, evaluator, network.rule, geometry=geometry, rng=rng, cache=cache, leaves=network.leaves
+    )
     search = search_of(reuse=reuse or "proofs")
     if network.limit == AUTO:
         return AutoPlayer(name, evaluator, search, search_of(reuse="trees"), TimeManagement())

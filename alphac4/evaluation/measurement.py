@@ -12,7 +12,6 @@ from tqdm import tqdm
 
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import (
-    LEAVES,
     NamedNetwork,
     find_network,
     network_digest,
@@ -144,7 +143,7 @@ def _measure_network(
     for simulations in measurement.budgets:
         bar.set_description(f"{name}, {simulations or 'no'} simulations")
         searches = [
-            compute.search(evaluator, network.rule, geometry=checkpoint.geometry, leaves=LEAVES)
+            compute.search(evaluator, network.rule, geometry=checkpoint.geometry, leaves=network.leaves)
             for _ in range(compute.streams)
         ]
         budget = Budget(simulations=simulations)

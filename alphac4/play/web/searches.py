@@ -13,7 +13,7 @@ import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import PlayerError, SearchingPlayer
-from alphac4.arena.specifications import CACHE, named_checkpoint, network_player
+from alphac4.arena.specifications import CACHE, LEAVES, named_checkpoint, network_player
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
@@ -108,7 +108,7 @@ class SearchService:
         checkpoint = named.load()
         self.name, self._network = named.name, named.written
         self.geometry: Geometry = checkpoint.geometry
-        self._evaluator = choose(threads=1).evaluator(checkpoint.network, batch_size=1)
+        self._evaluator = choose().evaluator(checkpoint.network, batch_size=LEAVES)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
         self._lock = threading.RLock()
         self._reading, self._stop_reading = threading.Lock(), Stop()  # not a visitor's, as what has been read stays
