@@ -16,7 +16,7 @@ from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
 from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART, Learner
-from alphac4.training.optimizer import CosineSchedule, Muon, orthogonalised
+from alphac4.training.optimizer import MUON_RATE, CosineSchedule, Muon, orthogonalised
 
 CPU = torch.device("cpu")
 SCHEDULE = CosineSchedule(end_step=100)
@@ -184,7 +184,7 @@ def test_muons_steps_are_those_worked_out_by_hand() -> None:
 
 def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
     """Every parameter is learned by one of them; a multiple of the rate is Muon's."""
-    config = LearningConfig(optimizer="muon", muon_rate=2.5)
+    config = LearningConfig(optimizer="muon")
     made = Learner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, precision=FP32)
     adamw, muon = ([id(p) for group in each.param_groups for p in group["params"]] for each in made.optimizers)
     assert muon == [id(p) for p in made.network.tower.parameters() if p.ndim == 4]
@@ -193,7 +193,7 @@ def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
     before = {name: value.clone() for name, value in made.network.named_parameters()}
     report = made.learn_from([random_batch(8, NetworkConfig())] * 3, CosineSchedule.of_run(config, 100), 24)
     assert report.skipped_steps == 0
-    assert made.optimizers[1].param_groups[0]["lr"] == pytest.approx(2.5 * report.learning_rate)
+    assert made.optimizers[1].param_groups[0]["lr"] == pytest.approx(MUON_RATE * report.learning_rate)
     assert all(not torch.equal(value, before[name]) for name, value in made.network.named_parameters())
 
 

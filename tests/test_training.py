@@ -86,7 +86,7 @@ SPECIAL: dict[str, list[Any]] = {
     "network.blocks": [0, 2, 100_000, -1],
     "selfplay.policy_target": ["visits", "completed_q", "best"],
     "selfplay.opening_plies": [0, 3, 60, -1],
-    "selfplay.search": [{"c_init": 0.1}, {"c_init": 0.0}, {"fpu_reduction": -1.0}, {"fpu": 1.0}],
+    "selfplay.c_init": [0.1, 0.0, -1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
 }
 UNCHANGED = {"iterations", "machine.device", "start_from", "gate.classic_rollouts", "evaluation.every"}

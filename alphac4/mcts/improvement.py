@@ -14,6 +14,7 @@ from alphac4.mcts.tree import PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, pr
 Row = npt.NDArray[np.float32]
 
 C_VISIT = 50.0  # Gumbel AlphaZero's; more visits trust the values more
+C_SCALE = 0.1  # weight of the values in self-play's targets (Gumbel AlphaZero: 1.0 for board games, 0.1 elsewhere)
 
 
 @inlined

@@ -30,8 +30,6 @@ class SelfPlayConfig:
     policy_target: Literal["visits", "completed_q"] = "completed_q"
     """Target of the policy: shares of visits (AlphaZero), or the prior improved by the values found
     (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which says more when visits are few."""
-    c_scale: float = 0.1
-    """Weight of the values in an improved policy (Gumbel AlphaZero: 1.0 for board games, 0.1 elsewhere)."""
     dirichlet_alpha: float = 10.0
     """Total concentration of the root's Dirichlet noise, shared by the legal moves (AlphaZero: about 10, which is 0.3 a
     move in chess)."""
@@ -53,9 +51,6 @@ class SelfPlayConfig:
     c_init: float = 1.25
     """Weight of the network's prior in a search, also in the gate and all matches; `PuctConfig` has the formula
     (AlphaZero 2018: 1.25)."""
-    fpu_reduction: float = 0.25
-    """First-play urgency, also in the gate and all matches: an unvisited move is valued at its parent's mean, less this
-    times the square root of the sum of the visited moves' priors (KataGo: 0.2)."""
 
     def __post_init__(self) -> None:
         check_finite(self)
@@ -81,5 +76,5 @@ class SelfPlayConfig:
 
     def puct(self, prior_temperature: float | None = None) -> PuctConfig:
         """Return how matches and measurements search; self-play passes its own ``prior_temperature``."""
-        puct = PuctConfig(c_init=self.c_init, fpu_reduction=self.fpu_reduction)
+        puct = PuctConfig(c_init=self.c_init)
         return check_puct(puct if prior_temperature is None else puct._replace(prior_temperature=prior_temperature))

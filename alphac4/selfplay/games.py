@@ -15,7 +15,7 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.position import column_name
 from alphac4.game.rules import U64_0, Geometry, count_stones, has_run, landing_cell, play
 from alphac4.mcts import random_state
-from alphac4.mcts.improvement import completed_value, improved_policy, visit_policy
+from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
 from alphac4.mcts.puct import add_root_noise, expand, leaf_key, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
@@ -93,7 +93,6 @@ class SelfPlayParameters(NamedTuple):
 
     full_search_prob: float
     completed_q: bool
-    c_scale: float
     dirichlet_alpha: float
     dirichlet_fraction: float
     opening_plies: int
@@ -271,7 +270,7 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
     policy = games.policy[t, ply]
     if parameters.completed_q:
-        improved_policy(trees, t, games.prior[t], parameters.c_scale, policy)
+        improved_policy(trees, t, games.prior[t], C_SCALE, policy)
     else:
         visit_policy(trees, t, policy)
     surprise = 0.0

@@ -36,8 +36,6 @@ class LearningConfig:
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
     learning_rate: float = 4e-3
     """Peak learning rate of AdamW."""
-    muon_rate: float = 1.5
-    """Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large)."""
     final_learning_rate: float = 2e-4
     """Learning rate at the end of the run; it falls along a cosine."""
     weight_decay: float = 1e-3
@@ -68,7 +66,7 @@ class LearningConfig:
             ema_decay=(0, 1),
             min_window=(1, MAX_NUMBER),
         )
-        for name in ("passes", "learning_rate", "muon_rate"):
+        for name in ("passes", "learning_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
 

@@ -30,7 +30,7 @@ from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions, check_weights
 from alphac4.training.losses import LearningBatch, check_losses, cross_entropy, learning_batch, standard_losses
-from alphac4.training.optimizer import Muon
+from alphac4.training.optimizer import MUON_RATE, Muon
 from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Learner:
         adamw = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
         if not by_muon:
             return (adamw,)
-        return adamw, Muon(by_muon, config.learning_rate * config.muon_rate, weight_decay=config.weight_decay)
+        return adamw, Muon(by_muon, config.learning_rate * MUON_RATE, weight_decay=config.weight_decay)
 
     def set_rates(self, factor: float | Tensor) -> None:
         """Set every group's learning rate to its initial rate times ``factor``."""

@@ -16,6 +16,8 @@ WARMUP_SHARE = 0.05  # of a run at most, so that a short one still learns
 
 NEWTON_SCHULZ_STEPS = 5
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and near 1 from there on
+# Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large).
+MUON_RATE = 1.5
 ROOT_MEAN_SQUARE = 0.2  # of a step of AdamW, which one of Muon is scaled to
 
 
