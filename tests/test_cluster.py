@@ -203,7 +203,7 @@ def test_commands_find_the_same_on_a_cluster(
     assert found == pytest.approx(expected, abs=1e-6)  # batches differ, and so do last digits
 
     selfplay = ("selfplay", "--output", str(tmp_path), "--samples", "100", "--games", "8", "--full-simulations", "4")
-    assert "positions in" in printed(*selfplay, *there)
+    assert "positions to" in printed(*selfplay, *there)
 
 
 def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:

@@ -34,7 +34,7 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("solve --rowz 3", "Perhaps you meant: --rows INT"),
         ("train --presett quick", "Perhaps you meant: --preset"),
         ("train --preset quik", "invalid choice 'quik' for argument '--preset'"),
-        ("selfplay --search.c-int 3", "Perhaps you meant: --search.c-init"),
+        ("selfplay --c-int 3", "Perhaps you meant: --c-init"),
         ("solve --rows x", "Error parsing --rows"),
         ("arena a b --games", "Missing value for argument '--games'"),
         ("arena a b --sprt 1", "Error parsing --sprt"),

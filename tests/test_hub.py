@@ -119,7 +119,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
     """It is the file that was uploaded, downloaded once; commands take it with simulations, as a path, from Python."""
     found = find_network(f"{NAME}@7,c-init=2")
     assert found is not None
-    assert (found.name, found.limit, found.options.c_init) == ("someone/connect-4.5", "7", 2)
+    assert (found.name, found.limit, found.rule.c_init) == ("someone/connect-4.5", "7", 2)
     assert found.path.read_bytes() == network_bytes
     inner = find_network(f"{NAME}/other/small.safetensors@7")
     assert inner is not None

@@ -51,11 +51,11 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
     for settings, words in (
         ({"learning": {"batch_sise": 3}}, r"learning\.batch_sise"),
-        ({"selfplay": {"search": {"c_init": "much"}}}, r"selfplay\.search\.c_init must be float"),
+        ({"selfplay": {"c_init": "much"}}, r"selfplay\.c_init must be float"),
         ({"selfplay": {"policy_target": "vibes"}}, "policy_target"),
         ({"selfplay": {"full_search_prob": 1.5}}, "full_search_prob"),
         ({"selfplay": {"temperature": math.inf}}, "temperature"),
-        ({"selfplay": {"search": {"c_init": math.nan}}}, "c_init"),
+        ({"selfplay": {"c_init": math.nan}}, "c_init"),
         ({"evaluation": {"every": -1}}, "every"),
         ({"gate": {"threshold": 1.0}}, "threshold must be within 0 and 1"),
     ):
@@ -383,7 +383,7 @@ def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
     games = []
     gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
     for number, search in enumerate(({}, {"c_init": 20.0})):
-        selfplay = SETTINGS["selfplay"] | {"search": search}
+        selfplay = SETTINGS["selfplay"] | search
         with TrainingSession(tmp_path / str(number), tiny_run(gate=gate, selfplay=selfplay)) as session:
             with torch.no_grad():
                 session.loop.best.network.policy.bias.copy_(
