@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,6 +42,9 @@ from alphac4.training.losses import Losses
 from alphac4.training.matches import Contender, Matches, Side, make_sides
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
+
+if TYPE_CHECKING:
+    from alphac4.compute import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +110,24 @@ class TrainingLoop:
     learner: Learner
     schedule: Schedule  # of the learning rates
     sides: Sequence[Side]  # play the networks in matches
-    matches: Matches
     best: Contender  # the network that plays
     cosine: CosineSchedule  # the schedule of the settings
     callbacks: Sequence[Callback] = ()
+    pool: "Pool | None" = None  # plays classic MCTS's part of matches, in place of this process
+    progress: bool = False  # whether matches show progress bars
     number: int = 0  # of the current iteration
+    matches: Matches = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.matches = Matches(
+            self.sides,
+            self.config.gate,
+            self.geometry,
+            self.random,
+            check=self.report_progress,
+            pool=self.pool,
+            progress=self.progress,
+        )
 
     def iterations(self, done: int = 0) -> Iterator[Iteration]:
         """Train to the configured number of iterations, of which ``done`` are done, and yield each."""
@@ -264,7 +281,7 @@ def make_loop(
     chosen: Schedule = cosine
     if extensions.schedule is not None:
         chosen = checked_schedule(extensions.schedule, end)
-    loop = TrainingLoop(
+    return TrainingLoop(
         config=config,
         extensions=extensions,
         geometry=geometry,
@@ -274,13 +291,12 @@ def make_loop(
         learner=learner,
         schedule=chosen,
         sides=sides,
-        matches=Matches(sides, config.gate, geometry, random, pool=pool, progress=progress),
+        pool=pool,
+        progress=progress,
         best=best,
         cosine=cosine,
         callbacks=callbacks,
     )
-    loop.matches.check = loop.report_progress
-    return loop
 
 
 def iterate(

@@ -47,6 +47,7 @@ class Matches:
         config: how many games, how deep, and which score decides.
         geometry: the board.
         random: the run's numbers.
+        check: called at every ply; may raise to end a match.
         pool: where classic MCTS plays, in place of this process.
         progress: whether to show a progress bar for each match.
     """
@@ -58,6 +59,7 @@ class Matches:
         geometry: Geometry,
         random: RunRandom,
         *,
+        check: Callable[[], None] = lambda: None,
         pool: "Pool | None" = None,
         progress: bool = False,
     ) -> None:
@@ -65,7 +67,7 @@ class Matches:
         self._config = config
         self._geometry = geometry
         self._random = random
-        self.check: Callable[[], None] = lambda: None  # called at every ply; may raise to end a match
+        self._check = check
         self._pool = pool
         self._progress = progress
 
@@ -120,7 +122,7 @@ class Matches:
         """A match from openings that ``rng`` draws."""
         started = time.perf_counter()
         openings = balanced_openings(pairs, rng, self._geometry)
-        result = play_shared(players, opponents, openings, check=self.check, progress=self._progress)
+        result = play_shared(players, opponents, openings, check=self._check, progress=self._progress)
         return MatchReport(
             player=players[0].name,
             opponent=opponents[0].name,
