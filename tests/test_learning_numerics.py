@@ -210,6 +210,7 @@ def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
 def test_the_precision_follows_from_what_the_processor_is(
     capabilities: dict[str, bool], processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
     monkeypatch.setattr("alphac4.nn.backends.processor_name", lambda: processor)
     assert learning_precision(CPU) == expected
