@@ -30,7 +30,7 @@ from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
 
-VISITS_PER_LEAF = 32  # of the root for each further leaf: a small tree has few leaves that are worth an evaluation
+VISITS_PER_LEAF = 64  # of the root for each further leaf: a small tree has few leaves that are worth an evaluation
 
 
 class Evaluate(Protocol):
