@@ -276,7 +276,7 @@ def test_a_cache_saves_evaluations_and_changes_nothing_else(leaves: int, network
     plain, cached = Counting(network), Counting(network)
     without = NetworkSearch(plain, rng=np.random.default_rng(0), leaves=leaves)
     with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), leaves=leaves, cache=2**14)
-    for simulations in (60, 120):  # the second search asks about much that is known by then
+    for simulations in (60, 300):  # the second search asks about much that is known by then
         expected = without.search(POSITIONS, Budget(simulations=simulations))
         found = with_cache.search(POSITIONS, Budget(simulations=simulations))
         np.testing.assert_array_equal(found.visits, expected.visits)
