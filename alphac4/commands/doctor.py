@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.specifications import parse_searching_player
 from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose, choose_for_run
 from alphac4.game import Position
@@ -159,10 +159,12 @@ def _check_networks() -> str:
 
 
 def _check_search() -> str:
-    player = parse_player("best@50", rng=np.random.default_rng(0), batch_size=1)
-    if player.choose([Position.from_moves("112233")]) != [3]:
-        raise ValueError("best@50 does not see the win in 112233: the network or its backend is bad")
-    return "best@50 sees a win"
+    # Both need the network: nothing is decided within 50 simulations by the rules.
+    player = parse_searching_player("best@50", rng=np.random.default_rng(0))
+    found = player.search([Position.from_moves("44"), Position.from_moves("4")])
+    if found.moves[0] != 3 or not found.value[0] > 0.5 or not found.value[1] < -0.5:
+        raise ValueError("best@50 does not see that the first player wins after 44: the network or its backend is bad")
+    return "best@50 sees who wins after 44"
 
 
 def _check_page() -> str:

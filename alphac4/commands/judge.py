@@ -221,6 +221,7 @@ class ProveCommand:
             from tqdm import tqdm
 
             from alphac4.arena.specifications import (
+                LEAVES,
                 common_geometry,
                 find_network,
                 network_digest,
@@ -268,7 +269,7 @@ class ProveCommand:
                     pool, self.player, players[0], geometry=geometry, backend=backend, seed=self.seed
                 )
             about = {name: getattr(self, name) for name in ("player", "side", "start", "seed")}
-            about |= {"network": network_digest(self.player), "backend": backend}
+            about |= {"network": network_digest(self.player), "backend": backend, "leaves": LEAVES}
             known = KnownMoves(geometry, self.record, about)
             bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
