@@ -5,7 +5,8 @@ simulations, and the network learns the new policy there.
 
     python examples/ideas/re_search.py
 
-No run has been measured yet.
+Two iterations with seed 0: mistakes of 12.1% raw and 7.1% with 64 simulations, where `quick` without it had 13.3%
+and 6.7% at the same commit (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
 """
 
 from typing import Any
