@@ -455,8 +455,9 @@ def test_no_move_of_a_certificate_that_cannot_be_played_is_played(small: Certifi
             parse_player(f"certificate:{file}", rng=rng, geometry=geometry)
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
     player.choose([Position(geometry=SMALL)])
-    with pytest.raises(PlayerError, match="the move is missing"):
-        player.choose(named_positions(small)[-1:])
+    for _ in range(2):  # also where its walk has failed before
+        with pytest.raises(PlayerError, match="the move is missing"):
+            player.choose(named_positions(small)[-1:])
     ran = tmp_path / "ran"
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": f"engine:touch {ran}"}))
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)

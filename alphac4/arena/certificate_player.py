@@ -48,6 +48,7 @@ class CheckedCertificate:
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
         self._walk = walk_certificate(certificate)
         self._levels: dict[int, Level] = {}  # by the number of stones, as far as they are checked
+        self._failure: CertificateError | None = None  # that ended the walk
 
     def find(
         self, position: Position, key: np.uint64, mirrored: np.bool_, *, count_plies: bool
@@ -83,13 +84,19 @@ class CheckedCertificate:
         return CertifiedResult(first=position.first_to_move, plies=plies, column=column)
 
     def _level(self, stones: int) -> Level | None:
-        """Return the level with that many stones; None if the walk has none."""
+        """Return the level with that many stones; None if the walk has none.
+
+        Raises:
+            CertificateError: once the walk has failed, for every level.
+        """
         try:
             while stones not in self._levels and (level := next(self._walk, None)) is not None:
                 self._levels[level.stones] = level
                 self._on_pause()
         except CertificateError as error:
-            raise CertificateError(f"{self._path}: {error}") from error
+            self._failure = CertificateError(f"{self._path}: {error}")
+        if self._failure is not None:
+            raise self._failure
         return self._levels.get(stones)
 
     @functools.cached_property
