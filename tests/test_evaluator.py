@@ -314,7 +314,7 @@ ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does wit
 def test_the_backend_follows_from_the_processor_and_the_network(
     bf16: bool, openvino: bool, config: NetworkConfig, batch: int, fastest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As measured (docs/speed.md); every other backend follows, so that a broken one is passed over."""
+    """As measured (docs/benchmarks.md); every other backend follows, so that a broken one is passed over."""
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
     monkeypatch.setattr(backends, "multiplies_bf16_faster", lambda: bf16)

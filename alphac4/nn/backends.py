@@ -61,11 +61,12 @@ def cuda_has_bf16() -> bool:
 def multiplies_bf16_faster() -> bool:
     """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
 
-    Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/speed.md); that it is fast in
-    learning, and Arm's in both, is a guess (`alphac4 doctor --only inference presets` measures it). AVX-512 BF16 is
+    Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/benchmarks.md); that it is fast
+    in learning, and Arm's in both, is a guess (`alphac4 doctor --only inference presets` measures it). AVX-512 BF16 is
     fast on AMD's processors: gradients of the quick preset's network take 14.8 ms a part on a Zen 5 where they take
     18.6 in fp32, and those of the standard one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon
-    with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32 (EXPERIMENTS.md).
+    with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32
+    (docs/experiments/2026-11-22-bf16-slower.md).
 
     ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which computes for PyTorch and for OpenVINO.
     """
@@ -99,8 +100,8 @@ def backend_names(device: str, network: NetworkConfig | None = None) -> list[str
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """The backends for a network in the order of their speed here, for usual batches of so many positions.
 
-    The rules follow what was measured (docs/speed.md): 8 bits are the fastest for every network, but for small ones
-    with AMX, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
+    The rules follow what was measured (docs/benchmarks.md): 8 bits are the fastest for every network, but for small
+    ones with AMX, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
     networks gain from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":

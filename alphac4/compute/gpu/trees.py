@@ -1,6 +1,6 @@
 """Self-play with its trees on a GPU: one thread per tree runs the functions that a core runs.
 
-It plays the games that the cores play; tests check that on an H200 and in Numba's simulator. docs/training.md has its
+It plays the games that the cores play; tests check that on an H200 and in Numba's simulator. docs/benchmarks.md has its
 speed.
 """
 
