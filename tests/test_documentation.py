@@ -1,3 +1,4 @@
+import ast
 import inspect
 import re
 import runpy
@@ -17,6 +18,21 @@ from alphac4.storage.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+# Folders whose Python code is checked for style beside the pages, such as "alphac4", "scripts" or "tests".
+CODE_FOLDERS: tuple[str, ...] = ("docs",)
+PHRASES = {
+    r"\b(?:go|goes|going|went) on\b": "write resume, continue or removed",
+    r"(?<![Tt]here )\bis no (?!longer\b|better\b)": "write is not a",
+    r"\bso many\b": "write N, or the name of the parameter",
+    r"\banew\b": "write again, or a verb with re-",
+    r"\b(?:says|tells) (?:so|that|what|which|whether|how)\b": "write prints, shows or returns",
+}
+DOCSTRING_START = re.compile(r"(?:What|Whose|Who|Of|Where)\b|See (?:also )?`[^`]*`\.?$")
+SENTENCE_START = re.compile(r"(?:^|(?<=[.:] ))(?:What|Whose|Who|Where)\b[^.?:]*\.(?= |$)")
+ALLOWED = (  # at most ten lines
+    "stones   positions         won  proven won       drawn       go on    mistakes",  # a command's output
+)
+MAX_COLUMNS, MAX_CELL = 6, 60
 EXAMPLES = {
     "alphazero": "against UCT with 5 rollouts: ",
     "ten_lines": "the exact score of the position is 18",
@@ -35,7 +51,7 @@ def pages() -> list[Path]:
 
 
 def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
-    """The table in the training guide holds it by instruction set; help and README repeat it."""
+    """The table in the training guide has it by instruction set; help and README repeat it."""
     guide, _, table = (DOCS / "training.md").read_text(encoding="utf-8").partition("## How long it takes")
     ranges = re.findall(r"^\| [\w -]+ \| (\d+) to (\d+) \|", table, re.MULTILINE)
     assert len(ranges) == 2
@@ -65,11 +81,71 @@ def test_the_interface_page_names_every_public_name_once() -> None:
 
 
 def test_every_page_of_the_documentation_is_in_the_contents() -> None:
-    index = (DOCS / "index.md").read_text(encoding="utf-8")
-    trees = "".join(re.findall(r"```{toctree}(.*?)```", index, re.DOTALL))
-    listed = re.findall(r"^(?:\S.*<)?([\w./-]+)>?$", trees, re.MULTILINE)
-    wanted = {page.relative_to(DOCS).with_suffix("").as_posix() for page in pages() if DOCS in page.parents}
-    assert wanted <= {"index", *listed}
+    listed = {DOCS / "index.md"}
+    for page in pages():
+        trees = "".join(re.findall(r"```{toctree}(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
+        for entry in re.findall(r"^(?:\S.*<)?([\w./*-]+)>?$", trees, re.MULTILINE):
+            listed |= (
+                {path.resolve() for path in page.parent.glob(f"{entry}.md")}
+                if "*" in entry
+                else {(page.parent / f"{entry}.md").resolve()}
+            )
+    assert {page for page in pages() if DOCS in page.parents} <= listed
+
+
+def test_every_experiment_is_in_the_index_and_every_file_of_figures_is_linked() -> None:
+    folder = DOCS / "experiments"
+    linked = set()
+    for page in pages():
+        targets = re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
+        linked |= {(page.parent / target).resolve() for target in targets if page.parent == folder}
+    assert {path for path in folder.iterdir() if path.name != "index.md"} <= linked
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    files = [path for name in ("alphac4", "scripts", "experiments", "tests") for path in (ROOT / name).rglob("*.py")]
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in re.findall(r"(?<![\w/`])docs/[\w/.-]+\.md", path.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert not missing
+
+
+def test_tables_have_few_columns_short_cells_and_no_shell_commands() -> None:
+    faults = []
+    for page in pages():
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for line in re.findall(r"^\|.*\|$", text, re.MULTILINE):
+            cells = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", line).strip("|").split("|")
+            if len(cells) > MAX_COLUMNS or max(len(cell.strip()) for cell in cells) > MAX_CELL:
+                faults.append(f"{page.relative_to(ROOT)}: {line}")
+    assert not faults
+
+
+def test_text_is_plain_english() -> None:
+    """Patterns that are easy to find; the rest is for reviewers."""
+    assert len(ALLOWED) <= 10
+    code = [path for folder in CODE_FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    faults = []
+    for path in [*pages(), *code]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if not any(allowed in line for allowed in ALLOWED):
+                found = [advice for pattern, advice in PHRASES.items() if re.search(pattern, line)]
+                faults += [f"{path.relative_to(ROOT)}:{number}: {advice}: {line.strip()}" for advice in found]
+    for page in pages():
+        text = re.sub(r"```.*?```|^(?:\||#).*$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for paragraph in re.split(r"\n\s*\n", text):
+            found = SENTENCE_START.findall(" ".join(paragraph.split()))
+            faults += [f"{page.relative_to(ROOT)}: name the subject: {sentence}" for sentence in found]
+    for path in code:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if DOCSTRING_START.match(text):
+                    faults.append(f"{path.relative_to(ROOT)}: name the subject: {text.splitlines()[0]}")
+    assert not faults, "\n".join(faults)
 
 
 def test_picture_table_and_contract_show_the_same_layers_and_every_package_is_one() -> None:
