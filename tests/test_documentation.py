@@ -75,6 +75,27 @@ def test_every_relative_link_of_the_plain_files_leads_to_a_file() -> None:
     assert not dead
 
 
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    """As GitHub makes anchors: lower case, without punctuation, blanks as dashes."""
+    texts = {
+        page.resolve(): re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in pages()
+    }
+    anchors = {
+        page: {
+            re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        }
+        for page, text in texts.items()
+    }
+    dead = [
+        f"{page.relative_to(ROOT)}: {path}#{anchor}"
+        for page, text in texts.items()
+        for path, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", text)
+        if anchor not in anchors.get((page.parent / path).resolve() if path else page, {anchor})
+    ]
+    assert not dead
+
+
 def test_the_interface_page_names_every_public_name_once() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)", page, re.MULTILINE)) == sorted(alphac4.__all__)
