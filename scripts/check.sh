@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run every check in an environment of its own in .venv: lint, format, spelling, types, import contract, package, tests, documentation.
+# Run every check in an environment of its own in .venv: lint, format, types, import contract, package, tests, documentation.
 #   ./scripts/check.sh           everything; where CI is set, a test that is skipped for want of a program fails
 #   ./scripts/check.sh --quick   without the tests marked slow and the documentation, in the .venv that is there
 # Further arguments go to pytest.
