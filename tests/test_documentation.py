@@ -109,27 +109,6 @@ def test_anchors_are_those_of_github(heading: str, anchor: str, tmp_path: Path) 
     assert "a-comment" not in anchors(page)
 
 
-def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    """Pages of experiments may have the options of their commit."""
-    used: dict[str, set[tuple[str, str]]] = {}
-    for page in pages():
-        if page.parent.name == "experiments":
-            continue
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        for command in re.findall(r"(?:^|[`/ ])alphac4 ([a-z][^`#|\n]*)", text, re.MULTILINE):
-            name = max((name for name in cli.COMMANDS if f"{command} ".startswith(f"{name} ")), key=len, default="")
-            options = re.findall(r"(?<!\S)--[a-z][\w.-]*", command.partition("--cluster auto --")[0])
-            used.setdefault(name, set()).update((option, page.name) for option in options)
-    unknown = []
-    for name, options in used.items():
-        if name:
-            cli.main([*name.split(), "--help"])
-            known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
-            unknown += [f"{page}: alphac4 {name} {option}" for option, page in sorted(options) if option not in known]
-    assert len(used) > 12
-    assert not unknown
-
-
 def test_the_interface_page_names_every_public_name_once() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)", page, re.MULTILINE)) == sorted(alphac4.__all__)
@@ -177,6 +156,27 @@ def test_tables_have_few_columns_short_cells_and_no_shell_commands() -> None:
             if len(cells) > MAX_COLUMNS or max(len(cell.strip()) for cell in cells) > MAX_CELL:
                 faults.append(f"{page.relative_to(ROOT)}: {line}")
     assert not faults
+
+
+def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pages of experiments may have the options of their commit."""
+    used: dict[str, set[tuple[str, str]]] = {}
+    for page in pages():
+        if page.parent.name == "experiments":
+            continue
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for command in re.findall(r"(?:^|[`/ ])alphac4 ([a-z][^`#|\n]*)", text, re.MULTILINE):
+            name = max((name for name in cli.COMMANDS if f"{command} ".startswith(f"{name} ")), key=len, default="")
+            options = re.findall(r"(?<!\S)--[a-z][\w.-]*", command.partition("--cluster auto --")[0])
+            used.setdefault(name, set()).update((option, page.name) for option in options)
+    unknown = []
+    for name, options in used.items():
+        if name:
+            cli.main([*name.split(), "--help"])
+            known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
+            unknown += [f"{page}: alphac4 {name} {option}" for option, page in sorted(options) if option not in known]
+    assert len(used) > 12
+    assert not unknown
 
 
 def test_text_is_plain_english() -> None:
