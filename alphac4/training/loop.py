@@ -332,7 +332,7 @@ def iterate(
         policy_target: what the policy learns from finished games.
         value_target: what the value learns from finished games.
         selection: parameters of a compiled rule that picks a move in the tree, in self-play and in matches; see
-            `alphac4.scores_actions`.
+            `alphac4.register_selection_rule`.
         simulations: budget of a search by iteration, ply and kind.
         starts: start positions of self-play games.
         sampler: weights with which samples of the window are learned.
