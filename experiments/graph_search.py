@@ -49,7 +49,7 @@ from alphac4.mcts.tree import (
     add_node,
     is_searched,
     node_proof,
-    one_ply_earlier,
+    parent_proof,
     proof_value,
 )
 from alphac4.nn.evaluator import Evaluator
@@ -111,7 +111,7 @@ def refresh(trees: Trees, graphs: Graphs, t: int, node: int) -> None:
     for a in range(trees.visits.shape[2]):
         child, visits = trees.child[t, node, a], trees.visits[t, node, a]
         if child != NO_NODE and trees.proof[t, node, a] == UNPROVEN and graphs.outcome[t, child] != UNPROVEN:
-            trees.proof[t, node, a] = one_ply_earlier(graphs.outcome[t, child])
+            trees.proof[t, node, a] = parent_proof(graphs.outcome[t, child])
         is_draw = trees.proof[t, node, a] == PROVEN_DRAW
         value = 0.0 if is_draw or child == NO_NODE else -graphs.mean[t, child]
         trees.value_sum[t, node, a] = visits * value

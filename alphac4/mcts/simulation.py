@@ -30,7 +30,7 @@ from alphac4.mcts.tree import (
     Trees,
     add_node,
     node_proof,
-    one_ply_earlier,
+    parent_proof,
     proof_value,
 )
 
@@ -109,7 +109,7 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
             return
         action = trees.parent_action[t, node]
         node = trees.parent[t, node]
-        trees.proof[t, node, action] = one_ply_earlier(proof)
+        trees.proof[t, node, action] = parent_proof(proof)
 
 
 class Rule(NamedTuple):
