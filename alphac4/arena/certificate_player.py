@@ -16,7 +16,7 @@ from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Level, longest_ga
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
-from alphac4.mcts.results import NodeView, Searched, SearchResult
+from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
@@ -202,7 +202,7 @@ class CertificatePlayer:
         if "_other" in vars(self):
             drop_trees(self._other)
 
-    def detach(self) -> Searched:
+    def detach(self) -> HasSearchTree:
         """See `TreePlayer.detach`; the other player's."""
         return keep_trees(self._other)
 

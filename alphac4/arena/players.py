@@ -16,7 +16,7 @@ from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkSearch, NotFiniteError, finite_answers, input_planes
-from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
+from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
@@ -83,7 +83,7 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     return columns.tolist()  # type: ignore[no-any-return]
 
 
-def keep_trees(player: SearchingPlayer) -> Searched:
+def keep_trees(player: SearchingPlayer) -> HasSearchTree:
     """Return the trees of a player's last search, which its next search does not change.
 
     Those of a player without ``detach()`` do change.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from alphac4.game import Position, column_name
-from alphac4.mcts.results import NodeView, Searched, describe_proof
+from alphac4.mcts.results import HasSearchTree, NodeView, describe_proof
 
 # Sizes in pixels. The tree grows to the right, so that its text stays legible where a page is 800 pixels wide.
 CARD_WIDTH, CARD_HEIGHT = 216, 84
@@ -49,7 +49,7 @@ class _Subtree:
     middle: float  # of the card, from the top
 
 
-def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
+def draw_tree(search: HasSearchTree, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
     """The tree of the ``index``-th position searched last as a self-contained SVG document.
 
     ``depth`` plies are drawn from left to right, and of each node the ``width`` most visited moves. A card shows the
@@ -75,7 +75,7 @@ def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 
 
 
 def _draw(
-    search: Searched, index: int, path: list[int], node: NodeView | None, card: str, depth: int, width: int
+    search: HasSearchTree, index: int, path: list[int], node: NodeView | None, card: str, depth: int, width: int
 ) -> _Subtree:
     """A node, whose ``card`` is given, beside its most visited moves for ``depth`` plies more."""
     parts: list[str] = []

@@ -349,7 +349,7 @@ class NetworkSearch(TreeSearch):
 
     Args:
         evaluator: the network.
-        rule: the parameters of PUCT, or those of a rule of one's own; see `alphac4.mcts.simulation.register_selection_rule`.
+        rule: the parameters of PUCT, or of a rule registered by `alphac4.mcts.simulation.register_selection_rule`.
         geometry: the board.
         rng: for rules that draw numbers, which PUCT does not.
         reuse: the trees that are kept for positions that follow.

@@ -74,7 +74,7 @@ class ColumnAnalysis:
     proof: str  # "wins in 3 moves", "draws", "loses in 2 moves", or nothing
 
 
-class Searched(Protocol):
+class HasSearchTree(Protocol):
     """A search, or a player that searches, whose nodes can be looked at."""
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
@@ -147,7 +147,7 @@ class WinDrawLoss(NamedTuple):
 class SearchTree:
     """The tree of one search; a notebook draws it."""
 
-    _trees: Searched
+    _trees: HasSearchTree
     _index: int
 
     def svg(self, *, depth: int = 2, width: int = 3) -> str:
@@ -187,7 +187,7 @@ class SearchedPosition:
 
     @classmethod
     def of_result(
-        cls, position: Position, player: str, result: SearchResult, index: int = 0, trees: Searched | None = None
+        cls, position: Position, player: str, result: SearchResult, index: int = 0, trees: HasSearchTree | None = None
     ) -> Self:
         """Return the findings in the ``index``-th position of a search's result; ``trees`` are those of the search."""
         return cls(
