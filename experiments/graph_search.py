@@ -26,15 +26,15 @@ from alphac4.compiled import compiled, inlined
 from alphac4.evaluation.positions import PositionSet, choose_sets
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical, play
 from alphac4.mcts.network_search import (
-    Evaluate,
     EvaluationCache,
     Leaves,
     NetworkSearch,
+    SupportsEvaluate,
+    evaluate_checked,
     expand_from_cache,
-    finite_answers,
     input_planes,
     make_leaves,
-    remember,
+    store_evaluation,
 )
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
@@ -197,7 +197,7 @@ def step(
     temperature = parameters.prior_temperature
     for row in range(evaluated):
         t = leaves.tree[row]
-        remember(cache, leaf_key(trees, t), leaves.logits[row], leaves.wdl[row])
+        store_evaluation(cache, leaf_key(trees, t), leaves.logits[row], leaves.wdl[row])
         expand(trees, t, leaves.logits[row], leaves.wdl[row], temperature)
         back_up(trees, graphs, t)
     waiting, unfinished = 0, 0
@@ -233,7 +233,7 @@ class TreeSearch(NetworkSearch):
 class GraphSearch(TreeSearch):
     """The same search in graphs."""
 
-    def __init__(self, evaluator: Evaluate, shares: bool, stops: bool) -> None:
+    def __init__(self, evaluator: SupportsEvaluate, shares: bool, stops: bool) -> None:
         super().__init__(evaluator, cache=CACHE)
         self.settings = shares, stops
 
@@ -247,7 +247,9 @@ class GraphSearch(TreeSearch):
             if unfinished == 0:
                 return
             if waiting > 0:
-                leaves.logits[:waiting], leaves.wdl[:waiting] = finite_answers(self.evaluator, leaves.planes[:waiting])
+                leaves.logits[:waiting], leaves.wdl[:waiting] = evaluate_checked(
+                    self.evaluator, leaves.planes[:waiting]
+                )
 
 
 GRAPHS = {  # shares, stops

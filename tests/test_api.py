@@ -20,7 +20,7 @@ from alphac4.cli import main
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.mcts.simulation import check_rule, rules
+from alphac4.mcts.simulation import check_rule, selection_rules
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 
@@ -197,12 +197,12 @@ def test_a_wrong_search_rule_is_one_clear_value_error(monkeypatch: pytest.Monkey
         (unknown, r"the rule unknown cannot be compiled by Numba: .*'nope'.* \(File .*test_api.py\", line \d+\)"),
         (nothing, r"the rule nothing returns OptionalType.*expected a number in every case"),
     ):
-        monkeypatch.delitem(rules, Misnamed, raising=False)
+        monkeypatch.delitem(selection_rules, Misnamed, raising=False)
         alphac4.register_selection_rule(Misnamed)(score)
         with pytest.raises(ValueError, match=told) as error:
             check_rule(Misnamed(), trees)
         assert "\n" not in str(error.value)
-    monkeypatch.delitem(rules, Misnamed)
+    monkeypatch.delitem(selection_rules, Misnamed)
     with pytest.raises(ValueError, match=r"<lambda> takes \(trees, node\); expected \(trees, t, node, action, totals"):
         alphac4.register_selection_rule(Misnamed)(lambda trees, node: trees.priors[node])
     with pytest.raises(ValueError, match="no NamedTuple with a field prior_temperature"):

@@ -15,7 +15,7 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import Evaluate, NetworkSearch, NotFiniteError, finite_answers, input_planes
+from alphac4.mcts.network_search import NetworkSearch, NotFiniteError, SupportsEvaluate, evaluate_checked, input_planes
 from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
@@ -209,7 +209,7 @@ class NetworkPlayer(TreePlayer):
     def __init__(
         self,
         name: str,
-        evaluator: Evaluate,
+        evaluator: SupportsEvaluate,
         budget: Budget,
         rng: np.random.Generator | None = None,
         *,
@@ -252,7 +252,7 @@ class NetworkPlayer(TreePlayer):
         return int(columns[self._rng.choice(len(weights), p=weights / weights.sum())])
 
 
-def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
+def raw_result(evaluator: SupportsEvaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
     """Return a network's raw policy and value of unfinished positions, as a search of no simulations.
 
     The move is the legal one with the largest policy logit; the logits stand as scores. As in a search, the network is
@@ -261,7 +261,7 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
     started = time.perf_counter()
     own, occupied = stones(positions)
     own, occupied, mirrored = oriented(geometry, own, occupied)
-    logits, wdl = finite_answers(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
+    logits, wdl = evaluate_checked(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
     logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape
     legal = np.zeros((count, columns), np.bool_)
@@ -314,7 +314,7 @@ class AutoPlayer(NetworkPlayer):
     def __init__(
         self,
         name: str,
-        evaluator: Evaluate,
+        evaluator: SupportsEvaluate,
         search: TreeSearch,
         deeper: TreeSearch,
         management: TimeManagement,

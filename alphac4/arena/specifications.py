@@ -35,7 +35,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.config import PuctConfig, check_puct
-from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, SupportsEvaluate
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
@@ -338,7 +338,7 @@ def _load_player(
     network: NamedNetwork, *, threads: int, compute: "Compute | None", batch_size: int, **settings: Any
 ) -> SearchingPlayer:
     """Load a network that can be used as a player; see `parse_player`."""
-    evaluator: Evaluate
+    evaluator: SupportsEvaluate
     if network.is_onnx:
         from alphac4.nn.foreign import OnnxEvaluator
 
@@ -354,7 +354,7 @@ def _load_player(
 
 def network_player(
     network: NamedNetwork,
-    evaluator: Evaluate,
+    evaluator: SupportsEvaluate,
     *,
     rng: np.random.Generator,
     geometry: Geometry,

@@ -25,7 +25,7 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
-from alphac4.mcts.simulation import AWAITING, SIMULATIONS_A_STEP, check_rule, select_leaf
+from alphac4.mcts.simulation import AWAITING_EVALUATION, SIMULATIONS_A_STEP, check_rule, select_leaf
 from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
@@ -33,7 +33,7 @@ Planes = npt.NDArray[np.float32]
 VISITS_PER_LEAF = 64  # of the root for each further leaf: a small tree has few leaves that are worth an evaluation
 
 
-class Evaluate(Protocol):
+class SupportsEvaluate(Protocol):
     """The interface of a network to a search."""
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -44,7 +44,7 @@ class Evaluate(Protocol):
         """
 
 
-def input_planes(evaluator: Evaluate) -> int:
+def input_planes(evaluator: SupportsEvaluate) -> int:
     """Number of planes that an evaluator sees."""
     return int(getattr(evaluator, "input_planes", PLANES["stones"]))
 
@@ -53,8 +53,10 @@ class NotFiniteError(ValueError):
     """A network returned numbers that no search can use."""
 
 
-def finite_answers(evaluator: Evaluate, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Evaluate ``planes``; see `Evaluate`.
+def evaluate_checked(
+    evaluator: SupportsEvaluate, planes: Planes
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Evaluate ``planes``; see `SupportsEvaluate`.
 
     Raises:
         NotFiniteError: for NaN, for infinite probabilities, or for logits without a largest finite one.
@@ -79,7 +81,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashin
 class EvaluationCache(NamedTuple):
     """N evaluations, a power of two, that searches share; a new one takes the place of one that it collides with.
 
-    It holds the answers of one network's weights; `has_other_weights` clears it. Entries are keyed on the
+    It holds the answers of one network's weights; `refresh_cache` clears it. Entries are keyed on the
     canonical orientation, which is the one that the network is asked about. The parts of an entry lie side by side, so
     that a look-up waits for memory once: on the standard board an entry is one cache line.
 
@@ -133,7 +135,7 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
     )
 
 
-def has_other_weights(cache: EvaluationCache, evaluator: Evaluate) -> bool:
+def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
     """Return whether the evaluator has got other weights since the last call; if so, clear the cache.
 
     An evaluator that changes counts its changes in ``version``.
@@ -161,7 +163,7 @@ def _digest(answers: npt.NDArray[np.uint32]) -> np.uint64:
 
 
 @inlined
-def remember(
+def store_evaluation(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
 ) -> None:
     """Keep the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
@@ -177,7 +179,7 @@ def remember(
 
 
 @inlined
-def look_up(cache: EvaluationCache, key: np.uint64) -> bool:
+def find_evaluation(cache: EvaluationCache, key: np.uint64) -> bool:
     """Write the evaluation of the position with this key into ``cache.logits`` and ``cache.wdl``; False without one."""
     if not cache.keeps:
         return False
@@ -194,7 +196,7 @@ def look_up(cache: EvaluationCache, key: np.uint64) -> bool:
 @inlined
 def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
     """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
-    if trees.leaf[t] == NO_NODE or not look_up(cache, leaf_key(trees, t)):
+    if trees.leaf[t] == NO_NODE or not find_evaluation(cache, leaf_key(trees, t)):
         return False
     expand(trees, t, cache.logits, cache.wdl, prior_temperature)
     return True
@@ -257,7 +259,7 @@ def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
 
 
 @inlined
-def leaves_at_once(trees: Trees, t: int, most: int) -> int:
+def leaf_limit(trees: Trees, t: int, most: int) -> int:
     """The number of leaves that may wait at the same time in a tree of its size, at least 1 and at most ``most``."""
     return min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
 
@@ -297,7 +299,7 @@ def step(
         trees.leaf[t] = node
         trees.leaf_own[t], trees.leaf_occupied[t] = leaves.own[row], leaves.occupied[row]
         if question >= 0:
-            remember(cache, leaf_key(trees, t), leaves.logits[question], leaves.wdl[question])
+            store_evaluation(cache, leaf_key(trees, t), leaves.logits[question], leaves.wdl[question])
             expand(trees, t, leaves.logits[question], leaves.wdl[question], temperature)
         else:
             expand(trees, t, leaves.known_logits[row], leaves.known_wdl[row], temperature)
@@ -305,21 +307,21 @@ def step(
     for t in range(count):
         left = SIMULATIONS_A_STEP
         first = waiting
-        wide = leaves_at_once(trees, t, most)
+        wide = leaf_limit(trees, t, most)
         while waiting - first < wide:
             left = walk_to_leaf(trees, t, targets[t], parameters, left)
             leaf = trees.leaf[t]
             if leaf == NO_NODE:
                 break
-            if waiting > first and trees.value[t, leaf] == AWAITING:  # selected before in this step
+            if waiting > first and trees.value[t, leaf] == AWAITING_EVALUATION:  # selected before in this step
                 trees.leaf[t] = NO_NODE
                 break
             if wide == 1 and expand_from_cache(trees, t, cache, temperature):
-                wide = leaves_at_once(trees, t, most)
+                wide = leaf_limit(trees, t, most)
                 continue
             leaves.tree[waiting], leaves.node[waiting] = t, leaf
             leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
-            if wide > 1 and look_up(cache, leaf_key(trees, t)):
+            if wide > 1 and find_evaluation(cache, leaf_key(trees, t)):
                 # It waits like the others, so that the search does not depend on what the cache holds.
                 leaves.question[waiting] = -1
                 for a in range(len(cache.logits)):
@@ -333,7 +335,7 @@ def step(
             trees.leaf[t] = NO_NODE
             leaves.is_virtual[waiting] = wide > 1
             if wide > 1:  # for a single leaf it would only round the sums of values
-                trees.value[t, leaf] = AWAITING
+                trees.value[t, leaf] = AWAITING_EVALUATION
                 add_virtual_visits(trees, t, leaf, 1)
             waiting += 1
             if leaf == ROOT:  # there are no priors to select by
@@ -364,7 +366,7 @@ class NetworkSearch(TreeSearch):
 
     def __init__(
         self,
-        evaluator: Evaluate,
+        evaluator: SupportsEvaluate,
         rule: NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
@@ -383,7 +385,7 @@ class NetworkSearch(TreeSearch):
         self._cache = make_cache(cache, geometry)
 
     def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
-        if has_other_weights(self._cache, self.evaluator):
+        if refresh_cache(self._cache, self.evaluator):
             self.drop_trees()
         return super()._search(positions, budget, capacity)
 
@@ -399,7 +401,7 @@ class NetworkSearch(TreeSearch):
             if going_on == 0:
                 return
             if asked > 0:
-                logits, wdl = finite_answers(self.evaluator, leaves.planes[:asked])
+                logits, wdl = evaluate_checked(self.evaluator, leaves.planes[:asked])
                 leaves.logits[:asked], leaves.wdl[:asked] = logits, wdl  # `step` knows one memory layout
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop

@@ -14,7 +14,7 @@ from alphac4.game.planes import write_planes
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.simulation import NodeTotals, backup, known_value, register_selection_rule
+from alphac4.mcts.simulation import NodeTotals, action_value, backup, register_selection_rule
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
 
 
@@ -47,7 +47,7 @@ def puct_action_score(
 ) -> float:
     """`puct_score` of an action in the tree; what does not depend on the action, the compiler moves out of the loop."""
     scale = exploration_weight(parameters, totals.visits) * math.sqrt(totals.visits + 1.0)
-    value = known_value(trees, t, node, action, first_play_value(totals, node, parameters))
+    value = action_value(trees, t, node, action, first_play_value(totals, node, parameters))
     return puct_score(value, trees.priors[t, node, action], trees.visits[t, node, action], scale)
 
 

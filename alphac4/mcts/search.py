@@ -21,7 +21,7 @@ from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
 from alphac4.mcts.results import NodeView, SearchResult, principal_variations, root_wdl
-from alphac4.mcts.simulation import action_scores, is_own
+from alphac4.mcts.simulation import action_scores, is_builtin_rule
 from alphac4.mcts.tree import (
     ARRAYS,
     ILLEGAL,
@@ -214,7 +214,7 @@ class TreeSearch(ABC):
             values = trees.value_sum[rows, node] / visits.astype(np.float64)
         scores = np.empty(visits.shape)
         compiled_for(self.parameters, action_scores)(trees, first, node, self.parameters, scores)
-        if not is_own(self.parameters) and np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
+        if not is_builtin_rule(self.parameters) and np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
             raise ValueError(f"the rule for {type(self.parameters).__name__} gives a score that is not a number (NaN)")
         return {
             "visits": visits,
@@ -248,7 +248,7 @@ class TreeSearch(ABC):
 
 def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
     """The compiled function for these parameters; only the package's own rules are kept on disk."""
-    return function if is_own(parameters) else recompiled(function)
+    return function if is_builtin_rule(parameters) else recompiled(function)
 
 
 class TreeReuse:

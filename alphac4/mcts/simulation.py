@@ -36,7 +36,7 @@ from alphac4.mcts.tree import (
 
 SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
 
-AWAITING = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
+AWAITING_EVALUATION = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
 
 RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 
@@ -82,7 +82,7 @@ def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
             propagate_proof(trees, t, leaf)
             return False
         node = child
-        if trees.value[t, node] == AWAITING:
+        if trees.value[t, node] == AWAITING_EVALUATION:
             trees.leaf[t] = node
             trees.leaf_own[t] = own
             trees.leaf_occupied[t] = occupied
@@ -112,7 +112,7 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
         trees.proof[t, node, action] = parent_proof(proof)
 
 
-class Rule(NamedTuple):
+class SelectionRule(NamedTuple):
     """Two functions of Python that Numba can compile, for one type of parameters."""
 
     select: Callable[[Trees, int, int, Any], int]  # see `select_action`
@@ -120,27 +120,27 @@ class Rule(NamedTuple):
     score: Callable[..., float] | None = None  # what `register_selection_rule` was given
 
 
-rules: dict[type, Rule] = {}  # by the type of parameters, which is a NamedTuple
+selection_rules: dict[type, SelectionRule] = {}  # by the type of parameters, which is a NamedTuple
 
 
 def select_action(trees: Trees, t: int, node: int, parameters: Any) -> int:
     """The action that the rule of the parameters prefers in an unproven node."""
-    return rules[type(parameters)].select(trees, t, node, parameters)
+    return selection_rules[type(parameters)].select(trees, t, node, parameters)
 
 
 def write_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
     """Write the score of each action as the next simulation sees it into ``scores`` [A]; NaN for a full column."""
-    rules[type(parameters)].write_scores(trees, t, node, parameters, scores)
+    selection_rules[type(parameters)].write_scores(trees, t, node, parameters, scores)
 
 
 @overload(select_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
 def _compile_select(trees: Any, t: Any, node: Any, parameters: Any) -> Any:  # noqa: ARG001 - the types of arguments
-    return rules[parameters.instance_class].select
+    return selection_rules[parameters.instance_class].select
 
 
 @overload(write_scores, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
 def _compile_write_scores(trees: Any, t: Any, node: Any, parameters: Any, scores: Any) -> Any:  # noqa: ARG001
-    return rules[parameters.instance_class].write_scores
+    return selection_rules[parameters.instance_class].write_scores
 
 
 @compiled
@@ -170,7 +170,7 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
     Raises:
         ValueError: if the type has a rule or is no such NamedTuple, or the function takes other arguments.
     """
-    if parameters in rules:
+    if parameters in selection_rules:
         raise ValueError(f"{parameters.__name__} has a rule already: make a new type for another one")
     if "prior_temperature" not in getattr(parameters, "_fields", ()):
         raise ValueError(f"{parameters!r:.80} is no NamedTuple with a field prior_temperature, which every rule needs")
@@ -203,7 +203,7 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
                 if trees.proof[t, node, a] != ILLEGAL:
                     scores[a] = function(trees, t, node, a, totals, parameters)
 
-        rules[parameters] = Rule(select, write, score)
+        selection_rules[parameters] = SelectionRule(select, write, score)
         return score
 
     return register
@@ -219,10 +219,10 @@ def check_rule(parameters: Any, trees: Trees) -> None:
     kind = type(parameters)
     if isinstance(parameters, type):
         raise ValueError(f"a rule of selection takes an instance: write {parameters.__name__}()")
-    rule = rules.get(kind)
+    rule = selection_rules.get(kind)
     if rule is None or rule.score is None:
         raise ValueError(f"no rule of selection is registered for {kind.__name__}: see alphac4.register_selection_rule")
-    if is_own(parameters):
+    if is_builtin_rule(parameters):
         return
     for name, value in parameters._asdict().items():
         if not isinstance(value, Real):
@@ -242,7 +242,7 @@ def check_rule(parameters: Any, trees: Trees) -> None:
         raise ValueError(f"{name} returns {returned.return_type}; expected a number in every case")
 
 
-def is_own(parameters: Any) -> bool:
+def is_builtin_rule(parameters: Any) -> bool:
     """Return whether the rule for these parameters is a part of this package."""
     return type(parameters).__module__.startswith("alphac4.")
 
@@ -262,7 +262,7 @@ def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
 
 
 @inlined
-def known_value(trees: Trees, t: int, node: int, action: int, unvisited: float) -> float:
+def action_value(trees: Trees, t: int, node: int, action: int, unvisited: float) -> float:
     """An action's mean value, 0 if it is a proven draw, ``unvisited`` before the first visit."""
     if trees.proof[t, node, action] == PROVEN_DRAW:
         return 0.0

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import (
-    Evaluate,
     EvaluationCache,
     NetworkParameters,
-    finite_answers,
-    has_other_weights,
+    SupportsEvaluate,
+    evaluate_checked,
     input_planes,
     make_cache,
+    refresh_cache,
     share_cache,
 )
 from alphac4.mcts.search import compiled_for
@@ -88,7 +88,7 @@ class Actor:
         self,
         geometry: Geometry,
         config: SelfPlayConfig,
-        evaluator: Evaluate,
+        evaluator: SupportsEvaluate,
         slots: int,
         rng: np.random.Generator,
         cache: EvaluationCache | None = None,
@@ -119,16 +119,16 @@ class Actor:
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
         restart_searches(trees, games, planes)
-        has_other_weights(self._cache, self.evaluator)  # clears the cache of their answers
+        refresh_cache(self._cache, self.evaluator)  # clears the cache of their answers
         finished = list[Games]()
         now = last_block = time.perf_counter()
         while not stopped():
             waiting = np.flatnonzero(trees.leaf != NO_NODE)
             if len(waiting) > slots // 2:
-                logits[:], wdl[:] = finite_answers(self.evaluator, planes)
+                logits[:], wdl[:] = evaluate_checked(self.evaluator, planes)
                 self.work.evaluations += slots
             elif len(waiting):  # the others have made their moves
-                logits[waiting], wdl[waiting] = finite_answers(self.evaluator, planes[waiting])
+                logits[waiting], wdl[waiting] = evaluate_checked(self.evaluator, planes[waiting])
                 self.work.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():
                 break

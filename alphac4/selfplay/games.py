@@ -16,7 +16,7 @@ from alphac4.game.position import column_name
 from alphac4.game.rules import U64_0, Geometry, count_stones, has_run, landing_cell, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
-from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
+from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, store_evaluation
 from alphac4.mcts.puct import add_root_noise, expand, leaf_key, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import (
@@ -358,7 +358,7 @@ def advance(
     temperature = selection.prior_temperature
     for t in range(trees.size.shape[0]):
         if trees.leaf[t] != NO_NODE:
-            remember(cache, leaf_key(trees, t), logits[t], wdl[t])
+            store_evaluation(cache, leaf_key(trees, t), logits[t], wdl[t])
             expand(trees, t, logits[t], wdl[t], temperature)
         left = SIMULATIONS_A_STEP
         while True:

@@ -17,7 +17,7 @@ from torch import Tensor
 from alphac4.compiled import keeping_machine_code
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
-from alphac4.mcts.simulation import is_own
+from alphac4.mcts.simulation import is_builtin_rule
 from alphac4.mcts.tree import Trees
 from alphac4.nn.backends import cuda_has_bf16
 from alphac4.nn.network import Network, fold_batch_norm
@@ -98,7 +98,7 @@ def kernel(function: Callable[..., None]) -> Any:
 
 def kernel_for(parameters: Any, made: Any) -> Any:
     """Return the kernel for these parameters of selection; machine code with a user's rule is not kept on disk."""
-    if is_own(parameters):
+    if is_builtin_rule(parameters):
         return made
     cuda: Any = importlib.import_module("numba.cuda")
     return cuda.jit(made.fn if simulated() else made.py_func)

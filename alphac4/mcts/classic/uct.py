@@ -19,7 +19,7 @@ from alphac4.mcts.classic.rollouts import (
     heuristic_value,
     rollout,
 )
-from alphac4.mcts.simulation import Rule, Scores, backup, rules, select_leaf
+from alphac4.mcts.simulation import Scores, SelectionRule, backup, select_leaf, selection_rules
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_ACTION,
@@ -198,7 +198,7 @@ def write_ucb1_scores(trees: Trees, t: int, node: int, parameters: UctParameters
                 scores[a] = ucb1_action_score(trees, t, node, a, log_parent, parameters)
 
 
-rules[UctParameters] = Rule(select_ucb1, write_ucb1_scores)
+selection_rules[UctParameters] = SelectionRule(select_ucb1, write_ucb1_scores)
 
 
 @compiled
