@@ -26,7 +26,7 @@ from alphac4.nn.backends import random_stones
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import UNLIMITED, play_together
+from alphac4.selfplay.actor import UNLIMITED_MOVES, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, Samples, Work
@@ -149,7 +149,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
                 raise _TimeIsUp
 
         with contextlib.suppress(_TimeIsUp):
-            play_together(actors, UNLIMITED, on_block, check)
+            play_together(actors, UNLIMITED_MOVES, on_block, check)
         return work, finished, ended - started
 
     play(seconds)

@@ -39,7 +39,7 @@ from alphac4.mcts.network_search import (
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_action
+from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_action
 from alphac4.mcts.tree import (
     NO_NODE,
     PROVEN_DRAW,
@@ -202,7 +202,7 @@ def step(
         back_up(trees, graphs, t)
     waiting, unfinished = 0, 0
     for t in range(count):
-        left, first = SIMULATIONS_A_STEP, waiting
+        left, first = MAX_SIMULATIONS_PER_STEP, waiting
         while left > 0 and waiting == first:
             if trees.leaf[t] == NO_NODE:
                 if is_searched(trees, t, targets[t]):

@@ -116,7 +116,7 @@ def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[B
 
 def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray makes it with the arguments of the lost one."""
-    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
+    monkeypatch.setattr("alphac4.selfplay.actor.MAX_BLOCK_INTERVAL_S", float("inf"))
     weights = Weights(version=0, network=Shared(reference=[make_network()]))
     games = []
     for ray_of_actors.was_current_actor_reconstructed in (False, False, True):

@@ -17,7 +17,7 @@ from alphac4.nn.network import Outputs
 from alphac4.selfplay.replay import Batch, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import ENTROPY, PART, Learner
+from alphac4.training.learner import ENTROPY, PART_SIZE, Learner
 from alphac4.training.losses import LearningBatch, learning_batch, standard_losses, with_weights
 from alphac4.training.optimizer import CosineSchedule
 
@@ -119,17 +119,17 @@ def test_losses_are_those_worked_by_hand() -> None:
 
 def test_the_gradient_is_the_sum_over_all_parts() -> None:
     """Each by itself through a copy of the network, with norms of its own; then clipped together."""
-    learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART))
-    (batch,) = stream_of(some_samples(3 * PART), 1, seed=0, size=3 * PART)
+    learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART_SIZE))
+    (batch,) = stream_of(some_samples(3 * PART_SIZE), 1, seed=0, size=3 * PART_SIZE)
     batch = batch._replace(wdl=100 * batch.wdl)  # so that there is something to clip
     expected = []
-    for part in zip(*(tensor.split(PART) for tensor in learning_batch(batch, CPU)), strict=True):
+    for part in zip(*(tensor.split(PART_SIZE) for tensor in learning_batch(batch, CPU)), strict=True):
         copied = copy.deepcopy(learner.network)
         copied.zero_grad()
         losses, _ = learner.forward(copied, LearningBatch(*part))
-        (sum(loss.sum() for loss in losses.values()) / (3 * PART)).backward()  # type: ignore[union-attr]
+        (sum(loss.sum() for loss in losses.values()) / (3 * PART_SIZE)).backward()  # type: ignore[union-attr]
         expected.append(torch.cat([p.grad.flatten() for p in copied.parameters() if p.grad is not None]))
-    report = learner.learn_from([batch], SCHEDULE, 3 * PART)
+    report = learner.learn_from([batch], SCHEDULE, 3 * PART_SIZE)
     actual = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
     total = sum(expected[1:], start=expected[0])
     assert report.gradient_norm == pytest.approx(float(total.norm()), rel=1e-5)
@@ -156,7 +156,7 @@ def test_the_losses_of_parts_are_those_of_the_batch() -> None:
 def test_any_number_of_cores_learns_the_same_bit_for_bit(config: LearningConfig, planes: str) -> None:
     """Weights, running statistics, averages, moments and figures, whether networks see lines or stones alone."""
     network = dataclasses.replace(NETWORK, planes=planes)
-    config = dataclasses.replace(config, batch_size=3 * PART - 10)
+    config = dataclasses.replace(config, batch_size=3 * PART_SIZE - 10)
     states, figures = [], []
     for workers in (1, 3, 16):
         learner = make_learner(config, seed=4, workers=workers, network=network)
@@ -173,12 +173,12 @@ def test_any_number_of_cores_learns_the_same_bit_for_bit(config: LearningConfig,
 
 def test_running_statistics_are_the_mean_over_all_parts() -> None:
     """Of the stem, whose input is known: each part's mean and variance by PyTorch's convolution, by hand."""
-    learner = make_learner(dataclasses.replace(CONFIG, batch_size=2 * PART))
-    (batch,) = stream_of(some_samples(2 * PART), 1, seed=0, size=2 * PART)
+    learner = make_learner(dataclasses.replace(CONFIG, batch_size=2 * PART_SIZE))
+    (batch,) = stream_of(some_samples(2 * PART_SIZE), 1, seed=0, size=2 * PART_SIZE)
     convolution, norm = learner.network.stem  # type: ignore[misc]
     with torch.no_grad():
-        features = convolution(torch.from_numpy(batch.planes)).split(PART)
-    learner.learn_from([batch], SCHEDULE, 2 * PART)
+        features = convolution(torch.from_numpy(batch.planes)).split(PART_SIZE)
+    learner.learn_from([batch], SCHEDULE, 2 * PART_SIZE)
     mean = torch.stack([part.mean(dim=(0, 2, 3)) for part in features]).mean(dim=0)
     variance = torch.stack([part.var(dim=(0, 2, 3)) for part in features]).mean(dim=0)
     torch.testing.assert_close(norm.running_mean, 0.1 * mean)
@@ -246,7 +246,7 @@ def test_batches_are_whole_passes_over_the_window() -> None:
 
 @BOTH_OPTIMIZERS
 def test_learning_goes_on_bit_for_bit_after_a_restart(config: LearningConfig) -> None:
-    config, samples = dataclasses.replace(config, batch_size=2 * PART), some_samples(200)
+    config, samples = dataclasses.replace(config, batch_size=2 * PART_SIZE), some_samples(200)
     first, second = (make_learner(config, seed=seed) for seed in (1, 2))
     first.learn_from(stream_of(samples, 4, seed=0, size=config.batch_size), SCHEDULE, 200)
     second.restore({name: value.contiguous() for name, value in first.state().items()})  # as a file keeps it

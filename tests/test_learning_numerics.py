@@ -15,7 +15,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
 from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import PART, Learner
+from alphac4.training.learner import PART_SIZE, Learner
 from alphac4.training.optimizer import MUON_RATE, CosineSchedule, Muon, orthogonalised
 
 CPU = torch.device("cpu")
@@ -93,7 +93,7 @@ def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-8)
 
 
-def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART) -> Learner:
+def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART_SIZE) -> Learner:
     """A learner whose norms let the tower do something: in a new network the last of each block is zero."""
     config = LearningConfig(batch_size=batch, optimizer="muon", learning_rate=1e-3)
     network = NetworkConfig(channels=channels, blocks=2, ownership=True)
@@ -117,7 +117,7 @@ def test_learning_by_winograd_learns_what_learning_without_does(monkeypatch: pyt
     monkeypatch.setattr(winograd, "convolve", counted)
     gradients: list[dict[str, Tensor]] = []
     for one in pair:
-        one.learn_from([random_batch(2 * PART, NetworkConfig())], SCHEDULE, window=2 * PART)
+        one.learn_from([random_batch(2 * PART_SIZE, NetworkConfig())], SCHEDULE, window=2 * PART_SIZE)
         gradients.append({n: p.grad.clone() for n, p in one.network.named_parameters() if p.grad is not None})
         assert len(used) == 2 * 4  # parts, convolutions: all of the first learner
         pair[1].by_winograd = False

@@ -39,9 +39,9 @@ def judged_run(every: int = 1) -> TrainConfig:
 def _few_positions() -> Iterator[None]:
     """Measure strength in seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("alphac4.runs.judge.POSITIONS", 6)
+        patch.setattr("alphac4.runs.judge.POSITIONS_PER_SET", 6)
         patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
-        patch.setattr("alphac4.training.matches.CLASSIC_SIMULATIONS", 4)
+        patch.setattr("alphac4.training.matches.BASELINE_MATCH_SIMULATIONS", 4)
         patch.setattr("alphac4.training.matches.CLOSING_PAIRS", 2)
         yield
 

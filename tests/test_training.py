@@ -220,7 +220,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Evaluator, "evaluate", seen)
     gate = SETTINGS["gate"] | {"classic_every": 1, "classic_rollouts": [20]} | {"classic_pairs": 1}
-    for name in ("runs.judge.POSITIONS", "runs.judge.SIMULATIONS", "training.matches.CLOSING_PAIRS"):
+    for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "training.matches.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
     config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"every": 1})
     with TrainingSession(tmp_path, config) as session:

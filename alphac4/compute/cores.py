@@ -16,7 +16,7 @@ from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import MAX_CACHED, Actor, SelfPlayer, play_together
+from alphac4.selfplay.actor import MAX_CACHED_EVALUATIONS, Actor, SelfPlayer, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
@@ -296,7 +296,7 @@ class Compute:
             threads=count,
             alike=self._device == "cpu",
         )
-        rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
+        rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, geometry)
         players = [
             Actor(geometry, config, evaluator, size, rng, cache, selection=selection, max_simulations=max_simulations)
             for size in sizes

@@ -25,7 +25,7 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
-from alphac4.mcts.simulation import AWAITING_EVALUATION, SIMULATIONS_A_STEP, check_rule, select_leaf
+from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, check_rule, select_leaf
 from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
@@ -305,7 +305,7 @@ def step(
             expand(trees, t, leaves.known_logits[row], leaves.known_wdl[row], temperature)
     waiting, asked, going_on = 0, 0, 0
     for t in range(count):
-        left = SIMULATIONS_A_STEP
+        left = MAX_SIMULATIONS_PER_STEP
         first = waiting
         wide = leaf_limit(trees, t, most)
         while waiting - first < wide:

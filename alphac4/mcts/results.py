@@ -14,7 +14,7 @@ from alphac4.game import Position, column_name
 from alphac4.game.position import describe_end
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
-MAX_LINE = 20  # moves of a principal variation
+MAX_PV_MOVES = 20  # moves of a principal variation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) ->
 
 def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[list[int]]:
     """The line of best play from each of ``moves`` [B] on, as far as the trees know it; see `write_variations`."""
-    lines, lengths = np.empty((len(moves), MAX_LINE), np.int64), np.empty(len(moves), np.int64)
+    lines, lengths = np.empty((len(moves), MAX_PV_MOVES), np.int64), np.empty(len(moves), np.int64)
     write_variations(trees, moves, lines, lengths)
     return [line[:known].tolist() for line, known in zip(lines, lengths, strict=True)]
 

@@ -34,7 +34,7 @@ from alphac4.mcts.tree import (
     proof_value,
 )
 
-SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
+MAX_SIMULATIONS_PER_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
 
 AWAITING_EVALUATION = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
 

@@ -19,9 +19,9 @@ from alphac4.training.loop import Callback, Progress
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_WRITES = 2.0  # a kill loses the costs of this time at most
+WRITE_INTERVAL_S = 2.0  # a kill loses the costs of this time at most
 
-_START_FACTS = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
+_COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
 
 
 class CostCounter(Callback):
@@ -48,9 +48,9 @@ class CostCounter(Callback):
         return self._costs + Costs(seconds=time.perf_counter() - self._started)
 
     def on_progress(self, progress: Progress) -> None:
-        """Count self-play, and write the file if `SECONDS_BETWEEN_WRITES` have passed."""
+        """Count self-play, and write the file if `WRITE_INTERVAL_S` have passed."""
         self._costs += Costs(games=progress.games, evaluations=progress.evaluations)
-        if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
+        if time.perf_counter() - self._written > WRITE_INTERVAL_S:
             self.write()
 
     def write(self) -> None:
@@ -74,7 +74,7 @@ def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
         if checkpoint.geometry != config.board.geometry():
             raise ValueError("plays on another board than the run")
         config.network_config().check_grown_from(checkpoint.network.config)
-        facts = {key: checkpoint.provenance[key] for key in _START_FACTS if key in checkpoint.provenance}
+        facts = {key: checkpoint.provenance[key] for key in _COPIED_PROVENANCE if key in checkpoint.provenance}
         total_costs(facts)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error

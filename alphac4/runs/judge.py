@@ -10,14 +10,14 @@ from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.matches import Side
 
-POSITIONS = 40  # of each of the six packaged sets
+POSITIONS_PER_SET = 40  # of each of the six packaged sets
 SIMULATIONS = 64  # per position; the raw network is judged as well
 
 
 def judge(network: Network, side: Side) -> EvaluationReport:
     """Return a network's mistakes on the standard board, played by a side of a run's matches."""
     return EvaluationReport(
-        positions=sum(map(len, packaged_positions(POSITIONS))),
+        positions=sum(map(len, packaged_positions(POSITIONS_PER_SET))),
         simulations=SIMULATIONS,
         raw=_figures(network, side, 0),
         search=_figures(network, side, SIMULATIONS),
@@ -26,7 +26,7 @@ def judge(network: Network, side: Side) -> EvaluationReport:
 
 
 def _figures(network: Network, side: Side, simulations: int) -> ExactPlayFigures:
-    sets = packaged_positions(POSITIONS)
+    sets = packaged_positions(POSITIONS_PER_SET)
     figures = judge_sets(sets, *ask_players(side.players(network, "judged", simulations), sets))
     whole = figures.pop(ALL)
     assert whole.value is not None

@@ -11,7 +11,7 @@ from alphac4.storage.journal import read_entries
 from alphac4.storage.records import parse_json, read_record
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Iteration
-from alphac4.training.matches import CLASSIC_SIMULATIONS
+from alphac4.training.matches import BASELINE_MATCH_SIMULATIONS
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 
 REPORTS_FILE = "reports.jsonl"  # in a run's folder, a line per iteration
@@ -22,10 +22,10 @@ iteration  minutes    raw  searched  best  classic MCTS   policy  value  a secon
 """Headings of the table of iterations: points of the candidate against the best network, and of the best network
 against classic MCTS; the judge's figures; network evaluations in self-play; time left."""
 
-SPAN = 4  # iterations that are averaged, because one is too noisy
+SMOOTHING_ITERATIONS = 4  # iterations that are averaged, because one is too noisy
 COLLAPSED_ENTROPY = 0.5  # of the highest entropy
-LOSS_FALLEN = 0.1  # share by which the policy loss must have fallen before constant errors are an alarm
-MAX_REFUSALS = 8  # iterations without a promotion before a warning
+MIN_LOSS_DROP = 0.1  # share by which the policy loss must have fallen before constant errors are an alarm
+STALL_ITERATIONS = 8  # iterations without a promotion before a warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class TrainedRun:
                 f"{judged.positions} positions."
             )
         lines += [
-            f"At {CLASSIC_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
+            f"At {BASELINE_MATCH_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
             for match in self.closing
         ]
         promoted = sum(bool(report.gate.accepted) for report in self.history)
@@ -183,9 +183,9 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     with four matches of 20 pairs that raises a false alarm in 2 % of runs of constant strength.
     """
     gate, now, found = report.gate, report.evaluation, []
-    recent = [*history, report][-MAX_REFUSALS:]
-    if len(recent) == MAX_REFUSALS and not any(past.gate.accepted for past in recent):
-        found.append(f"no candidate has been promoted for {MAX_REFUSALS} iterations")
+    recent = [*history, report][-STALL_ITERATIONS:]
+    if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
+        found.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
     if gate.score_text and gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for match in report.matches:
@@ -211,20 +211,20 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
 
 def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
     """Return every sign of stalling over several iterations after the last of them, by name."""
-    if len(reports) < 2 * SPAN:
+    if len(reports) < 2 * SMOOTHING_ITERATIONS:
         return {}
     found = {}
     entropies = _span_means([report.selfplay.policy_entropy for report in reports])
-    entropy, most = entropies[-1], entropies[SPAN // 2 : -1].max()
+    entropy, most = entropies[-1], entropies[SMOOTHING_ITERATIONS // 2 : -1].max()
     if entropy < COLLAPSED_ENTROPY * most:
         found["entropy"] = (
             f"the entropy of policy targets has fallen from {most:.2f} to {entropy:.2f} nats: self-play repeats itself"
         )
     judged = [(report.evaluation.raw.error, report.learning.policy_loss) for report in reports if report.evaluation]
-    if len(judged) >= 2 * SPAN:
+    if len(judged) >= 2 * SMOOTHING_ITERATIONS:
         errors, losses = map(_span_means, zip(*judged, strict=True))
-        best = int(errors[:-SPAN].argmin())
-        if losses[-1] < (1 - LOSS_FALLEN) * losses[best] and errors[-1] >= errors[best]:
+        best = int(errors[:-SMOOTHING_ITERATIONS].argmin())
+        if losses[-1] < (1 - MIN_LOSS_DROP) * losses[best] and errors[-1] >= errors[best]:
             found["errors"] = (
                 f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but the raw network's "
                 f"mistakes stay at {errors[-1]:.1%}: the network learns its own games by heart"
@@ -233,5 +233,5 @@ def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
 
 
 def _span_means(values: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Return the mean of each `SPAN` consecutive values."""
-    return np.convolve(values, np.full(SPAN, 1 / SPAN), "valid")
+    """Return the mean of each `SMOOTHING_ITERATIONS` consecutive values."""
+    return np.convolve(values, np.full(SMOOTHING_ITERATIONS, 1 / SMOOTHING_ITERATIONS), "valid")

@@ -17,7 +17,7 @@ from alphac4.runs.state import flatten
 from alphac4.storage.files import naming
 from alphac4.training.reports import MatchReport
 
-SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
+PICTURE_INTERVAL_S = 30.0  # drawing them takes two
 
 # TensorBoard sorts groups by name, capital letters first: Mistakes, with three cards, and Strength come first.
 # It gives all curves of a run one colour, so each chart has one curve; the picture "Mistakes/by set" has all sets.
@@ -99,7 +99,7 @@ class Monitor:
     def _draw(self, report: IterationReport) -> None:
         for tag, figure in self._figures(report).items():
             self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
-        self._next_pictures, self._undrawn = time.monotonic() + SECONDS_BETWEEN_PICTURES, None
+        self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""

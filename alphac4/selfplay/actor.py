@@ -43,12 +43,12 @@ from alphac4.selfplay.games import (
 )
 from alphac4.selfplay.samples import Block, Work
 
-SECONDS_BETWEEN_BLOCKS = 2.0  # at most, once games have finished
+MAX_BLOCK_INTERVAL_S = 2.0  # at most, once games have finished
 # Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
 # board. It changes how long games take, not how they are played.
-MAX_CACHED = 2**19
-UNLIMITED = 2**62  # moves of each game: an actor plays on until it is stopped
-SECONDS_BETWEEN_CHECKS = 0.1  # at most, while actors play
+MAX_CACHED_EVALUATIONS = 2**19
+UNLIMITED_MOVES = 2**62  # moves of each game: an actor plays on until it is stopped
+CHECK_INTERVAL_S = 0.1  # at most, while actors play
 
 
 class SelfPlayer(Protocol):
@@ -106,7 +106,7 @@ class Actor:
         check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
         self.work = Work()  # since the last block
-        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED, geometry)
+        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """See `SelfPlayer`."""
@@ -142,7 +142,7 @@ class Actor:
             now = time.perf_counter()
             self.work.tree_seconds += now - evaluated
             count = sum(len(part.plies) for part in finished)
-            if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
+            if count >= 2 * slots or (count and now - last_block > MAX_BLOCK_INTERVAL_S):
                 last_block = now
                 yield self._make_block(finished)
                 finished = []
@@ -188,7 +188,7 @@ def play_together(
     """Let every actor `SelfPlayer.play` on a thread of its own.
 
     ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` at least once in
-    `SECONDS_BETWEEN_CHECKS`. An exception, here or in an actor, stops all actors and is raised once they have stopped.
+    `CHECK_INTERVAL_S`. An exception, here or in an actor, stops all actors and is raised once they have stopped.
     """
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
@@ -209,7 +209,7 @@ def play_together(
         while running:
             check()
             try:
-                index, block = blocks.get(timeout=SECONDS_BETWEEN_CHECKS)
+                index, block = blocks.get(timeout=CHECK_INTERVAL_S)
             except queue.Empty:
                 continue
             if isinstance(block, BaseException):

@@ -1,6 +1,6 @@
 """Learning: one gradient step, and the average of the weights, which is what plays.
 
-On a CPU the batch is cut into parts of `PART` positions. Each part goes through a replica of the network on one thread,
+On a CPU the batch is cut into parts of `PART_SIZE` positions. Each part goes through a network replica on one thread,
 and the gradients are added in the order of the parts. So one or many cores compute the same numbers, and a run produces
 the same weights on all of them. Batch norm normalises each part separately ("ghost batches", Hoffer et al. 2017, arXiv
 1705.08741), while losses are means over the whole batch. On a GPU the whole batch is one part.
@@ -35,7 +35,7 @@ from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
 
-PART = 64  # positions: what each of two cores has of the presets' batches of 128
+PART_SIZE = 64  # positions: what each of two cores has of the presets' batches of 128
 # Of a batch's gradient. One strange batch must not undo what many have taught: steps of AdamW and Muon do not grow with
 # the gradient, but their moments do, for dozens of steps.
 MAX_GRAD_NORM = 1.0
@@ -81,7 +81,7 @@ class Learner:
         self.device = device or torch.device("cpu")
         self._geometry = geometry
         on_cpu = self.device.type == "cpu"
-        self._parts = -(-config.batch_size // PART) if on_cpu else 1
+        self._parts = -(-config.batch_size // PART_SIZE) if on_cpu else 1
         self._workers = min(workers or cores(), self._parts)
         positions = config.batch_size // self._parts
         self.precision = precision or learning_precision(self.device)

@@ -24,10 +24,10 @@ from alphac4.training.reports import MatchReport
 if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
 
-CACHE = 2**16  # evaluations that each search keeps
-REUSE: Reuse = "proofs"  # from one search of a game to the next
+CACHE_ENTRIES = 2**16  # evaluations that each search keeps
+TREE_REUSE: Reuse = "proofs"  # from one search of a game to the next
 
-CLASSIC_SIMULATIONS = 100  # of ours a move against classic MCTS
+BASELINE_MATCH_SIMULATIONS = 100  # of ours a move against classic MCTS
 CLOSING_PAIRS = 50  # colour-swapped, in each of the matches that close a run: the score's interval is +-10 % at most
 
 
@@ -110,7 +110,7 @@ class Matches:
         """The best network against every budget of classic MCTS, a measure that does not move with the run."""
         reports = []
         for rollouts in self._config.classic_rollouts:
-            ours = self._players(1, best, CLASSIC_SIMULATIONS)
+            ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
             classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
             rng = self._random.generator(iteration, "classic openings", rollouts)
             reports.append(self._play(ours, classic, pairs, rng))
@@ -170,7 +170,7 @@ class LocalSide:
     def __init__(self, compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters) -> None:
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self._searches = [
-            compute.search(self._evaluator, rule, geometry=geometry, reuse=REUSE, cache=CACHE)
+            compute.search(self._evaluator, rule, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
             for _ in range(compute.streams)
         ]
 
@@ -220,7 +220,9 @@ class PoolSide:
             network=self._pool.share(network),
         )
         budget = Budget(simulations=simulations)
-        return [SearchingPoolPlayer(self._pool, index, turn, name, budget, REUSE) for index in range(self._pool.cores)]
+        return [
+            SearchingPoolPlayer(self._pool, index, turn, name, budget, TREE_REUSE) for index in range(self._pool.cores)
+        ]
 
 
 def make_sides(

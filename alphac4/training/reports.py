@@ -17,7 +17,7 @@ from alphac4.selfplay.samples import Block, Samples, Work, recorded_plies
 
 OPENING_LENGTH = 4  # plies that tell openings apart
 CALIBRATION_BINS = 10
-EXAMPLES = 3  # sample games of an iteration
+MAX_SAMPLE_GAMES = 3  # sample games of an iteration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ def selfplay_report(
         root_surprise=surprise / positions,
         value_calibration=_calibration(samples),
         evaluator=actors.backend,
-        sample_games=[_record(*game) for game in islice(shown, EXAMPLES)],
+        sample_games=[_record(*game) for game in islice(shown, MAX_SAMPLE_GAMES)],
         cluster=cluster,
     )
 

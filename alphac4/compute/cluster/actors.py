@@ -20,7 +20,7 @@ from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import SECONDS_BETWEEN_CHECKS, UNLIMITED, Actor, SelfPlayer
+from alphac4.selfplay.actor import CHECK_INTERVAL_S, UNLIMITED_MOVES, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
@@ -101,7 +101,7 @@ class RemoteActor:
                 self._player, self._load, self._backend = make_player(self._task, network, self._rng)
             else:
                 self._load(network)
-            self._blocks = self._player.play(UNLIMITED, lambda: self._has_ended)  # a new call clears its cache
+            self._blocks = self._player.play(UNLIMITED_MOVES, lambda: self._has_ended)  # a new call clears its cache
             self._version = latest.version
         block = None if self._has_ended else next(self._blocks, None)
         if block is None:
@@ -205,7 +205,7 @@ class ClusterActors(Actors):
             if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS and not self._connection.missing():
                 self._use_all_cores()
             self._request(CALLS_IN_FLIGHT)
-            for reference in self._ready(SECONDS_BETWEEN_CHECKS):
+            for reference in self._ready(CHECK_INTERVAL_S):
                 index = self._calls.pop(reference)
                 delivery = self._receive(index, reference)
                 if delivery is None:

@@ -36,7 +36,7 @@ cuda: Any = numba_cuda  # its functions are made at run time
 
 STEPS = 16  # between two looks of the host
 CHECKED_BOARDS = 64  # for which new weights must give finite numbers: kernels do not check any
-SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
+MAX_SIMULATIONS_PER_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
 
 
 @kernel
@@ -46,7 +46,7 @@ def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfini
     if t >= targets.shape[0]:
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
-    left = walk_to_leaf(trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    left = walk_to_leaf(trees, t, targets[t], parameters, MAX_SIMULATIONS_PER_STEP)
     unfinished[t] = 0
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)

@@ -35,7 +35,7 @@ from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.simulation import check_rule
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import UNLIMITED
+from alphac4.selfplay.actor import UNLIMITED_MOVES
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
@@ -55,9 +55,9 @@ from alphac4.selfplay.samples import Block, Work
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
-SIMULATIONS_A_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
+MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
 STEPS = 32  # between two looks of the host
-SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
+MAX_BLOCK_INTERVAL_S = 2.0  # how long finished games stay on the device
 STREAMS = 2  # parts of self-play's games: while one part's trees grow, the network evaluates another's leaves
 MIN_GAMES = 64  # where memory is short; below, the cores are faster
 
@@ -76,7 +76,7 @@ def advance(
     if t >= trees.size.shape[0]:
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], selection.prior_temperature)
-    walk(trees, games, t, parameters, plan, selection, SIMULATIONS_A_STEP)
+    walk(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
@@ -160,7 +160,7 @@ class DeviceActor:
             try:
                 for name, array in (plan or make_plan(self.geometry, self.config))._asdict().items():
                     self._plan.tensors[name][: len(array)].copy_(to_tensor(array, self._plan.tensors[name].device))
-                self._games.tensors["left"].fill_(UNLIMITED)
+                self._games.tensors["left"].fill_(UNLIMITED_MOVES)
                 yield from self._blocks(moves * self.slots, stopped)
             finally:
                 synchronise()  # also if the caller stops: other weights must not reach launched steps
@@ -181,7 +181,7 @@ class DeviceActor:
             held = sum(int((part.plies - part.opening).sum()) for part in finished)
             enough = recorded + held >= samples or stopped()
             many = sum(len(part.plies) for part in finished) >= 2 * self.slots
-            due = list(finished) if enough or many or now - last_block > SECONDS_BETWEEN_BLOCKS else []
+            due = list(finished) if enough or many or now - last_block > MAX_BLOCK_INTERVAL_S else []
             done = work
             if due:
                 work, finished = Work(), []
