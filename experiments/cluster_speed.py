@@ -86,7 +86,7 @@ def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
     def on_block(index: int, block: Block) -> None:
         now = time.perf_counter()
         arrivals[index].times.append(now)
-        arrivals[index].simulations.append(block.work.simulations)
+        arrivals[index].simulations.append(block.stats.simulations)
         warm = all(len(found.times) >= BLOCKS_TO_WARM_UP for found in arrivals.values())
         if len(arrivals) == len(actors) and warm and now - started >= seconds:
             raise _TurnOver

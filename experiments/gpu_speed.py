@@ -29,7 +29,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import UNLIMITED_MOVES, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.samples import Block, Samples, Work
+from alphac4.selfplay.samples import ActorStats, Block, Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.optimizer import CosineSchedule
@@ -133,14 +133,14 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
     rngs = [np.random.default_rng(index) for index in range(streams)]
     actors = [DeviceActor(STANDARD, SelfPlayConfig(), network, slots, rng) for rng in rngs]
 
-    def play(limit: float) -> tuple[Work, int, float]:
+    def play(limit: float) -> tuple[ActorStats, int, float]:
         """Return the work, the finished games, and the seconds until the last block."""
         started = ended = time.perf_counter()
-        work, finished = Work(), 0
+        work, finished = ActorStats(), 0
 
         def on_block(_index: int, block: Block) -> None:
             nonlocal finished, ended
-            work.add(block.work)
+            work.add(block.stats)
             finished += len(block.games.plies)
             ended = time.perf_counter()
 

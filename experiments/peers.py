@@ -27,7 +27,7 @@ from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Network, PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.samples import Work
+from alphac4.selfplay.samples import ActorStats
 from alphac4.storage.checkpoints import load_checkpoint
 
 PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the packages that each needs
@@ -80,12 +80,12 @@ def compare_pgx(network: Network, name: str, *, seconds: float, games: int, simu
         games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
     )
     actors = choose_for_run(device, "auto").actors(network, STANDARD, config, np.random.default_rng)
-    work, spent = Work(), 0.0
+    work, spent = ActorStats(), 0.0
     samples = max(4_000, 8 * games)  # on a GPU, thousands of games begin a search with each call
     actors.play(samples, lambda _index, _block: None)
     while spent < seconds:
         started = time.perf_counter()
-        actors.play(samples, lambda _index, block: work.add(block.work))
+        actors.play(samples, lambda _index, block: work.add(block.stats))
         spent += time.perf_counter() - started
     theirs, network_alone = pgx_mctx_rate(network.config, games=games, simulations=simulations, seconds=seconds)
     size = f"{network.config.channels} x {network.config.blocks}"

@@ -121,8 +121,8 @@ def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "
     blocks = list(device_actor(config).play(28, lambda: False))
     assert ours.total() > 2
     assert same_games(ours, games_of(blocks))
-    assert sum(block.work.simulations for block in blocks) > 100
-    assert sum(block.work.evaluations for block in blocks) % GAMES == 0
+    assert sum(block.stats.simulations for block in blocks) > 100
+    assert sum(block.stats.evaluations for block in blocks) % GAMES == 0
 
 
 @pytest.mark.gpu

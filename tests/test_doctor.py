@@ -101,7 +101,7 @@ def test_self_play_is_timed_from_block_to_block(
     def play(_samples: int, on_block: Callable[..., None]) -> None:
         for actor, now[0], evaluations in (("a", 1, 100), ("b", 2, 50), ("a", 3, 300), ("b", 4, 100), ("a", 5, 900)):
             if actor in actors:
-                on_block(actor, Mock(work=Mock(evaluations=evaluations)))
+                on_block(actor, Mock(stats=Mock(evaluations=evaluations)))
 
     monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
     playing = MagicMock(play=play, __len__=lambda _self: 2)

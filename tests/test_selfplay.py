@@ -17,7 +17,7 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import move_string
 from alphac4.selfplay.replay import Replay, batches, load_shard, window_size
-from alphac4.selfplay.samples import Block, Samples, concatenate, in_fixed_order, make_samples
+from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, sort_by_content
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
@@ -111,7 +111,7 @@ def test_games_go_on_from_a_saved_state() -> None:
     samples(resumed)
     later = Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(99))
     later.restore(resumed.state())
-    expected, got = in_fixed_order(samples(straight)), in_fixed_order(samples(later))  # one may know more answers
+    expected, got = sort_by_content(samples(straight)), sort_by_content(samples(later))  # one may know more answers
     assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), got.arrays().values(), strict=True))
 
 
@@ -272,8 +272,8 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
         blocks = list(actor.play(300 + STANDARD.cells, lambda: False))
         records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
         asked.append(evaluator.asked)
-        known, evaluated = sum(b.work.cached for b in blocks), sum(b.work.evaluations for b in blocks)
-        assert evaluated + actor.work.evaluations == len(evaluator.asked)
+        known, evaluated = sum(b.stats.cached for b in blocks), sum(b.stats.evaluations for b in blocks)
+        assert evaluated + actor.stats.evaluations == len(evaluator.asked)
         assert (known > 0) == (entries > 0)
     assert records[0] == records[1] == records[2]
     assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"

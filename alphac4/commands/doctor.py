@@ -290,7 +290,7 @@ def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
 
     def on_block(actor: int, block: Block) -> None:
         blocks.append(block)
-        evaluations[actor] += block.work.evaluations
+        evaluations[actor] += block.stats.evaluations
         now = time.perf_counter()
         last[actor] = now, evaluations[actor]
         first.setdefault(actor, last[actor])

@@ -41,7 +41,7 @@ from alphac4.selfplay.games import (
     make_plan,
     restart_searches,
 )
-from alphac4.selfplay.samples import Block, Work
+from alphac4.selfplay.samples import ActorStats, Block
 
 MAX_BLOCK_INTERVAL_S = 2.0  # at most, once games have finished
 # Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
@@ -105,7 +105,7 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
-        self.work = Work()  # since the last block
+        self.stats = ActorStats()  # since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
@@ -126,10 +126,10 @@ class Actor:
             waiting = np.flatnonzero(trees.leaf != NO_NODE)
             if len(waiting) > slots // 2:
                 logits[:], wdl[:] = evaluate_checked(self.evaluator, planes)
-                self.work.evaluations += slots
+                self.stats.evaluations += slots
             elif len(waiting):  # the others have made their moves
                 logits[waiting], wdl[waiting] = evaluate_checked(self.evaluator, planes[waiting])
-                self.work.evaluations += len(waiting)
+                self.stats.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():
                 break
             evaluated = time.perf_counter()
@@ -138,9 +138,9 @@ class Actor:
                 finished.append(Games._make(array[over] for array in games))
                 games.stage[over] = NEW_GAME
             advance_games(trees, games, parameters, plan, selection, logits, wdl, planes, self._cache)
-            self.work.network_seconds += evaluated - now
+            self.stats.network_seconds += evaluated - now
             now = time.perf_counter()
-            self.work.tree_seconds += now - evaluated
+            self.stats.tree_seconds += now - evaluated
             count = sum(len(part.plies) for part in finished)
             if count >= 2 * slots or (count and now - last_block > MAX_BLOCK_INTERVAL_S):
                 last_block = now
@@ -151,13 +151,13 @@ class Actor:
             yield self._make_block(finished)
 
     def _make_block(self, finished: Sequence[Games]) -> Block:
-        """Return the games that have ended, with the work since the last block."""
-        work, self.work = self.work, Work()
-        work.simulations = int(self._games.simulations.sum())
+        """Return the games that have ended, with the figures since the last block."""
+        stats, self.stats = self.stats, ActorStats()
+        stats.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
-        work.cached = int(self._cache.hits[0])
+        stats.cached = int(self._cache.hits[0])
         self._cache.hits[0] = 0
-        return Block(games=join_finished(finished), work=work)
+        return Block(games=join_finished(finished), stats=stats)
 
     def reset(self, rng: np.random.Generator) -> None:
         """See `SelfPlayer`."""

@@ -307,7 +307,7 @@ def play_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters
 
 
 @inlined
-def walk(
+def advance_slot(
     trees: Trees,
     games: Games,
     t: int,
@@ -362,7 +362,7 @@ def advance(
             expand(trees, t, logits[t], wdl[t], temperature)
         left = MAX_SIMULATIONS_PER_STEP
         while True:
-            left = walk(trees, games, t, parameters, plan, selection, left)
+            left = advance_slot(trees, games, t, parameters, plan, selection, left)
             if not expand_from_cache(trees, t, cache, temperature):
                 break  # the game is over, or no evaluation was needed for so long that the other slots come first
         if trees.leaf[t] != NO_NODE:

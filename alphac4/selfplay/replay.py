@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.samples import Samples, concatenate, in_fixed_order
+from alphac4.selfplay.samples import Samples, concatenate, sort_by_content
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 
@@ -76,7 +76,7 @@ class Replay:
 
     def add(self, samples: Samples, iteration: int) -> None:
         """Add all samples of the next iteration, in their fixed order; `save` writes them to disk."""
-        self.iterations.append((iteration, in_fixed_order(samples)))
+        self.iterations.append((iteration, sort_by_content(samples)))
         self.total += len(samples)
 
     def save(self) -> None:

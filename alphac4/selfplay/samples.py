@@ -50,7 +50,7 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
     return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
 
 
-def in_fixed_order(samples: Samples) -> Samples:
+def sort_by_content(samples: Samples) -> Samples:
     """The positions in an order that follows from what they are alone: that of a hash of all their fields."""
     key = np.zeros(len(samples), np.uint64)
     for array in samples.arrays().values():
@@ -62,8 +62,8 @@ def in_fixed_order(samples: Samples) -> Samples:
 
 
 @dataclass(kw_only=True)
-class Work:
-    """Work of an actor since it was asked last."""
+class ActorStats:
+    """ActorStats of an actor since it was asked last."""
 
     simulations: int = 0
     evaluations: int = 0
@@ -71,7 +71,7 @@ class Work:
     network_seconds: float = 0.0
     tree_seconds: float = 0.0
 
-    def add(self, other: "Work") -> None:
+    def add(self, other: "ActorStats") -> None:
         """Add another's figures."""
         for name, number in vars(other).items():
             setattr(self, name, getattr(self, name) + number)
@@ -82,7 +82,7 @@ class Block:
     """G games finished by one actor, move by move."""
 
     games: Games  # [G] rows
-    work: Work = field(default_factory=Work)
+    stats: ActorStats = field(default_factory=ActorStats)
 
     @property
     def positions(self) -> int:

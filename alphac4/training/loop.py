@@ -167,7 +167,7 @@ class TrainingLoop:
         def on_block(_actor: int, block: Block) -> None:
             parts.append(self._make_samples(block.games))
             blocks.append(block)
-            games, evaluations = len(block.games.plies), block.work.evaluations
+            games, evaluations = len(block.games.plies), block.stats.evaluations
             report(done=sum(map(len, parts)), games=games, evaluations=evaluations)
 
         def check() -> None:

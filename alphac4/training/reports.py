@@ -13,7 +13,7 @@ import numpy as np
 from alphac4.compute import Actors, ClusterReport
 from alphac4.game import Geometry
 from alphac4.selfplay.games import Games, move_string
-from alphac4.selfplay.samples import Block, Samples, Work, recorded_plies
+from alphac4.selfplay.samples import ActorStats, Block, Samples, recorded_plies
 
 OPENING_LENGTH = 4  # plies that tell openings apart
 CALIBRATION_BINS = 10
@@ -160,9 +160,9 @@ def selfplay_report(
     """
     cluster = actors.cluster_report
     seconds = time.perf_counter() - started if cluster is None else cluster.seconds
-    work = Work()
+    stats = ActorStats()
     for block in blocks:
-        work.add(block.work)
+        stats.add(block.stats)
     games = [(block.games, row) for block in blocks for row in range(len(block.games.plies))]
     games.sort(key=lambda game: zlib.crc32(game[0].value[game[1]].tobytes()))
     moves = [move_string(*game) for game in games]
@@ -176,12 +176,12 @@ def selfplay_report(
     return SelfPlayReport(
         games=len(games),
         samples=len(samples),
-        simulations=work.simulations,
-        evaluations=work.evaluations,
-        cached_evaluations=work.cached,
+        simulations=stats.simulations,
+        evaluations=stats.evaluations,
+        cached_evaluations=stats.cached,
         seconds=seconds,
-        network_share=work.network_seconds / len(actors) / seconds,
-        tree_share=work.tree_seconds / len(actors) / seconds,
+        network_share=stats.network_seconds / len(actors) / seconds,
+        tree_share=stats.tree_seconds / len(actors) / seconds,
         mean_plies=sum(map(len, moves)) / count,
         first_player_wins=outcomes.count(1) / count,
         draws=outcomes.count(0) / count,

@@ -44,14 +44,14 @@ from alphac4.selfplay.games import (
     GamePlan,
     Games,
     SelfPlayParameters,
+    advance_slot,
     join_finished,
     make_games,
     make_parameters,
     make_plan,
     restart_search,
-    walk,
 )
-from alphac4.selfplay.samples import Block, Work
+from alphac4.selfplay.samples import ActorStats, Block
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
@@ -76,7 +76,7 @@ def advance(
     if t >= trees.size.shape[0]:
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], selection.prior_temperature)
-    walk(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
+    advance_slot(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
@@ -170,7 +170,7 @@ class DeviceActor:
         launch(restart, self.slots, trees, games)
         launch(write_leaves, self.slots, trees, self._network.exchange)
         self._take_simulations()  # of an earlier call, whose other figures were discarded
-        recorded, work, finished = 0, Work(), list[Games]()
+        recorded, work, finished = 0, ActorStats(), list[Games]()
         now = last_block = time.perf_counter()
         self._launch_steps(work)
         enough = False
@@ -184,7 +184,7 @@ class DeviceActor:
             due = list(finished) if enough or many or now - last_block > MAX_BLOCK_INTERVAL_S else []
             done = work
             if due:
-                work, finished = Work(), []
+                work, finished = ActorStats(), []
                 done.simulations = self._take_simulations()
             if not enough:
                 if len(over):
@@ -192,7 +192,7 @@ class DeviceActor:
                     self._games.tensors["stage"][over] = NEW_GAME
                 self._launch_steps(work)  # the device continues while the host handles finished games
             if due:
-                block = Block(games=join_finished(due), work=done)
+                block = Block(games=join_finished(due), stats=done)
                 recorded, last_block = recorded + block.positions, now
                 yield block
 
@@ -210,7 +210,7 @@ class DeviceActor:
             self._network.exchange,
         )
 
-    def _launch_steps(self, work: Work) -> None:
+    def _launch_steps(self, work: ActorStats) -> None:
         for _ in range(STEPS):
             self.step()
         work.evaluations += STEPS * self.slots
