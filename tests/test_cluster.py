@@ -34,7 +34,7 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.loop import Progress
-from alphac4.training.matches import Contender, Matches, make_sides
+from alphac4.training.matches import Contender, Matches, make_providers
 
 pytestmark = pytest.mark.slow
 
@@ -224,11 +224,11 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyVal
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, verdicts = [], []
     for there in (None, pool):
-        sides = make_sides(compute, network, STANDARD, PuctConfig(), there)
-        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
+        providers = make_providers(compute, network, STANDARD, PuctConfig(), there)
+        matches = Matches(providers, gate, STANDARD, RunRandom(seed=5), pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
-        verdicts.append(dict(numbers([asdict(judge(each, sides[1])) for each in (other, network)])))
+        verdicts.append(dict(numbers([asdict(judge(each, providers[1])) for each in (other, network)])))
     assert gates[0] == gates[1]
     assert verdicts[1] == pytest.approx(verdicts[0], abs=1e-6)
 

@@ -297,9 +297,9 @@ def test_a_candidate_whose_answers_are_not_finite_loses_without_playing(
 def test_a_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     result = MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
     monkeypatch.setattr("alphac4.training.matches.play_shared", lambda *_players, **_options: result)
-    side, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
-    side.players.return_value = [Mock()]
-    matches = Matches([side, side], config, STANDARD, RunRandom(seed=0))
+    provider, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
+    provider.players.return_value = [Mock()]
+    matches = Matches([provider, provider], config, STANDARD, RunRandom(seed=0))
     contender = Contender(network=Mock(), iteration=1)
     assert matches.gate(contender, contender).accepted is accepted
 
@@ -312,14 +312,14 @@ def test_in_a_gate_the_candidate_plays_the_best_network(monkeypatch: pytest.Monk
         return MatchResult(pair_scores=(1.0,))
 
     monkeypatch.setattr("alphac4.training.matches.play_shared", play)
-    sides = [Mock(backend="any") for _ in range(2)]
-    for side in sides:
-        side.players.side_effect = lambda network, *_rest: [Mock(network=network)]
-    matches = Matches(sides, GateConfig(pairs=10), STANDARD, RunRandom(seed=0))
+    providers = [Mock(backend="any") for _ in range(2)]
+    for provider in providers:
+        provider.players.side_effect = lambda network, *_rest: [Mock(network=network)]
+    matches = Matches(providers, GateConfig(pairs=10), STANDARD, RunRandom(seed=0))
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     matches.gate(candidate, best)
     assert met == [(candidate.network, best.network)]
-    assert [side.players.call_count for side in sides] == [1, 1]  # the best network's is the second
+    assert [provider.players.call_count for provider in providers] == [1, 1]  # the best network's is the second
 
 
 @pytest.mark.usefixtures("no_pictures")

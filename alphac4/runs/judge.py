@@ -8,26 +8,26 @@ from alphac4.evaluation.answers import ask_players, judge_sets
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
-from alphac4.training.matches import Side
+from alphac4.training.matches import PlayerProvider
 
 POSITIONS_PER_SET = 40  # of each of the six packaged sets
 SIMULATIONS = 64  # per position; the raw network is judged as well
 
 
-def judge(network: Network, side: Side) -> EvaluationReport:
-    """Return a network's mistakes on the standard board, played by a side of a run's matches."""
+def judge(network: Network, provider: PlayerProvider) -> EvaluationReport:
+    """Return a network's mistakes on the standard board, played by a provider of a run's matches."""
     return EvaluationReport(
         positions=sum(map(len, packaged_positions(POSITIONS_PER_SET))),
         simulations=SIMULATIONS,
-        raw=_figures(network, side, 0),
-        search=_figures(network, side, SIMULATIONS),
-        evaluator=side.backend,
+        raw=_figures(network, provider, 0),
+        search=_figures(network, provider, SIMULATIONS),
+        evaluator=provider.backend,
     )
 
 
-def _figures(network: Network, side: Side, simulations: int) -> ExactPlayFigures:
+def _figures(network: Network, provider: PlayerProvider, simulations: int) -> ExactPlayFigures:
     sets = packaged_positions(POSITIONS_PER_SET)
-    figures = judge_sets(sets, *ask_players(side.players(network, "judged", simulations), sets))
+    figures = judge_sets(sets, *ask_players(provider.players(network, "judged", simulations), sets))
     whole = figures.pop(ALL)
     assert whole.value is not None
     return ExactPlayFigures(

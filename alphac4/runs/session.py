@@ -176,7 +176,7 @@ class TrainingSession:
                 self._write(f"{len(loop.actors)} of {cores()} cores play; {advice}.")
             if state.iteration:
                 self._write(f"Resuming with iteration {state.iteration + 1}.")
-            used = f"self-play by {loop.actors.backend}, matches by {loop.sides[0].backend}"
+            used = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
             self._write(f"On {places}: {used}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
@@ -212,7 +212,7 @@ class TrainingSession:
 
     def play_closing_matches(self) -> list[MatchReport]:
         """Play the matches that finish a run, the best network against every budget of classic MCTS; store them."""
-        matches = self.loop.matches.closing(self.loop.best, self.config.iterations + 1)
+        matches = self.loop.matches.closing_matches(self.loop.best, self.config.iterations + 1)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
             for match in matches
@@ -229,10 +229,10 @@ class TrainingSession:
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
-        matches = self.loop.matches.regular(best, number)
+        matches = self.loop.matches.periodic_matches(best, number)
         between = time.perf_counter()
         every, judged = self.config.evaluation.every, self.config.board.geometry() == STANDARD
-        verdict = judge(best.network, self.loop.sides[1]) if judged and every and number % every == 0 else None
+        verdict = judge(best.network, self.loop.providers[1]) if judged and every and number % every == 0 else None
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}

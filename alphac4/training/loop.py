@@ -39,7 +39,7 @@ from alphac4.training.extensions import (
 )
 from alphac4.training.learner import Learner, Schedule
 from alphac4.training.losses import Losses
-from alphac4.training.matches import Contender, Matches, Side, make_sides
+from alphac4.training.matches import Contender, Matches, PlayerProvider, make_providers
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
@@ -109,7 +109,7 @@ class TrainingLoop:
     replay: Replay  # holds what they recorded
     learner: Learner
     schedule: Schedule  # of the learning rates
-    sides: Sequence[Side]  # play the networks in matches
+    providers: Sequence[PlayerProvider]  # play the networks in matches
     best: Contender  # the network that plays
     cosine: CosineSchedule  # the schedule of the settings
     callbacks: Sequence[Callback] = ()
@@ -120,7 +120,7 @@ class TrainingLoop:
 
     def __post_init__(self) -> None:
         self.matches = Matches(
-            self.sides,
+            self.providers,
             self.config.gate,
             self.geometry,
             self.random,
@@ -275,7 +275,7 @@ def make_loop(
     if pool is not None:
         opened.callback(pool.close)
     search = extensions.selection or config.selfplay.puct()
-    sides = make_sides(compute, best.network, geometry, search, pool)
+    providers = make_providers(compute, best.network, geometry, search, pool)
     end = config.learning_steps * config.iterations
     cosine = (schedule or CosineSchedule.of_run(config.learning, end)).until(learner.steps, end)
     chosen: Schedule = cosine
@@ -290,7 +290,7 @@ def make_loop(
         replay=replay,
         learner=learner,
         schedule=chosen,
-        sides=sides,
+        providers=providers,
         pool=pool,
         progress=progress,
         best=best,

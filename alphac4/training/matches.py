@@ -43,7 +43,7 @@ class Matches:
     """Plays a run's matches.
 
     Args:
-        sides: two; the best network always takes the second.
+        providers: two; the best network always takes the second.
         config: how many games, how deep, and which score decides.
         geometry: the board.
         random: the run's numbers.
@@ -54,7 +54,7 @@ class Matches:
 
     def __init__(
         self,
-        sides: "Sequence[Side]",
+        providers: "Sequence[PlayerProvider]",
         config: GateConfig,
         geometry: Geometry,
         random: RunRandom,
@@ -63,7 +63,7 @@ class Matches:
         pool: "Pool | None" = None,
         progress: bool = False,
     ) -> None:
-        self._sides = sides
+        self._providers = providers
         self._config = config
         self._geometry = geometry
         self._random = random
@@ -93,7 +93,7 @@ class Matches:
         nothing = MatchReport(player=names[0], opponent=names[1], wins=0, draws=0, losses=0, seconds=0.0)
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
-    def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
+    def periodic_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""
         every = self._config.classic_every
         return (
@@ -102,7 +102,7 @@ class Matches:
             else []
         )
 
-    def closing(self, best: Contender, iteration: int) -> list[MatchReport]:
+    def closing_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
         """Play the matches that close a run, as if after one more ``iteration``."""
         return self._against_classic(best, iteration, CLOSING_PAIRS)
 
@@ -133,11 +133,11 @@ class Matches:
             games=list(result.games),
             low=result.interval.low,
             high=result.interval.high,
-            evaluator=self._sides[0].backend,
+            evaluator=self._providers[0].backend,
         )
 
-    def _players(self, side: int, contender: Contender, simulations: int) -> Sequence[Player]:
-        return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations)
+    def _players(self, provider: int, contender: Contender, simulations: int) -> Sequence[Player]:
+        return self._providers[provider].players(contender.network, f"iteration {contender.iteration}", simulations)
 
     def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
         """Classic MCTS, as many times as there are players of a network."""
@@ -146,11 +146,11 @@ class Matches:
             threads = max(1, cores() // count)
             return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
         seed = int(rng.integers(2**63))
-        recipes = [Classic(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)]
+        recipes = [UctPlayerFactory(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)]
         return like_in_each_process(self._pool, recipes, UctPlayer(budget, rng, geometry))
 
 
-class Side(Protocol):
+class PlayerProvider(Protocol):
     """Plays for one network after another."""
 
     @property
@@ -161,7 +161,7 @@ class Side(Protocol):
         """The network as one player for each core; they are valid until the next call."""
 
 
-class LocalSide:
+class LocalPlayerProvider:
     """Plays for one network after another, with one evaluator and one search a core for the whole run.
 
     New ones for each match would cost memory that the libraries behind them never quite give back.
@@ -176,7 +176,7 @@ class LocalSide:
 
     @property
     def backend(self) -> str:
-        """See `Side`."""
+        """See `PlayerProvider`."""
         return self._evaluator.backend
 
     def load(self, network: Network) -> None:
@@ -184,7 +184,7 @@ class LocalSide:
         self._evaluator.update(network)
 
     def players(self, network: Network, name: str, simulations: int) -> list[NetworkPlayer]:
-        """See `Side`."""
+        """See `PlayerProvider`."""
         self.load(network)
         players = []
         for search in self._searches:
@@ -193,25 +193,27 @@ class LocalSide:
         return players
 
 
-class PoolSide:
-    """A `LocalSide` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
+class PoolPlayerProvider:
+    """Plays by a `LocalPlayerProvider` in each process of a pool, with the backend of the one ``here`` if available."""
 
-    def __init__(self, pool: "Pool", number: int, here: LocalSide, geometry: Geometry, rule: NetworkParameters) -> None:
+    def __init__(
+        self, pool: "Pool", number: int, here: LocalPlayerProvider, geometry: Geometry, rule: NetworkParameters
+    ) -> None:
         self._pool, self._number, self._here = pool, number, here
         self._geometry, self._rule = geometry, rule
         self._version = 0
 
     @property
     def backend(self) -> str:
-        """See `Side`."""
+        """See `PlayerProvider`."""
         return self._here.backend
 
     def players(self, network: Network, name: str, simulations: int) -> list[SearchingPoolPlayer]:
-        """See `Side`."""
+        """See `PlayerProvider`."""
         self._here.load(network)
         self._version += 1
-        turn = Turn(
-            side=self._number,
+        turn = NetworkPlayerFactory(
+            provider=self._number,
             version=self._version,
             backend=self.backend,
             geometry=self._geometry,
@@ -225,24 +227,26 @@ class PoolSide:
         ]
 
 
-def make_sides(
+def make_providers(
     compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters, pool: "Pool | None"
-) -> "Sequence[Side]":
-    """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
-    sides = [LocalSide(compute, network, geometry, rule) for _ in range(2)]
+) -> "Sequence[PlayerProvider]":
+    """The two providers of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
+    providers = [LocalPlayerProvider(compute, network, geometry, rule) for _ in range(2)]
     if pool is None:
-        return sides
-    return [PoolSide(pool, number, side, geometry, rule) for number, side in enumerate(sides)]
+        return providers
+    return [PoolPlayerProvider(pool, number, provider, geometry, rule) for number, provider in enumerate(providers)]
 
 
-_sides: dict[int, tuple[str, LocalSide]] = {}  # of this process of a pool, by number, with the backend asked for
+_providers: dict[
+    int, tuple[str, LocalPlayerProvider]
+] = {}  # of this process of a pool, by number, with the backend asked for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
-    """A `Recipe` for one network's time on a side."""
+class NetworkPlayerFactory:
+    """A `Recipe` for one network's time on a provider."""
 
-    side: int  # its number
+    provider: int  # its number
     version: int  # of its networks
     backend: str
     geometry: Geometry
@@ -251,19 +255,19 @@ class Turn:
     network: "Shared[Network]" = field(compare=False, repr=False)
 
     def make(self) -> NetworkPlayer:
-        """See `Recipe`; whoever played on this side before, plays no more."""
+        """See `Recipe`; whoever played on this provider before, plays no more."""
         network = self.network.get().eval()
-        backend, side = _sides.get(self.side, ("", None))
-        if side is None or backend != self.backend:
+        backend, provider = _providers.get(self.provider, ("", None))
+        if provider is None or backend != self.backend:
             compute = choose("cpu", backend_or_auto(self.backend), threads=1)
-            side = LocalSide(compute, network, self.geometry, self.rule)
-            _sides[self.side] = self.backend, side
-        (player,) = side.players(network, "", self.simulations)
+            provider = LocalPlayerProvider(compute, network, self.geometry, self.rule)
+            _providers[self.provider] = self.backend, provider
+        (player,) = provider.players(network, "", self.simulations)
         return player
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classic:
+class UctPlayerFactory:
     """A `Recipe` for classic MCTS."""
 
     rollouts: int
