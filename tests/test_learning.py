@@ -209,8 +209,8 @@ def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_
     assert schedule.warmup_steps == 50  # a twentieth
     assert CosineSchedule.of_run(config, 10_000).warmup_steps == 100
     assert [schedule(step) for step in (0, 500, 1000)] == pytest.approx([1 / 50, 0.55, 0.1])
-    assert schedule.until(1000, 2000)(1500) == pytest.approx(0.1)
-    longer = schedule.until(500, 1500)
+    assert schedule.with_end(1000, 2000)(1500) == pytest.approx(0.1)
+    longer = schedule.with_end(500, 1500)
     assert [longer(step) for step in (500, 1000, 1500)] == pytest.approx([0.55, (0.55 + 0.1) / 2, 0.1])
 
 

@@ -15,7 +15,7 @@ from alphac4.arena.ratings import score_interval
 from alphac4.runs.reports import (
     HEADINGS,
     EvaluationReport,
-    ExactPlayFigures,
+    ExactPlayMetrics,
     IterationReport,
     TrainedRun,
     find_warnings,
@@ -158,7 +158,7 @@ def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path)
 def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
     """A report whose network erred in that share of 240 positions, raw and with search."""
     half = 1.96 * (error * (1 - error) / 240) ** 0.5
-    figures = ExactPlayFigures(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
+    figures = ExactPlayMetrics(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
     evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
     return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
 

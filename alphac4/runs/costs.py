@@ -59,7 +59,7 @@ class CostCounter(Callback):
         write_atomically(self._path, f"{to_line(asdict(self.now()))}\n".encode())
 
 
-def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
+def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     """Return the network that the settings name for a new run, if any, and the facts about it.
 
     Raises:
@@ -82,7 +82,7 @@ def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     return checkpoint.network, {"checkpoint": name, "sha256": digest, **facts}
 
 
-def describe_network(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
+def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
     """Return the provenance of a network of a run.
 
     ``seconds``, ``games`` and ``evaluations`` are those of the run until then, interrupted attempts included. For a run

@@ -30,11 +30,11 @@ def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
     return figure
 
 
-def label(axes: Axes, *, title: str = "", across: str = "", up: str = "") -> None:
+def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
     """Write titles and labels small enough for such pictures."""
     axes.set_title(title, fontsize=8, color=INK)
-    axes.set_xlabel(across, fontsize=7)
-    axes.set_ylabel(up, fontsize=7)
+    axes.set_xlabel(xlabel, fontsize=7)
+    axes.set_ylabel(ylabel, fontsize=7)
     axes.tick_params(labelsize=7)
 
 
@@ -103,27 +103,29 @@ def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
     axes.plot([-1, 1], [-1, 1], color="#bbbbbb", linewidth=1)
     values, outcomes, counts = (np.array([row[i] for row in bins], float) for i in range(3))
     axes.scatter(values, outcomes, s=30 + 400 * counts / max(counts.max(initial=1), 1), color=BOARD_BLUE, alpha=0.75)
-    label(axes, title="area: positions", across="root value predicted by the search", up="mean outcome of the games")
+    label(
+        axes, title="area: positions", xlabel="root value predicted by the search", ylabel="mean outcome of the games"
+    )
     axes.set_xlim(-1.1, 1.1)
     axes.set_ylim(-1.25, 1.25)
     axes.grid(alpha=0.3)
     return figure
 
 
-def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
+def bars_figure(counts: Mapping[str, int], title: str, xlabel: str) -> Figure:
     """Draw shares as bars, in the given order."""
     figure = new_figure()
     axes = figure.subplots()
     total = max(sum(counts.values()), 1)
     axes.bar(range(len(counts)), [100 * count / total for count in counts.values()], color=BOARD_BLUE)
     axes.set_xticks(range(len(counts)), list(counts))
-    label(axes, title=title, across=across, up="% of games")
+    label(axes, title=title, xlabel=xlabel, ylabel="% of games")
     if len(counts) > 10:
         axes.tick_params(axis="x", labelrotation=90)
     return figure
 
 
-def errors_figure(reports: Sequence[IterationReport]) -> Figure:
+def mistakes_figure(reports: Sequence[IterationReport]) -> Figure:
     """Draw the share of mistakes by set, raw and with search, in the judged iterations."""
     figure = new_figure()
     iterations = [report.iteration for report in reports]
@@ -140,7 +142,7 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
             axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
-        label(axes, title=title, across="iteration", up="mistakes, %" if which == "raw" else "")
+        label(axes, title=title, xlabel="iteration", ylabel="mistakes, %" if which == "raw" else "")
         axes.grid(alpha=0.3)
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=6, loc="outside lower center", ncols=4, frameon=False)

@@ -29,7 +29,7 @@ STALL_ITERATIONS = 8  # iterations without a promotion before a warning
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactPlayFigures:
+class ExactPlayMetrics:
     """Errors of the best network in positions with exact scores."""
 
     errors: dict[str, float]  # share of moves whose outcome is worse than the best move's, by set
@@ -45,8 +45,8 @@ class EvaluationReport:
 
     positions: int  # in all sets
     simulations: int  # a position, of the search
-    raw: ExactPlayFigures  # the network's policy and value
-    search: ExactPlayFigures
+    raw: ExactPlayMetrics  # the network's policy and value
+    search: ExactPlayMetrics
     evaluator: str = ""  # how the network ran
 
 
@@ -117,7 +117,7 @@ class TrainedRun:
                 f"{judged.positions} positions."
             )
         lines += [
-            f"At {BASELINE_MATCH_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
+            f"At {BASELINE_MATCH_SIMULATIONS} simulations a move against {match.opponent}: {match.summary}."
             for match in self.closing
         ]
         promoted = sum(bool(report.gate.accepted) for report in self.history)
@@ -199,7 +199,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     if now is None or not gate.accepted or not judged:
         return found
     for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
-        figures: ExactPlayFigures = getattr(now, name)
+        figures: ExactPlayMetrics = getattr(now, name)
         error, high, iteration = min((getattr(past, name).error, getattr(past, name).high, n) for past, n in judged)
         if figures.low > high:
             found.append(

@@ -107,7 +107,7 @@ class Monitor:
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
                 self._writer.add_scalar(tag, match.score, iteration)
-                self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
+                self._writer.add_text("closing matches", f"against {match.opponent}: {match.summary}", iteration)
             self._writer.flush()
 
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
@@ -123,7 +123,7 @@ class Monitor:
         }
         judged = [past for past in self._history if past.evaluation is not None]
         if judged:
-            shown["Mistakes/by set"] = figures.errors_figure(judged)
+            shown["Mistakes/by set"] = figures.mistakes_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
             shown[f"sample games/{index + 1}"] = figures.game_figure(
                 game, self._geometry, moments=6, columns=2, width=3.5

@@ -277,7 +277,7 @@ def make_loop(
     search = extensions.selection or config.selfplay.puct()
     providers = make_providers(compute, best.network, geometry, search, pool)
     end = config.learning_steps * config.iterations
-    cosine = (schedule or CosineSchedule.of_run(config.learning, end)).until(learner.steps, end)
+    cosine = (schedule or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
     chosen: Schedule = cosine
     if extensions.schedule is not None:
         chosen = checked_schedule(extensions.schedule, end)

@@ -48,7 +48,7 @@ class CosineSchedule:
         """The factor in the step after ``step`` others."""
         return self._cosine(step) * min(1.0, (step + 1) / max(self.warmup_steps, 1))
 
-    def until(self, step: int, end_step: int) -> "CosineSchedule":
+    def with_end(self, step: int, end_step: int) -> "CosineSchedule":
         """The schedule from ``step`` on if the run is to end after ``end_step``."""
         if end_step == self.end_step:
             return self
