@@ -110,7 +110,7 @@ def test_self_play_is_timed_from_block_to_block(
 
 def test_a_presets_duration_follows_from_its_settings() -> None:
     """Worked by hand: 10 iterations of 2,000 positions at 50/s and 125 steps at 5/s; the rest is a quarter of a run."""
-    config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 32, "passes": 2})
+    config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 32, "replay_ratio": 2})
     assert run_minutes(config, samples=50, steps=5) == pytest.approx((0.55 * 400 + 250) / 0.75 / 60)
 
 

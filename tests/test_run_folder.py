@@ -392,7 +392,7 @@ MANY_CORES: dict[str, Any] = {
     "samples": 300,
     "board": {"rows": 4, "columns": 5, "run_length": 3},
     "selfplay": SETTINGS["selfplay"] | {"games": 16, "full_simulations": 8},
-    "learning": {"batch_size": 128, "passes": 4.0},  # two parts
+    "learning": {"batch_size": 128, "replay_ratio": 4.0},  # two parts
     "gate": SETTINGS["gate"] | {"pairs": 16, "simulations": 8},
 }
 

@@ -342,8 +342,8 @@ def test_iterate_produces_the_networks_of_a_run_in_a_folder(tmp_path: Path) -> N
 
 def test_a_preset_takes_changes_of_settings_and_of_groups() -> None:
     quick = TrainConfig.preset("quick")
-    changed = TrainConfig.preset("quick", iterations=3, learning={"passes": 1.0}, gate=GateConfig(pairs=7))
-    assert (changed.iterations, changed.learning.passes, changed.gate) == (3, 1.0, GateConfig(pairs=7))
+    changed = TrainConfig.preset("quick", iterations=3, learning={"replay_ratio": 1.0}, gate=GateConfig(pairs=7))
+    assert (changed.iterations, changed.learning.replay_ratio, changed.gate) == (3, 1.0, GateConfig(pairs=7))
     assert changed.learning.weight_decay == quick.learning.weight_decay
     assert changed.selfplay == quick.selfplay
     for changes, message in (

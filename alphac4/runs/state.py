@@ -22,7 +22,7 @@ from alphac4.training.reports import MatchReport
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
-STATE_FORMAT = "alphac4-run-state-9"
+STATE_FORMAT = "alphac4-run-state-10"
 
 # Settings, or groups of them, that may differ when a run resumes: the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")

@@ -29,8 +29,9 @@ class LearningConfig:
 
     batch_size: int = 128
     """Positions a gradient step (AlphaZero: 4096)."""
-    passes: float = 2.0
-    """Average number of times that each new position is learned from; sets an iteration's steps (KataGo: about 4)."""
+    replay_ratio: float = 2.0
+    """Average number of times that each new position is learned from; sets the gradient steps per iteration (KataGo:
+    about 4)."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
@@ -58,7 +59,7 @@ class LearningConfig:
         check_ranges(
             self,
             batch_size=(1, 1 << 20),
-            passes=(0, 1000),
+            replay_ratio=(0, 1000),
             final_learning_rate=(0, MAX_NUMBER),
             weight_decay=(0, MAX_NUMBER),
             ownership_weight=(0, MAX_NUMBER),
@@ -66,7 +67,7 @@ class LearningConfig:
             ema_decay=(0, 1),
             min_window=(1, MAX_NUMBER),
         )
-        for name in ("passes", "learning_rate"):
+        for name in ("replay_ratio", "learning_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
 
@@ -169,7 +170,8 @@ class TrainConfig:
         Args:
             name: "quick" or "standard" for cores, "gpu-quick" or "gpu-best" for an NVIDIA GPU.
             changes: numbers for the settings themselves, such as ``iterations=12``. For a group, a mapping changes the
-                settings it names (``learning={"passes": 1.0}``), and an instance such as `LearningConfig` replaces all.
+                settings that it names (``learning={"replay_ratio": 1.0}``), and an instance such as `LearningConfig`
+                replaces the group.
 
         Raises:
             ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
@@ -186,7 +188,7 @@ class TrainConfig:
     @property
     def learning_steps(self) -> int:
         """Gradient steps an iteration."""
-        return max(1, round(self.samples * self.learning.passes / self.learning.batch_size))
+        return max(1, round(self.samples * self.learning.replay_ratio / self.learning.batch_size))
 
     def network_config(self) -> NetworkConfig:
         """The network for the board; its heads grow with its width (AlphaZero: 2 and 1 of 256 channels, 256 units).
@@ -267,7 +269,7 @@ PRESETS: dict[str, TrainConfig] = {
         ),
         learning=LearningConfig(
             batch_size=1024,
-            passes=3.0,
+            replay_ratio=3.0,
             final_learning_rate=5e-5,
             weight_decay=0.2,
             ema_decay=0.995,

@@ -31,7 +31,7 @@ class Measure(Callback):
 def attack(folder: Path, count: int, seed: int) -> Findings:
     """Train ``count`` iterations, at least five, and measure what grows after the first fifth of them."""
     prepare()
-    learning = {"batch_size": 16, "passes": 1.0, "min_window": 300}
+    learning = {"batch_size": 16, "replay_ratio": 1.0, "min_window": 300}
     measure = Measure(folder)
     config = tiny_run(iterations=count, samples=30, seed=seed, learning=learning)
     with TrainingSession(folder, config, callbacks=[measure]) as session:
