@@ -242,7 +242,7 @@ def samples() -> Samples:
 
 
 def device_learner(capacity: int) -> DeviceLearner:
-    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_weight)
+    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_search_weight)
     return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32")
 
 

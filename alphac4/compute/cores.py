@@ -240,14 +240,14 @@ class Compute:
         return DeviceSearch(evaluator, rule, geometry=geometry, reuse=reuse)
 
     def replay(
-        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float
+        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
     ) -> "DeviceReplay | None":
         """Make the replay window on the GPU; None where networks learn from the host's memory."""
         if not self._trees_on_gpu:
             return None
         from alphac4.compute.gpu.replay import DeviceReplay  # as above
 
-        return DeviceReplay(geometry, capacity, batch_size, planes, fast_weight)
+        return DeviceReplay(geometry, capacity, batch_size, planes, fast_search_weight)
 
     def pool(self) -> "Pool | None":
         """Return processes of a cluster for a run's matches; None where they are played here."""

@@ -46,7 +46,7 @@ class LearningConfig:
     ownership_weight: float = 0.5
     """Weight of the loss for predicting whose stone ends up in each empty cell, a target that tells more of a game
     than its outcome (KataGo's ownership); 0 learns without. Policy and value weigh 1 each (AlphaZero)."""
-    fast_weight: float = 0.5
+    fast_search_weight: float = 0.5
     """Weight of what fast searches make of the policy, beside that of full ones (KataGo: 0)."""
     ema_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
@@ -63,7 +63,7 @@ class LearningConfig:
             final_learning_rate=(0, MAX_NUMBER),
             weight_decay=(0, MAX_NUMBER),
             ownership_weight=(0, MAX_NUMBER),
-            fast_weight=(0, 1),
+            fast_search_weight=(0, 1),
             ema_decay=(0, 1),
             min_window=(1, MAX_NUMBER),
         )

@@ -45,16 +45,18 @@ class DeviceReplay:
         capacity: samples held; new ones replace the oldest.
         batch_size: positions per batch.
         planes: number of planes that the network sees.
-        fast_weight: weight of a fast search's policy; that of a full search is 1.
+        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
     """
 
-    def __init__(self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float) -> None:
+    def __init__(
+        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
+    ) -> None:
         self.device = the_device()
         self.capacity = capacity
         self.batch_size = batch_size
         self.count = 0  # samples held
         self._geometry = geometry
-        self._fast_weight = fast_weight
+        self._fast_search_weight = fast_search_weight
         self._next = 0  # the row that is written next
         self._loaded = 0  # the last iteration whose samples are held
 
@@ -97,7 +99,7 @@ class DeviceReplay:
         rows = rows.to(self.device)
         arrays = {name: getattr(samples, name) for name in POSITION} | {
             "policy": samples.policy.astype(np.float32),
-            "weight": np.where(samples.full, 1.0, self._fast_weight).astype(np.float32),
+            "weight": np.where(samples.full, 1.0, self._fast_search_weight).astype(np.float32),
             "returns": samples.returns.astype(np.float32),
         }
         for name, array in arrays.items():
