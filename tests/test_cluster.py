@@ -218,7 +218,7 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
 def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
     """The gate's games and the judge's verdict, of one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
-    gate = GateConfig(pairs=4, simulations=12, classic_every=0)
+    gate = GateConfig(pairs=4, simulations=12, baseline_interval=0)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]

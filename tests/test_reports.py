@@ -27,8 +27,8 @@ from alphac4.runs.tensorboard import scalars
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
 
-GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20]}
-GATE |= {"classic_pairs": 2}
+GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "baseline_interval": 2, "baseline_rollouts": [20]}
+GATE |= {"baseline_pairs": 2}
 
 
 def judged_run(every: int = 1) -> TrainConfig:
@@ -125,7 +125,7 @@ def test_a_run_is_finished_by_the_matches_that_its_settings_ask_for(folder: Path
     assert [match.opponent for match in state.closing] == ["uct:20"]
     assert state.is_finished(config)
     assert not state.is_finished(dataclasses.replace(config, iterations=3))
-    more = dataclasses.replace(config.gate, classic_rollouts=(20, 50))
+    more = dataclasses.replace(config.gate, baseline_rollouts=(20, 50))
     assert not state.is_finished(dataclasses.replace(config, gate=more))
     assert not dataclasses.replace(state, closing=None).is_finished(config)
 

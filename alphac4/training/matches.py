@@ -95,9 +95,9 @@ class Matches:
 
     def periodic_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""
-        every = self._config.classic_every
+        every = self._config.baseline_interval
         return (
-            self._against_classic(best, iteration, self._config.classic_pairs)
+            self._against_classic(best, iteration, self._config.baseline_pairs)
             if every and iteration % every == 0
             else []
         )
@@ -109,7 +109,7 @@ class Matches:
     def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
         """The best network against every budget of classic MCTS, a measure that does not move with the run."""
         reports = []
-        for rollouts in self._config.classic_rollouts:
+        for rollouts in self._config.baseline_rollouts:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
             classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
             rng = self._random.generator(iteration, "classic openings", rollouts)
