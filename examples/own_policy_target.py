@@ -36,7 +36,7 @@ if __name__ == "__main__":
             "selfplay": {"policy_target": "visits", "games": 8, "full_simulations": 8, "fast_simulations": 4},
             "learning": {"batch_size": 64},
             "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": [5]},
-            "evaluation": {"every": 0},
+            "evaluation": {"interval": 0},
         }
     with tempfile.TemporaryDirectory() as folder:
         print(alphac4.train("quick", run=folder, settings=settings, policy_target=sharper))

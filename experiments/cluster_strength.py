@@ -27,7 +27,7 @@ SETTINGS = {
     "selfplay": {"games": 128},
     "learning": {"min_window": 20_000},
     "gate": {"pairs": 15, "baseline_interval": 0, "baseline_rollouts": [200]},
-    "evaluation": {"every": 0},
+    "evaluation": {"interval": 0},
 }
 BUDGETS = (0, 100)  # simulations a position
 T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # of Student's t, by the number of values

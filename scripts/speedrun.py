@@ -84,7 +84,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     base = from_dict(options.settings, PRESETS[options.preset])
-    every = EvaluationConfig(every=0)
+    every = EvaluationConfig(interval=0)
     machine = dataclasses.replace(base.machine, keep_checkpoints=100_000)
     base = dataclasses.replace(base, evaluation=every, machine=machine)
     if options.warm_up:

@@ -85,7 +85,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
     monkeypatch.setattr(judging, "POSITIONS", 5)
-    evaluation = {"every": 2}
+    evaluation = {"interval": 2}
     config.write_text(json.dumps(RUN | {"iterations": 2, "samples": 700, "evaluation": evaluation}))
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--cluster", cluster.address]) == 0

@@ -31,8 +31,8 @@ GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "baseline_interval": 2,
 GATE |= {"baseline_pairs": 2}
 
 
-def judged_run(every: int = 1) -> TrainConfig:
-    return tiny_run(iterations=2, gate=GATE, evaluation={"every": every})
+def judged_run(interval: int = 1) -> TrainConfig:
+    return tiny_run(iterations=2, gate=GATE, evaluation={"interval": interval})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -146,7 +146,7 @@ def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: py
 
 @pytest.mark.usefixtures("no_pictures")
 def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path) -> None:
-    with TrainingSession(tmp_path, judged_run(every=0)) as session:
+    with TrainingSession(tmp_path, judged_run(interval=0)) as session:
         session.train()
     judged, other = outcome(folder), outcome(tmp_path)
     for report in (*judged["reports"], *other["reports"]):

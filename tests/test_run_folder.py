@@ -324,13 +324,13 @@ def test_curves_on_a_full_disk_print_no_traceback(tmp_path: Path, capfd: pytest.
 
 def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> None:
     """And may be judged and gated otherwise from then on, of which its networks tell."""
-    history = train(run, iterations=4, evaluation={"every": 9}, gate=SETTINGS["gate"] | {"simulations": 3})
+    history = train(run, iterations=4, evaluation={"interval": 9}, gate=SETTINGS["gate"] | {"simulations": 3})
     rates = [report.learning.learning_rate for report in history]
     assert rates[1] < rates[0]
     assert rates[2:] == pytest.approx([LearningConfig().final_learning_rate] * 2)
     changes = load_checkpoint(run / "checkpoints" / "000004.safetensors").provenance["changes"]
     found = {change["setting"]: (change["after_iteration"], change["from"], change["to"]) for change in changes}
-    assert found == {"iterations": (2, 2, 4), "gate.simulations": (2, 2, 3), "evaluation.every": (2, 0, 9)}
+    assert found == {"iterations": (2, 2, 4), "gate.simulations": (2, 2, 3), "evaluation.interval": (2, 0, 9)}
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         ({"selfplay": {"full_search_prob": 1.5}}, "full_search_prob"),
         ({"selfplay": {"temperature": math.inf}}, "temperature"),
         ({"selfplay": {"c_init": math.nan}}, "c_init"),
-        ({"evaluation": {"every": -1}}, "every"),
+        ({"evaluation": {"interval": -1}}, "interval"),
         ({"gate": {"threshold": 1.0}}, "threshold must be within 0 and 1"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -89,7 +89,7 @@ SPECIAL: dict[str, list[Any]] = {
     "selfplay.c_init": [0.1, 0.0, -1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
 }
-UNCHANGED = {"iterations", "machine.device", "start_from", "gate.baseline_rollouts", "evaluation.every"}
+UNCHANGED = {"iterations", "machine.device", "start_from", "gate.baseline_rollouts", "evaluation.interval"}
 
 
 def choices() -> list[tuple[str, Any]]:
@@ -222,7 +222,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     gate = SETTINGS["gate"] | {"baseline_interval": 1, "baseline_rollouts": [20]} | {"baseline_pairs": 1}
     for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "training.matches.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
-    config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"every": 1})
+    config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"interval": 1})
     with TrainingSession(tmp_path, config) as session:
         record_games, played = session.loop.actors.play, []
 

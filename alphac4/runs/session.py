@@ -231,8 +231,10 @@ class TrainingSession:
         before = time.perf_counter()
         matches = self.loop.matches.periodic_matches(best, number)
         between = time.perf_counter()
-        every, judged = self.config.evaluation.every, self.config.board.geometry() == STANDARD
-        verdict = judge(best.network, self.loop.providers[1]) if judged and every and number % every == 0 else None
+        interval, judged = self.config.evaluation.interval, self.config.board.geometry() == STANDARD
+        verdict = (
+            judge(best.network, self.loop.providers[1]) if judged and interval and number % interval == 0 else None
+        )
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}

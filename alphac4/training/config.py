@@ -107,11 +107,11 @@ class GateConfig:
 class EvaluationConfig:
     """Measuring of the best network against exact play, for people to see: nothing else in the run knows of it."""
 
-    every: int = 1
+    interval: int = 1
     """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, every=(0, MAX_NUMBER))
+        check_ranges(self, interval=(0, MAX_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True)

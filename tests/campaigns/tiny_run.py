@@ -40,7 +40,7 @@ SETTINGS: dict[str, Any] = {
     "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5},
     "learning": {"batch_size": 16, "replay_ratio": 1.0, "optimizer": "adamw", "fast_search_weight": 0.0},
     "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": []},
-    "evaluation": {"every": 0},
+    "evaluation": {"interval": 0},
 }
 # Other ways to search and to learn, which a resumed run must go on with as well.
 EXPLORING: dict[str, Any] = {
