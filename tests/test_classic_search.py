@@ -30,17 +30,17 @@ from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
 
 VARIANTS = {
     "default": UctConfig(),
-    "plain": UctConfig(proofs=False, guards=False),
-    "root count": UctConfig(count="root"),
-    "all children, plain": UctConfig(expansion="all", proofs=False, guards=False),
+    "plain": UctConfig(proofs=False, decisive_moves=False),
+    "root count": UctConfig(ucb_visits="root"),
+    "all children, plain": UctConfig(expansion="all", proofs=False, decisive_moves=False),
     "half rewards": UctConfig(reward="1/0.5/0", final="rate", exploration=0.7),
     "centre": UctConfig(rollout="centre"),
-    "guarded rollouts": UctConfig(rollout_guards=True, proofs=False, guards=False),
-    "cut off": UctConfig(depth=6, evaluation="chains", use="bias", weight=0.0),
-    "leaf evaluation": UctConfig(depth=0, evaluation="chains"),
+    "guarded rollouts": UctConfig(rollout_decisive_moves=True, proofs=False, decisive_moves=False),
+    "cut off": UctConfig(rollout_depth=6, evaluation="chains", evaluation_use="bias", bias_weight=0.0),
+    "leaf evaluation": UctConfig(rollout_depth=0, evaluation="chains"),
     "lines as bias": UctConfig(evaluation="lines"),
-    "longest instead": UctConfig(evaluation="longest", use="instead"),
-    "chains in rollouts": UctConfig(evaluation="chains", use="rollout"),
+    "longest instead": UctConfig(evaluation="longest", evaluation_use="instead"),
+    "chains in rollouts": UctConfig(evaluation="chains", evaluation_use="rollout"),
 }
 
 
@@ -62,7 +62,7 @@ def test_every_variant_takes_a_win_and_blocks_one(name: str) -> None:
 
 def test_plain_search_proves_nothing_below_the_root() -> None:
     assert search(UctConfig(), "4455").simulations[0] < 100  # X wins by force, which takes three plies
-    plain = search(UctConfig(proofs=False, guards=False), "4455")
+    plain = search(UctConfig(proofs=False, decisive_moves=False), "4455")
     assert plain.simulations[0] == 2000
     assert (plain.proofs[0] == UNPROVEN).all()
     assert plain.moves[0] in (2, 5)
@@ -86,7 +86,7 @@ def test_scores_are_ucb1_by_hand() -> None:
     visits = result.visits[0]
     expected = result.values[0] + 0.9 * np.sqrt(math.log(visits.sum()) / visits)
     np.testing.assert_allclose(result.scores[0], expected, rtol=1e-5)
-    biased = search(replace(config, evaluation="lines", weight=0.5), "44", 500)
+    biased = search(replace(config, evaluation="lines", bias_weight=0.5), "44", 500)
     visits = biased.visits[0]
     after = [Position.from_moves(f"44{column}") for column in range(1, 8)]
     lines = np.array([lines_value(STANDARD, position.opponent, position.own) for position in after])
@@ -116,10 +116,10 @@ def test_guarded_rollouts_take_every_win_and_block_every_threat() -> None:
         own, occupied = np.uint64(position.own), np.uint64(position.occupied)
         return {rollout(STANDARD, own, occupied, states, 0, style) for _ in range(200)}
 
-    assert results("112233", Rollout(guards=True)) == {1.0}  # X to move has three in the bottom row
+    assert results("112233", Rollout(decisive_moves=True)) == {1.0}  # X to move has three in the bottom row
     assert len(results("112233", Rollout())) > 1
     # O to move must block column 4. Cut off two plies on, nobody has ever won; unguarded rollouts are often lost.
-    assert results("11223", Rollout(guards=True, depth=2)) == {0.0}
+    assert results("11223", Rollout(decisive_moves=True, depth=2)) == {0.0}
     assert -1.0 in results("11223", Rollout(depth=2))
 
 
@@ -180,7 +180,7 @@ def test_options_come_back_from_their_names() -> None:
         ("proofs=yes", "proofs is on or off, not 'yes'"),
         ("speed=9", "exploration"),
         ("exploration=1e999", "finite"),
-        ("depth=-1", "depth must be at least 0, not -1"),
+        ("rollout-depth=-1", "rollout_depth must be at least 0, not -1"),
         ("tree=keep,roots=2", "roots=1"),
         ("roots=1000000000", "at most 256"),  # would take all memory before the first simulation
     ],

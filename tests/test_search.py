@@ -145,7 +145,7 @@ def test_every_simulation_is_one_root_visit(kind: str) -> None:
 
 def test_a_tree_stops_before_its_sums_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.mcts.search.MAX_VISITS", 5000)
-    search = UctSearch(UctConfig(proofs=False, guards=False), rng=np.random.default_rng(0))
+    search = UctSearch(UctConfig(proofs=False, decisive_moves=False), rng=np.random.default_rng(0))
     # Textbook UCT adds no nodes at the end of a game, so that nothing else would stop it before its time is up.
     position = Position.from_moves("4211246127725627666331655732133177543")
     assert search.search([position], Budget(seconds=600)).simulations[0] == 5000

@@ -77,8 +77,8 @@ def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
     "make",
     [
         lambda: UctSearch(rng=np.random.default_rng(0)),
-        lambda: UctSearch(UctConfig(proofs=False, guards=False), rng=np.random.default_rng(0)),
-        lambda: UctSearch(UctConfig(evaluation="chains", depth=0), rng=np.random.default_rng(0)),
+        lambda: UctSearch(UctConfig(proofs=False, decisive_moves=False), rng=np.random.default_rng(0)),
+        lambda: UctSearch(UctConfig(evaluation="chains", rollout_depth=0), rng=np.random.default_rng(0)),
         lambda: NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0)),
     ],
     ids=["uct", "plain uct", "evaluated uct", "puct"],

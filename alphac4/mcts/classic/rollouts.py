@@ -150,7 +150,7 @@ class Rollout(NamedTuple):
     """Settings of rollouts, for compiled code; see `UctConfig`."""
 
     centre: bool = False
-    guards: bool = False
+    decisive_moves: bool = False
     depth: int = -1  # plies after which the position is evaluated; negative: play to the end
     heuristic: int = NO_HEURISTIC  # what evaluates a position that is cut off
     guide: int = NO_HEURISTIC  # what weighs the moves
@@ -194,7 +194,7 @@ def draw_cell(
 @compiled
 def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, style: Rollout) -> float:
     """Play random moves on from an unfinished game; returns the value in [-1, 1] to the side to move."""
-    plain = not (style.centre or style.guards or style.depth >= 0 or style.guide != NO_HEURISTIC)
+    plain = not (style.centre or style.decisive_moves or style.depth >= 0 or style.guide != NO_HEURISTIC)
     sign = 1.0
     ply = 0
     while True:
@@ -208,7 +208,7 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
         else:
             if ply == style.depth:
                 return sign * heuristic_value(geometry, style.heuristic, own, own ^ occupied)
-            if style.guards:
+            if style.decisive_moves:
                 if winning_cells(geometry, own, occupied) & legal != U64_0:
                     return sign
                 threats = winning_cells(geometry, own ^ occupied, occupied) & legal

@@ -47,7 +47,7 @@ class UctSearch(TreeSearch):
             reuse,
             parameters,
             proofs=self.config.proofs,
-            look_ahead=self.config.guards,
+            look_ahead=self.config.decisive_moves,
             heuristics=parameters.heuristic != NO_HEURISTIC,
         )
         self.threads = threads

@@ -46,7 +46,7 @@ class UctConfig:
     exploration: float = math.sqrt(2.0)
     """Weight of UCB1's exploration term, for values in [-1, 1]. UCB1 (Auer et al. 2002) has sqrt(2) for rewards in
     [0, 1], which would be 2 sqrt(2) here, so this explores half as much; with ``reward`` 1/0.5/0 it is UCB1's."""
-    count: Literal["parent", "root"] = "parent"
+    ucb_visits: Literal["parent", "root"] = "parent"
     """Node whose visits stand under UCB1's logarithm: the parent (UCT), or the root's in the whole tree."""
     expansion: Literal["one", "all"] = "one"
     """A leaf gets one rollout, or at once one for each of its moves."""
@@ -57,42 +57,42 @@ class UctConfig:
     A proven win comes first, the fastest of several; ties go to the better mean value."""
     proofs: bool = True
     """Carry proven wins, losses and draws up the tree (MCTS-Solver, Winands et al. 2008)."""
-    guards: bool = True
+    decisive_moves: bool = True
     """In the tree, take an immediate win and block an immediate loss: a new node looks two plies ahead."""
     rollout: Literal["uniform", "centre"] = "uniform"
     """Rollouts prefer no move, or in proportion the columns nearer to the centre: 1, 2, 3, 4, 3, 2, 1."""
-    rollout_guards: bool = False
+    rollout_decisive_moves: bool = False
     """Rollouts, too, take an immediate win and block an immediate loss."""
-    depth: int | None = None
+    rollout_depth: int | None = None
     """Plies after which a rollout is cut off and evaluated (a draw without an evaluation); 0 evaluates leaves alone."""
     evaluation: Literal["none", "lines", "longest", "chains"] = "none"
     """A hand-written value (see `alphac4.mcts.classic.rollouts`); it also evaluates rollouts that are cut off."""
-    use: Literal["bias", "instead", "rollout"] = "bias"
+    evaluation_use: Literal["bias", "instead", "rollout"] = "bias"
     """The evaluation is added to UCB1's score with a weight that fades with visits (Chaslot et al. 2008), stands in
     place of the mean value in it, or weighs the moves of rollouts."""
-    weight: float = 1.0
+    bias_weight: float = 1.0
     """Weight of the evaluation as a bias."""
 
     def __post_init__(self) -> None:
         check_finite(self)
-        check_ranges(self, exploration=(0, math.inf), depth=(0, math.inf), weight=(0, math.inf))
+        check_ranges(self, exploration=(0, math.inf), rollout_depth=(0, math.inf), bias_weight=(0, math.inf))
 
     def parameters(self) -> "UctParameters":
         """The parameters as compiled code takes them."""
         heuristic = HEURISTICS[self.evaluation]
-        guides = self.use == "rollout"
+        guides = self.evaluation_use == "rollout"
         return UctParameters(
             exploration=self.exploration,
-            root_count=self.count == "root",
+            root_count=self.ucb_visits == "root",
             all_moves=self.expansion == "all",
             reward_scale=REWARD_SCALES[self.reward],
             heuristic=NO_HEURISTIC if guides else heuristic,
-            instead=self.use == "instead",
-            weight=self.weight,
+            replaces_value=self.evaluation_use == "instead",
+            bias_weight=self.bias_weight,
             rollout=Rollout(
                 centre=self.rollout == "centre",
-                guards=self.rollout_guards,
-                depth=-1 if self.depth is None else self.depth,
+                decisive_moves=self.rollout_decisive_moves,
+                depth=-1 if self.rollout_depth is None else self.rollout_depth,
                 heuristic=heuristic,
                 guide=heuristic if guides else NO_HEURISTIC,
             ),
@@ -107,8 +107,8 @@ class UctParameters(NamedTuple):
     all_moves: bool  # a leaf gets a rollout for each of its moves
     reward_scale: float  # what a win is worth more than a draw
     heuristic: int  # which hand-written value counts in the score; `Trees.heuristics` holds what it says
-    instead: bool  # it stands in place of the mean value, or else is added as a bias
-    weight: float  # of the bias
+    replaces_value: bool  # it stands in place of the mean value, or else is added as a bias
+    bias_weight: float
     rollout: Rollout
 
 
@@ -139,9 +139,9 @@ def ucb1_action_score(
     if parameters.heuristic == NO_HEURISTIC:
         return ucb1_score(value, visits, log_parent, parameters.exploration)
     heuristic = trees.heuristics[t, node, action]
-    if parameters.instead:
+    if parameters.replaces_value:
         return ucb1_score(heuristic, visits, log_parent, parameters.exploration)
-    bias = progressive_bias(heuristic, parameters.weight, visits)
+    bias = progressive_bias(heuristic, parameters.bias_weight, visits)
     return ucb1_score(value, visits, log_parent, parameters.exploration) + bias
 
 
