@@ -177,7 +177,7 @@ def test_results_print_columns_as_they_count_them() -> None:
     assert first == f"uct:200 plays {result.move} after '4455' (columns count from 0)"
     starred = next(line for line in table if "*" in line)
     assert starred.split()[:2] == [str(result.move), str(result.columns[result.move].visits)]
-    assert f"best line {' '.join(map(str, result.line))}" in table
+    assert f"best line {' '.join(map(str, result.pv))}" in table
 
 
 class Misnamed(NamedTuple):

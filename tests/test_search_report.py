@@ -77,7 +77,7 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     assert told["move"] == str(expected.move + 1)
     assert told["value"] == expected.value
     assert [told["win"], told["draw"], told["loss"]] == list(expected.wdl)
-    assert told["line"] == [str(column + 1) for column in expected.line]
+    assert told["pv"] == [str(column + 1) for column in expected.pv]
     assert {name: found["visits"] for name, found in told["columns"].items()} == {
         str(column + 1): found.visits for column, found in expected.columns.items()
     }

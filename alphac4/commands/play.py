@@ -362,7 +362,7 @@ class SearchCommand:
             columns = {column_name(column): asdict(item) for column, item in found.columns.items()}
             for item in columns.values():
                 del item["column"]
-            names = {"move": column_name(found.move), "line": list(map(column_name, found.line)), "columns": columns}
+            names = {"move": column_name(found.move), "pv": list(map(column_name, found.pv)), "columns": columns}
             print(json.dumps(found.to_dict() | names))
         else:
             screen = Screen(sys.stdout)

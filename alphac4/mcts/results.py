@@ -174,7 +174,7 @@ class SearchedPosition:
     """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
     columns: dict[int, ColumnAnalysis]
     """Findings on each legal move, by column."""
-    line: list[int]
+    pv: list[int]
     """Best play of both sides as far as the tree goes."""
     simulations: int
     """Simulations spent on this position."""
@@ -197,7 +197,7 @@ class SearchedPosition:
             value=float(result.value[index]),
             wdl=WinDrawLoss(*map(float, result.wdl[index])),
             columns={item.column: item for item in describe_columns(result, index)},
-            line=list(result.variations[index]),
+            pv=list(result.variations[index]),
             simulations=int(result.simulations[index]),
             seconds=result.seconds,
             tree=None if trees is None or not result.visits[index].any() else SearchTree(trees, index),
@@ -211,7 +211,7 @@ class SearchedPosition:
             "move": self.move,
             "value": self.value,
             **self.wdl._asdict(),
-            "line": self.line,
+            "pv": self.pv,
             "simulations": self.simulations,
             "seconds": self.seconds,
             "finished": self.finished,
@@ -235,7 +235,7 @@ class SearchedPosition:
         lines += [
             "",
             f"value {self.value:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
-            f"best line {' '.join(map(name, self.line))}",
+            f"best line {' '.join(map(name, self.pv))}",
             f"{self.simulations:,} simulations in {self.seconds:.2f} s, {rate:,.0f} per second",
         ]
         return "\n".join(lines)

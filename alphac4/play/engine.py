@@ -205,7 +205,7 @@ class Engine:
         self._write(
             f"info nodes {analysis.simulations} nps {rate:.0f} time {1000 * analysis.seconds:.0f} "
             f"score {analysis.value:.3f} wdl {win} {draw} {1000 - win - draw} "
-            f"pv {' '.join(map(column_name, analysis.line))}"
+            f"pv {' '.join(map(column_name, analysis.pv))}"
         )
 
     def _on_stop(self, _arguments: list[str]) -> None:

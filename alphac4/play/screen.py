@@ -85,7 +85,7 @@ class Screen:
         win, draw, loss = (f"{100 * share:.0f} %" for share in analysis.wdl)
         side = self.side(0 if analysis.position.first_to_move else 1)
         self.line(f"  the opinion of {analysis.player}: {side} wins {win}, draws {draw}, loses {loss}")
-        self.line(f"  its best line {' '.join(map(column_name, analysis.line))}")
+        self.line(f"  its best line {' '.join(map(column_name, analysis.pv))}")
         self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:

@@ -59,7 +59,7 @@ async function analyze(id, { moves, simulations }) {
       const [win, draw, loss] = analyst.wdl();
       postMessage({ id, analysis: {
         moves: analyst.board.write(moves), columns: analyst.columns(), move: analyst.best(),
-        value: analyst.root.mean(), win, draw, loss, line: analyst.variation(), simulations: ran,
+        value: analyst.root.mean(), win, draw, loss, pv: analyst.variation(), simulations: ran,
         seconds: (performance.now() - started) / 1000, finished,
       } });
       if (finished) return;

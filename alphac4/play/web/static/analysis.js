@@ -87,7 +87,7 @@ export class Analysis {
 
   showFound(found) {
     $("outlook").textContent = `The network's opinion: wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
-    this.showLine(found.moves, found.line.slice(0, 10));
+    this.showLine(found.moves, found.pv.slice(0, 10));
     $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
     $("columns").tBodies[0].replaceChildren(...found.columns.map((item) => {
       const row = document.createElement("tr");
