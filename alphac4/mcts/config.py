@@ -1,4 +1,4 @@
-"""Settings of the network-guided search, apart from the search itself, so that they can be read without Numba."""
+"""Settings of the network-guided search, in a module of their own so that they can be read without Numba."""
 
 from typing import NamedTuple
 
@@ -6,24 +6,26 @@ from alphac4.storage.records import check_finite
 
 
 class PuctConfig(NamedTuple):
-    """Exploration of the network-guided search; compiled code takes it as it is. `check_puct` checks its ranges."""
+    """Parameters of PUCT, the same in Python and in compiled code. `check_puct` checks their ranges."""
 
     c_init: float = 1.25
-    """Weight of the prior (AlphaZero 2018: 1.25)."""
+    """Weight of the prior against the mean value (AlphaZero 2018: 1.25). Retune it together with
+    ``prior_temperature``: both decide how far a search departs from the policy."""
     c_base: float = 19652.0
-    """Visits after which the weight grows (AlphaZero 2018: 19652)."""
+    """Visits of a node at which the prior's weight has grown by ``log(2)`` (AlphaZero 2018: 19652); it has no effect on
+    searches of a few thousand simulations."""
     fpu_reduction: float = 0.25
-    """First-play urgency: an unvisited move is valued at its parent's mean, less this times the square root of the sum
-    of the visited moves' priors (KataGo: 0.2)."""
+    """First-play urgency: the value of an unvisited move is its parent's mean, less this times the square root of the
+    sum of the visited moves' priors (KataGo: 0.2)."""
     root_fpu_reduction: float = 0.0
-    """The same at the root, where every move should get its chance (KataGo: 0 with noise)."""
+    """The same at the root, where noise and priors should be able to try every move (KataGo: 0 with noise)."""
     prior_temperature: float = 1.4
-    """Divides the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play learns
-    from its own priors and leaves them as they are."""
+    """Divisor of the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play always
+    uses 1, because it learns from its own priors."""
 
 
 def check_puct(config: PuctConfig) -> PuctConfig:
-    """Return ``config`` as numbers of one type, so that a search is compiled once.
+    """Return ``config`` with all numbers as floats, so that a search is compiled once.
 
     Raises:
         ValueError: for a number that is not finite, or a weight or a temperature that is not positive.

@@ -1,4 +1,4 @@
-"""The search tree drawn as SVG."""
+"""Draw search trees as SVG."""
 
 import contextlib
 import math
@@ -8,12 +8,12 @@ from html import escape
 from alphac4.game import Position, column_name
 from alphac4.mcts.results import HasSearchTree, NodeView, describe_proof
 
-# Sizes in pixels. The tree grows to the right, so that its text stays legible where a page is 800 pixels wide.
+# Sizes in pixels. The tree grows to the right, so that its text stays legible on a page of 800 pixels.
 CARD_WIDTH, CARD_HEIGHT = 216, 84
-GAP_ACROSS, GAP_DOWN, MARGIN = 64, 10, 12
+COLUMN_GAP, ROW_GAP, MARGIN = 64, 10, 12
 BOARD_WIDTH, BOARD_HEIGHT = 77, 66
 LINE_HEIGHT = 18
-EDGE_SPREAD = 12  # between the beginnings of two edges of a node
+EDGE_SPREAD = 12  # distance between the starting points of two edges
 
 STYLE = """
 svg { background: #fff; font-family: system-ui, sans-serif; font-size: 14px; }
@@ -41,26 +41,31 @@ text { fill: #222; }
 
 @dataclass(frozen=True, kw_only=True)
 class _Subtree:
-    """A node's card and all nodes to the right of it, drawn with the upper left corner at 0, 0."""
+    """Drawing of a node's card and its descendants to the right, with the upper left corner at 0, 0."""
 
     svg: str
     width: float
     height: float
-    middle: float  # of the card, from the top
+    middle: float  # vertical centre of the card
 
 
 def draw_tree(search: HasSearchTree, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
-    """The tree of the ``index``-th position searched last as a self-contained SVG document.
+    """Return a search tree as a self-contained SVG document.
 
-    ``depth`` plies are drawn from left to right, and of each node the ``width`` most visited moves. A card shows the
-    position after the move, the move's column, its visits, its value to the side that made the move, and what is
-    proven. The edge to it is the thicker the larger its share of its parent's visits.
+    A card shows the position after a move, the move's column, its visits, its value for the side that made it, and its
+    proven outcome. The thickness of an edge shows the move's share of its parent's visits.
+
+    Args:
+        search: the search, or a player that searches.
+        index: number of the position in the last batch searched.
+        depth: plies to draw, from left to right.
+        width: moves to draw of each node, the most visited ones.
 
     Raises:
         ValueError: if nothing has been searched or a limit is not positive.
     """
     if depth < 1 or width < 1:
-        raise ValueError("a drawn tree needs a depth and a width of at least 1")
+        raise ValueError(f"depth and width of a drawn tree must be at least 1, not {depth} and {width}")
     root = search.node(index, [])
     title = f"{'x' if root.position.first_to_move else 'o'} to move"
     card = _draw_card(root.position, title, root.total_visits, root.value, proof="", best=False)
@@ -77,27 +82,27 @@ def draw_tree(search: HasSearchTree, index: int = 0, *, depth: int = 2, width: i
 def _draw(
     search: HasSearchTree, index: int, path: list[int], node: NodeView | None, card: str, depth: int, width: int
 ) -> _Subtree:
-    """A node, whose ``card`` is given, beside its most visited moves for ``depth`` plies more."""
+    """Draw ``card`` and to its right the most visited moves of its node, ``depth`` plies deep."""
     parts: list[str] = []
-    children: list[tuple[int, float]] = []  # columns, and where the middle of each card is
+    children: list[tuple[int, float]] = []  # columns and the vertical centres of their cards
     top, width_right = 0.0, 0.0
     tried = [] if node is None else [int(c) for c in node.visits.argsort(kind="stable")[::-1] if node.visits[c] > 0]
     for column in sorted(tried[:width]):
         assert node is not None
         position, below = node.position.play(column), None
         if depth > 1 and position.outcome() is None:
-            with contextlib.suppress(ValueError):  # proven at once: no node was made
+            with contextlib.suppress(ValueError):  # a move that was proven at once has no node
                 below = search.node(index, [*path, column])
         visits, value, proof = int(node.visits[column]), float(node.values[column]), int(node.proofs[column])
         title, is_best = f"column {column_name(column)}", column == tried[0]
         child_card = _draw_card(position, title, visits, value, describe_proof(proof), best=is_best)
         child = _draw(search, index, [*path, column], below, child_card, depth - 1, width)
-        parts.append(f'<g transform="translate({CARD_WIDTH + GAP_ACROSS} {top:.1f})">\n{child.svg}\n</g>')
+        parts.append(f'<g transform="translate({CARD_WIDTH + COLUMN_GAP} {top:.1f})">\n{child.svg}\n</g>')
         children.append((column, top + child.middle))
-        top += child.height + GAP_DOWN
-        width_right = max(width_right, child.width + GAP_ACROSS)
+        top += child.height + ROW_GAP
+        width_right = max(width_right, child.width + COLUMN_GAP)
     middle = (children[0][1] + children[-1][1]) / 2 if children else CARD_HEIGHT / 2
-    start, end = CARD_WIDTH, CARD_WIDTH + GAP_ACROSS
+    start, end = CARD_WIDTH, CARD_WIDTH + COLUMN_GAP
     for place, (column, y) in enumerate(children):
         assert node is not None
         thickness = 1 + 7 * node.visits[column] / max(node.total_visits, 1)
@@ -110,13 +115,13 @@ def _draw(
     return _Subtree(
         svg="\n".join(parts),
         width=CARD_WIDTH + width_right,
-        height=max(top - GAP_DOWN, CARD_HEIGHT),
+        height=max(top - ROW_GAP, CARD_HEIGHT),
         middle=middle,
     )
 
 
 def _draw_card(position: Position, title: str, visits: int, value: float, proof: str, *, best: bool) -> str:
-    """A position, and what is known of it: its value is to the side that moved there."""
+    """Draw a position with its statistics; ``value`` is for the side that has just moved."""
     geometry = position.geometry
     cell = min(BOARD_WIDTH / geometry.columns, BOARD_HEIGHT / geometry.rows)
     width, height = cell * geometry.columns, cell * geometry.rows

@@ -1,6 +1,6 @@
 """Policy targets from a finished search: the shares of its visits, or the prior improved by its values.
 
-The latter is of Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
+The equations are numbered as in Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
 """
 
 import math
@@ -13,21 +13,21 @@ from alphac4.mcts.tree import PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, pr
 
 Row = npt.NDArray[np.float32]
 
-C_VISIT = 50.0  # Gumbel AlphaZero's; more visits trust the values more
-C_SCALE = 0.1  # weight of the values in self-play's targets (Gumbel AlphaZero: 1.0 for board games, 0.1 elsewhere)
+C_VISIT = 50.0  # visits that are added to the maximum (Gumbel AlphaZero: 50)
+C_SCALE = 0.1  # weight of the values in self-play's targets (Gumbel AlphaZero: 1.0 for board games, 0.1 for others)
 
 
 @inlined
 def value_bonus(value: float, max_visits: int, c_scale: float) -> float:
-    """``sigma(q) = (c_visit + max N) c_scale q`` with q rescaled from [-1, 1] to [0, 1], equation 8."""
+    """Return ``sigma(q) = (c_visit + max N) c_scale q`` with q rescaled from [-1, 1] to [0, 1], equation 8."""
     return (C_VISIT + max_visits) * c_scale * 0.5 * (value + 1.0)
 
 
 @compiled
 def mixed_value(trees: Trees, t: int, prior: Row) -> float:
-    """The value taken for unvisited actions: the network's, mixed with the visited actions' (equation 33).
+    """Return the value assumed for unvisited actions: the network's, mixed with those of visited actions.
 
-    ``(v + N / sum(prior of visited) * sum(prior Q over visited)) / (1 + N)``
+    ``(v + N / sum(prior of visited) * sum(prior Q over visited)) / (1 + N)``, equation 33.
     """
     total = 0
     visited_prior = 0.0
@@ -45,7 +45,7 @@ def mixed_value(trees: Trees, t: int, prior: Row) -> float:
 
 @compiled
 def completed_value(trees: Trees, t: int, action: int, unvisited: float) -> float:
-    """The proven value of a root action, else the mean found, else ``unvisited``."""
+    """Return the proven value of a root action or its mean value; ``unvisited`` if it has neither."""
     proof = trees.proof[t, ROOT, action]
     if proof != UNPROVEN:
         return proof_value(proof)
@@ -57,7 +57,7 @@ def completed_value(trees: Trees, t: int, action: int, unvisited: float) -> floa
 def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Row) -> None:
     """Write ``softmax(log prior + sigma(completed Q))`` over legal actions into ``policy`` [A], equation 11.
 
-    ``prior`` [A] is the network's, without noise. Proven losses get nothing as long as another move is open.
+    ``prior`` [A] is the network's, without noise. Proven losses get 0 as long as another move is open.
     """
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
@@ -84,7 +84,7 @@ def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Ro
 
 @compiled
 def visit_policy(trees: Trees, t: int, policy: Row) -> None:
-    """Write the shares of root visits into ``policy`` [A]; proven losses get nothing while another move is open."""
+    """Write the shares of root visits into ``policy`` [A]; proven losses get 0 as long as another move is open."""
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
         proven_policy(trees, t, proof, policy)
@@ -93,7 +93,7 @@ def visit_policy(trees: Trees, t: int, policy: Row) -> None:
     for a in range(len(policy)):
         policy[a] = trees.visits[t, ROOT, a] if trees.proof[t, ROOT, a] >= PROVEN_DRAW else 0.0
         total += policy[a]
-    if total == 0.0:  # no simulation was run: the prior is all there is
+    if total == 0.0:  # without simulations, use the prior
         for a in range(len(policy)):
             policy[a] = trees.priors[t, ROOT, a] if trees.proof[t, ROOT, a] >= PROVEN_DRAW else 0.0
             total += policy[a]
@@ -103,7 +103,7 @@ def visit_policy(trees: Trees, t: int, policy: Row) -> None:
 
 @compiled
 def proven_policy(trees: Trees, t: int, proof: int, policy: Row) -> None:
-    """Share the policy among the actions that reach the proven outcome fastest (or put a loss off longest)."""
+    """Divide the policy equally among the actions with the best proof: the fastest wins, or the slowest losses."""
     best = 0
     for a in range(len(policy)):
         best += trees.proof[t, ROOT, a] == proof

@@ -1,1 +1,1 @@
-"""Classic tree search: UCB1 and its variants, with random rollouts and hand-written values in place of a network."""
+"""Classic tree search without a network: UCB1 and its variants, random rollouts and hand-written evaluations."""

@@ -1,7 +1,7 @@
-"""The evaluations of classic search: random games from a leaf, and hand-written values of a position.
+"""Evaluations of classic search: random games from a leaf, and hand-written evaluations of a position.
 
-Each hand-written one compares the two sides' stones and returns a value in [-1, 1] for the side given first. A line is
-a place on the board where a winning run could lie.
+A hand-written evaluation compares the stones of both sides and returns a value in [-1, 1] for the first argument's
+side. A line is a set of adjacent cells that would be a winning run.
 """
 
 import math
@@ -19,15 +19,15 @@ LINES = 1
 LONGEST = 2
 CHAINS = 3
 
-ONE_SHORT, TWO_SHORT, THREE_SHORT = 10.0, 5.0, 2.0  # of a line with only own stones, by how many are missing
-CHAINS_SCALE = 30.0  # a difference of this much is worth tanh(1)
+ONE_SHORT, TWO_SHORT, THREE_SHORT = 10.0, 5.0, 2.0  # points of a line with only own stones, by the missing ones
+CHAINS_SCALE = 30.0  # a difference of this many points has the value tanh(1)
 LONGEST_SCALE = 6.0
-GUIDE_SHARPNESS = 5.0  # a guided rollout's moves weigh exp(5 times their value)
+GUIDE_SHARPNESS = 5.0  # the weight of a move in a guided rollout is exp(5 times its value)
 
 
 @inlined
 def line_starts(geometry: Geometry, cells: np.uint64, shift: np.uint64) -> np.uint64:
-    """The first cells of all lines along ``shift`` that lie wholly in ``cells``."""
+    """Return the first cells of all lines along ``shift`` that consist of ``cells`` only."""
     starts = cells
     for _ in range(geometry.run_length - 1):
         cells = cells >> shift
@@ -37,7 +37,7 @@ def line_starts(geometry: Geometry, cells: np.uint64, shift: np.uint64) -> np.ui
 
 @inlined
 def line_from(geometry: Geometry, start: np.uint64, shift: np.uint64) -> np.uint64:
-    """The cells of the line that begins at ``start``."""
+    """Return the cells of the line that begins at ``start``."""
     line = start
     for _ in range(geometry.run_length - 1):
         start = start << shift
@@ -47,7 +47,7 @@ def line_from(geometry: Geometry, start: np.uint64, shift: np.uint64) -> np.uint
 
 @inlined
 def direction(geometry: Geometry, number: int) -> np.uint64:
-    """The shift of direction 0 to 3: up, across, and both diagonals; 0 where no line lies that way."""
+    """Return the shift of direction 0 to 3: up, right, and both diagonals; 0 if the board has no lines along it."""
     if number == 0:
         return U64_1 if geometry.run_length <= geometry.rows else U64_0
     if number == 1:
@@ -59,10 +59,10 @@ def direction(geometry: Geometry, number: int) -> np.uint64:
 
 @compiled
 def lines_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
-    """The lines through each cell, summed over own stones less the other's, as a share of all stones' sums.
+    """Return ``(ours - theirs) / (ours + theirs)``, each the number of lines through a side's stones.
 
-    The static table of many beginners' programs: on the standard board 3 lines go through a corner, 13 through a
-    centre cell.
+    This is the static table of many beginners' programs. On the standard board 3 lines go through a corner and 13
+    through a centre cell.
     """
     ours, theirs = 0, 0
     for number in range(4):
@@ -80,7 +80,7 @@ def lines_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
 
 @compiled
 def longest_run(geometry: Geometry, stones: np.uint64) -> float:
-    """The longest run of stones short of a win, times how many of that length there are (overlaps count apart)."""
+    """Return the length of the longest run short of a win times the number of such runs, which may overlap."""
     longest, count = 0, 0
     for number in range(4):
         shift = direction(geometry, number)
@@ -99,13 +99,13 @@ def longest_run(geometry: Geometry, stones: np.uint64) -> float:
 
 @compiled
 def longest_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
-    """``tanh`` of the difference of both sides' `longest_run`."""
+    """Return ``tanh`` of the difference between both sides' `longest_run`, divided by `LONGEST_SCALE`."""
     return math.tanh((longest_run(geometry, own) - longest_run(geometry, other)) / LONGEST_SCALE)
 
 
 @compiled
 def chain_points(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
-    """10, 5 or 2 points for each line without a stone of the other side in which 1, 2 or 3 own stones are missing."""
+    """Return 10, 5 or 2 points for each line with only own stones in which 1, 2 or 3 are missing."""
     points = 0.0
     for number in range(4):
         shift = direction(geometry, number)
@@ -130,13 +130,13 @@ def chain_points(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
 
 @compiled
 def chains_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
-    """``tanh`` of the difference of both sides' `chain_points`."""
+    """Return ``tanh`` of the difference between both sides' `chain_points`, divided by `CHAINS_SCALE`."""
     return math.tanh((chain_points(geometry, own, other) - chain_points(geometry, other, own)) / CHAINS_SCALE)
 
 
 @compiled
 def heuristic_value(geometry: Geometry, kind: int, own: np.uint64, other: np.uint64) -> float:
-    """The value in [-1, 1] by the heuristic ``kind`` for the side with the stones ``own``; 0 for `NO_HEURISTIC`."""
+    """Return the heuristic's value in [-1, 1] for the side with the stones ``own``; 0 for `NO_HEURISTIC`."""
     if kind == LINES:
         return lines_value(geometry, own, other)
     if kind == LONGEST:
@@ -147,22 +147,22 @@ def heuristic_value(geometry: Geometry, kind: int, own: np.uint64, other: np.uin
 
 
 class Rollout(NamedTuple):
-    """Settings of rollouts, for compiled code; see `UctConfig`."""
+    """Settings of rollouts for compiled code; `UctConfig` describes them."""
 
     centre: bool = False
     decisive_moves: bool = False
-    depth: int = -1  # plies after which the position is evaluated; negative: play to the end
-    heuristic: int = NO_HEURISTIC  # what evaluates a position that is cut off
-    guide: int = NO_HEURISTIC  # what weighs the moves
+    depth: int = -1  # plies after which a rollout is cut off and evaluated; negative: play to the end
+    heuristic: int = NO_HEURISTIC  # evaluates the position where a rollout is cut off
+    guide: int = NO_HEURISTIC  # weights the moves
 
 
 @compiled
 def move_weight(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, style: Rollout
 ) -> float:
-    """Weight of this move of the side to move in a rollout."""
+    """Return the weight with which a rollout draws a move of the side to move."""
     weight = 1.0
-    if style.centre:  # 1 at the edge, 2 beside it, and so on to the middle
+    if style.centre:  # 1 at the edge, 2 in the next column, and so on to the centre
         weight += min(column, geometry.columns - 1 - column)
     if style.guide != NO_HEURISTIC:
         weight *= math.exp(GUIDE_SHARPNESS * heuristic_value(geometry, style.guide, own | cell, own ^ occupied))
@@ -173,7 +173,7 @@ def move_weight(
 def draw_cell(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, legal: np.uint64, style: Rollout, states: States, t: int
 ) -> np.uint64:
-    """A random one of the ``legal`` cells, by `move_weight`; there must be one."""
+    """Draw one of the ``legal`` cells, of which there is at least one, in proportion to `move_weight`."""
     total = 0.0
     for column in range(geometry.columns):
         cell = legal & column_cells(geometry, column)
@@ -184,7 +184,7 @@ def draw_cell(
     for column in range(geometry.columns):
         cell = legal & column_cells(geometry, column)
         if cell != U64_0:
-            chosen = cell  # the last one if rounding leaves something over
+            chosen = cell  # the last cell, if rounding leaves a remainder
             left -= move_weight(geometry, own, occupied, cell, column, style)
             if left < 0.0:
                 break
@@ -193,7 +193,7 @@ def draw_cell(
 
 @compiled
 def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, style: Rollout) -> float:
-    """Play random moves on from an unfinished game; returns the value in [-1, 1] to the side to move."""
+    """Play random moves from an unfinished position; return the result in [-1, 1] for the side to move."""
     plain = not (style.centre or style.decisive_moves or style.depth >= 0 or style.guide != NO_HEURISTIC)
     sign = 1.0
     ply = 0
@@ -202,7 +202,7 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
         if legal == U64_0:
             return 0.0
         cell = U64_0
-        if plain:  # drop into a random column until one is open: cheaper than counting the open ones
+        if plain:  # redraw full columns, which is faster than counting the open ones
             while cell == U64_0:
                 cell = legal & column_cells(geometry, random_state.below(states, t, geometry.columns))
         else:
@@ -228,7 +228,7 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
 def run_rollouts(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, count: int, states: States, style: Rollout
 ) -> float:
-    """The mean result of ``count`` rollouts for the side to move; ``states`` [1] is the random state."""
+    """Return the mean result of ``count`` rollouts for the side to move; ``states`` [1] is the random state."""
     total = 0.0
     for _ in range(count):
         total += rollout(geometry, own, occupied, states, 0, style)

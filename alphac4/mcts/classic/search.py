@@ -1,4 +1,4 @@
-"""Classic MCTS over batches of positions, with any number of threads and root-parallel trees."""
+"""Classic MCTS over batches of positions, with several threads and root-parallel trees."""
 
 import dataclasses
 import time
@@ -17,16 +17,21 @@ from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
-NODES_PER_SECOND = 3_000_000  # more than classic search makes on one core
-MAX_NODES = 4_000_000
+NODES_PER_SECOND = 3_000_000  # upper bound on the speed of classic search on one core
+MAX_NODES = 4_000_000  # of a tree whose search is limited by time
 
 
 class UctSearch(TreeSearch):
-    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time.
+    """Classic MCTS with random rollouts.
 
-    With ``roots`` above 1 every position gets that many trees, which share its simulations out and whose root
-    statistics are added up: root parallelisation (Chaslot et al. 2008), which pays on as many threads. Given time
-    instead, every tree has all of it.
+    Args:
+        config: the variant.
+        geometry: the board.
+        rng: seeds the trees' random states.
+        reuse: the trees that are kept for positions that follow.
+        threads: number of trees searched at the same time.
+        roots: trees per position. They share its simulations, or use all of its time each, and their root statistics
+            are added up: root parallelisation (Chaslot et al. 2008). It is useful with as many threads.
     """
 
     def __init__(
@@ -55,7 +60,7 @@ class UctSearch(TreeSearch):
         self._pool = ThreadPoolExecutor(threads)
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
-        """See `TreeSearch.search`; by default there is room for what a fast core can do in the time given."""
+        """Search as `TreeSearch.search` does; by default ``nodes`` suffices for a fast core and the budget's time."""
         if nodes is None:
             nodes = min(MAX_NODES, int(200_000 + NODES_PER_SECOND * (budget.seconds or 0.0)))
         if self.roots == 1:
@@ -65,25 +70,25 @@ class UctSearch(TreeSearch):
         return self._merged(super().search([p for p in positions for _ in range(self.roots)], each, nodes))
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        chunk = 256 if deadline is not None else 2**16  # Ctrl-C is heard between two of them
-        visits = trees.visits[:count, ROOT]  # [count, A], which grow
+        chunk = 256 if deadline is not None else 2**16  # simulations between two checks for Ctrl-C
+        visits = trees.visits[:count, ROOT]  # [count, A] view, updated by the search
         left = [t for t in range(count) if visits[t].sum() < targets[t]]
-        while left:  # a chunk each in turn, so that all get their share, and at least one
+        while left:  # one chunk per tree in turn, so that each tree gets its share of the time
             check_block()
             goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
             before = time.perf_counter()
             list(self._pool.map(lambda t, goal: run_uct(trees, t, goal, self.parameters), left, goals))
-            spent = time.perf_counter() - before  # a look at the clock every millisecond or so
-            if deadline is not None:
+            spent = time.perf_counter() - before
+            if deadline is not None:  # the clock is read about once per millisecond
                 chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
-            left = [  # the others are proven, out of memory, or done
+            left = [  # without the trees that are proven, full or done
                 t for t, goal in zip(left, goals, strict=True) if goal <= visits[t].sum() < targets[t]
             ]
             if deadline is not None and time.perf_counter() > deadline:
                 return
 
     def _moves(self, moves: npt.NDArray[np.int64], statistics: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-        """See `TreeSearch`; of several trees of a position, the merged statistics will decide."""
+        """Apply ``config.final``; with several trees per position, `_merged` does so instead."""
         if self.roots > 1 or (self.config.final == "visits" and self.config.proofs):
             return moves
         return self._final_moves(statistics)
@@ -93,14 +98,14 @@ class UctSearch(TreeSearch):
         return np.array([final_move(*row, rule=self.config.final) for row in rows], np.int64)
 
     def _merged(self, parts: SearchResult) -> SearchResult:
-        """The searches of each position's trees as one."""
+        """Merge the results of each position's trees into one."""
         shape = (-1, self.roots, self.geometry.columns)
         visits = parts.visits.reshape(shape)
         with np.errstate(invalid="ignore", divide="ignore"):
-            sums = np.nansum(parts.values.reshape(shape) * visits, axis=1)  # a move never tried has no value
+            sums = np.nansum(parts.values.reshape(shape) * visits, axis=1)  # NaN where a move has no visits
             values = sums / visits.sum(axis=1)
         proofs = parts.proofs.reshape(shape)
-        proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # what one tree has proven holds for all
+        proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # a proof in one tree holds for all
         proven = np.where(proven == -129, UNPROVEN, proven)
         per_tree = visits.sum(axis=2) + 1
         value = (parts.value.reshape(-1, self.roots) * per_tree).sum(axis=1) / per_tree.sum(axis=1)

@@ -41,44 +41,49 @@ REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class UctConfig:
-    """Every classic variant; the default proves what it can and looks ahead, the strongest of the plain ones."""
+    """Settings of classic search. The default, with proofs and decisive moves, is the strongest plain variant."""
 
     exploration: float = math.sqrt(2.0)
     """Weight of UCB1's exploration term, for values in [-1, 1]. UCB1 (Auer et al. 2002) has sqrt(2) for rewards in
-    [0, 1], which would be 2 sqrt(2) here, so this explores half as much; with ``reward`` 1/0.5/0 it is UCB1's."""
+    [0, 1], which is 2 sqrt(2) here, so the default explores half as much. With ``reward`` 1/0.5/0 the default is
+    UCB1's. Retune it when ``reward``, ``evaluation`` or the number of simulations changes."""
     ucb_visits: Literal["parent", "root"] = "parent"
-    """Node whose visits stand under UCB1's logarithm: the parent (UCT), or the root's in the whole tree."""
+    """Visits N in UCB1's ``log(N)``: those of the parent (UCT) or those of the root."""
     expansion: Literal["one", "all"] = "one"
-    """A leaf gets one rollout, or at once one for each of its moves."""
+    """Rollouts from a new leaf: one, or one from each of its moves."""
     reward: Literal["1/0/-1", "1/0.5/0", "2/1/0"] = "1/0/-1"
-    """Worth of a win, a draw and a loss in UCB1's score; 2/1/0 only shifts 1/0/-1, and plays the same."""
+    """Rewards of a win, a draw and a loss in UCB1's score. 2/1/0 shifts 1/0/-1 by a constant and plays the same
+    moves."""
     final: Literal["visits", "rate", "ucb"] = "visits"
-    """The move played: the most visited one, the one with the best mean value, or the one with the best UCB1 score.
-    A proven win comes first, the fastest of several; ties go to the better mean value."""
+    """Rule for the move played: most visits, best mean value, or best UCB1 score. A proven win comes first, the fastest
+    of several; ties go to the better mean value."""
     proofs: bool = True
-    """Carry proven wins, losses and draws up the tree (MCTS-Solver, Winands et al. 2008)."""
+    """Propagate proven wins, losses and draws up the tree (MCTS-Solver, Winands et al. 2008)."""
     decisive_moves: bool = True
-    """In the tree, take an immediate win and block an immediate loss: a new node looks two plies ahead."""
+    """In the tree, play an immediate win and block an immediate loss (Teytaud and Teytaud 2010): a new node looks two
+    plies ahead."""
     rollout: Literal["uniform", "centre"] = "uniform"
-    """Rollouts prefer no move, or in proportion the columns nearer to the centre: 1, 2, 3, 4, 3, 2, 1."""
+    """Weights of the columns in rollouts: all equal, or 1, 2, 3, 4, 3, 2, 1 in favour of the centre."""
     rollout_decisive_moves: bool = False
-    """Rollouts, too, take an immediate win and block an immediate loss."""
+    """The same as ``decisive_moves`` in rollouts."""
     rollout_depth: int | None = None
-    """Plies after which a rollout is cut off and evaluated (a draw without an evaluation); 0 evaluates leaves alone."""
+    """Plies after which a rollout is cut off and valued by ``evaluation``, or as a draw without one; 0 values leaves
+    without a rollout."""
     evaluation: Literal["none", "lines", "longest", "chains"] = "none"
-    """A hand-written value (see `alphac4.mcts.classic.rollouts`); it also evaluates rollouts that are cut off."""
+    """Hand-written evaluation (`alphac4.mcts.classic.rollouts`), used as ``evaluation_use`` says and where
+    ``rollout_depth`` cuts rollouts off."""
     evaluation_use: Literal["bias", "instead", "rollout"] = "bias"
-    """The evaluation is added to UCB1's score with a weight that fades with visits (Chaslot et al. 2008), stands in
-    place of the mean value in it, or weighs the moves of rollouts."""
+    """Use of ``evaluation``: a bias of UCB1's score that fades with visits (Chaslot et al. 2008), in place of the mean
+    value in it, or as weights of the moves in rollouts. Without an evaluation it has no effect."""
     bias_weight: float = 1.0
-    """Weight of the evaluation as a bias."""
+    """Weight of the evaluation if ``evaluation_use`` is "bias"."""
 
     def __post_init__(self) -> None:
         check_finite(self)
         check_ranges(self, exploration=(0, math.inf), rollout_depth=(0, math.inf), bias_weight=(0, math.inf))
 
     def parameters(self) -> "UctParameters":
-        """The parameters as compiled code takes them."""
+        """Return the settings for compiled code."""
         heuristic = HEURISTICS[self.evaluation]
         guides = self.evaluation_use == "rollout"
         return UctParameters(
@@ -103,27 +108,27 @@ class UctParameters(NamedTuple):
     """`UctConfig` for compiled code."""
 
     exploration: float
-    root_count: bool  # the root's count of visits under the logarithm in place of the parent's
-    all_moves: bool  # a leaf gets a rollout for each of its moves
-    reward_scale: float  # what a win is worth more than a draw
-    heuristic: int  # which hand-written value counts in the score; `Trees.heuristics` holds what it says
-    replaces_value: bool  # it stands in place of the mean value, or else is added as a bias
+    root_count: bool  # whether the logarithm counts the root's visits in place of the parent's
+    all_moves: bool  # whether a leaf gets a rollout from each of its moves
+    reward_scale: float  # difference between the rewards of a win and a draw
+    heuristic: int  # evaluation that counts in the score; its values are in `Trees.heuristics`
+    replaces_value: bool  # whether the evaluation replaces the mean value; if not, it is added as a bias
     bias_weight: float
     rollout: Rollout
 
 
 @inlined
 def ucb1_score(value: float, visits: int, log_parent: float, exploration: float) -> float:
-    """``Q + c sqrt(log(N) / n)``, Kocsis and Szepesvari 2006; in UCB1 (Auer et al. 2002) c = sqrt(2) on [0, 1].
+    """Return ``Q + c sqrt(log(N) / n)``, Kocsis and Szepesvari 2006.
 
-    Q is seen by the side to move.
+    Q is for the side to move. In UCB1 (Auer et al. 2002) c = sqrt(2) for values in [0, 1].
     """
     return value + exploration * math.sqrt(log_parent / visits)
 
 
 @inlined
 def progressive_bias(heuristic: float, weight: float, visits: int) -> float:
-    """``w h / (1 + n)``, Chaslot et al. 2008: a hand-written value that counts less the more the move is tried."""
+    """Return ``w h / (1 + n)``, Chaslot et al. 2008: a hand-written value whose weight falls with the move's visits."""
     return weight * heuristic / (1.0 + visits)
 
 
@@ -131,7 +136,7 @@ def progressive_bias(heuristic: float, weight: float, visits: int) -> float:
 def ucb1_action_score(
     trees: Trees, t: int, node: int, action: int, log_parent: float, parameters: UctParameters
 ) -> float:
-    """The score of an action that has been tried."""
+    """Return the score of an action with at least one visit."""
     visits = trees.visits[t, node, action]
     value = 0.0
     if trees.proof[t, node, action] != PROVEN_DRAW:
@@ -146,10 +151,10 @@ def ucb1_action_score(
 
 
 def select_ucb1(trees: Trees, t: int, node: int, parameters: UctParameters) -> int:
-    """A random untried action, or else the one with the highest UCB1 score.
+    """Return a random action without visits or, if there is none, the one with the highest UCB1 score.
 
-    An action that is known to lose is only taken if all are. A known win is only met where proofs do not spread, and
-    is taken at once if nodes look ahead; in plain UCT it is an action like any other.
+    An action that is proven to lose is selected only if all are. A proven win occurs only if proofs do not propagate:
+    it is selected if nodes look ahead, and is an action like any other in plain UCT.
     """
     total = 0
     untried = 0
@@ -185,7 +190,7 @@ def select_ucb1(trees: Trees, t: int, node: int, parameters: UctParameters) -> i
 
 
 def write_ucb1_scores(trees: Trees, t: int, node: int, parameters: UctParameters, scores: Scores) -> None:
-    """See `alphac4.mcts.simulation.write_scores`; an action that has not been tried scores infinity."""
+    """Write UCB1's scores into ``scores`` [A]: infinity for an action without visits, NaN for a full column."""
     total = 0
     for a in range(trees.visits.shape[2]):
         total += trees.visits[t, node, a]
@@ -203,7 +208,14 @@ selection_rules[UctParameters] = SelectionRule(select_ucb1, write_ucb1_scores)
 
 @compiled
 def run_uct(trees: Trees, t: int, target: int, parameters: UctParameters) -> None:
-    """Simulate in tree ``t`` until its root has ``target`` visits, is proven (if proofs spread), or memory is full."""
+    """Simulate in tree ``t`` until its root has ``target`` visits, is proven (if proofs propagate), or memory is full.
+
+    Args:
+        trees: [T].
+        t: the tree; no other tree is read or written.
+        target: root visits to reach, those of earlier searches included.
+        parameters: of UCB1 and the rollouts.
+    """
     trees.leaf[t] = NO_NODE
     if root_visits(trees, t) == 0:
         if parameters.heuristic != NO_HEURISTIC:
@@ -233,7 +245,7 @@ def run_uct(trees: Trees, t: int, target: int, parameters: UctParameters) -> Non
 
 @compiled
 def write_heuristics(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, kind: int) -> None:
-    """Write down the hand-written value of each of the leaf's moves, for the side that makes it."""
+    """Store the hand-written value of each of the leaf's moves, for the side that makes it."""
     geometry = trees.geometry
     legal = legal_cells(geometry, occupied)
     for a in range(geometry.columns):
@@ -244,7 +256,7 @@ def write_heuristics(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: 
 
 @inlined  # passing the trees to another function would cost as much as a short rollout
 def rollout_value(trees: Trees, t: int, own: np.uint64, occupied: np.uint64, style: Rollout) -> float:
-    """One rollout's value to the side to move; draws are counted for the report."""
+    """Return one rollout's result for the side to move, and count draws for the tree's draw probability."""
     value = rollout(trees.geometry, own, occupied, trees.rng, t, style)
     trees.draw_sum[t] += 1.0 if value == 0.0 else 0.0
     trees.draw_count[t] += 1
@@ -253,7 +265,7 @@ def rollout_value(trees: Trees, t: int, own: np.uint64, occupied: np.uint64, sty
 
 @compiled
 def try_all_moves(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, style: Rollout) -> int:
-    """Give every move of a leaf one rollout, or its known value, and back all of them up; returns how many."""
+    """Back up a rollout, or the proven value, of every move of a leaf; return the number of moves."""
     tried = 0
     for a in range(trees.visits.shape[2]):
         proof = trees.proof[t, leaf, a]
@@ -277,9 +289,9 @@ Row = npt.NDArray[np.float64]
 def final_move(
     visits: npt.NDArray[np.int64], values: Row, scores: Row, proofs: npt.NDArray[np.int64], rule: str
 ) -> int:
-    """The move to play from a root's statistics by action [A], by ``UctConfig.final``.
+    """Return the move to play from a root's statistics by action [A], by ``UctConfig.final``.
 
-    A proven win is taken, the fastest of several; of proven losses the slowest, and only if nothing else is left.
+    The fastest proven win comes first. If all moves are proven to lose, the slowest loss is played.
     """
     wins = (proofs > PROVEN_DRAW) & (proofs <= PROVEN_WIN)
     if wins.any():
@@ -289,7 +301,7 @@ def final_move(
         return int(proofs.argmax())
     means = np.where(visits > 0, values, -np.inf)
     means = np.where(proofs == PROVEN_DRAW, 0.0, means)
-    tried_scores = np.where((visits > 0) & np.isfinite(scores), scores, -np.inf)  # an untried move's is infinite
+    tried_scores = np.where((visits > 0) & np.isfinite(scores), scores, -np.inf)  # infinite without visits
     chosen: Row = {"visits": visits.astype(np.float64), "rate": means, "ucb": tried_scores}[rule]
     order = np.lexsort((means, chosen))  # ascending by the rule, then by the mean value
     return int(next(action for action in order[::-1] if open_moves[action]))
