@@ -205,7 +205,7 @@ def test_a_wrong_search_rule_is_one_clear_value_error(monkeypatch: pytest.Monkey
     monkeypatch.delitem(selection_rules, Misnamed)
     with pytest.raises(ValueError, match=r"<lambda> takes \(trees, node\); expected \(trees, t, node, action, totals"):
         alphac4.register_selection_rule(Misnamed)(lambda trees, node: trees.priors[node])
-    with pytest.raises(ValueError, match="no NamedTuple with a field prior_temperature"):
+    with pytest.raises(ValueError, match="not a NamedTuple with a field prior_temperature"):
         alphac4.register_selection_rule(dict)
 
 
@@ -248,10 +248,10 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
-        (lambda: agent.search("44", simulations=2.5), "a whole number of simulations, not 2.5"),
+        (lambda: agent.search("44", simulations=2.5), "a whole number of at least 0, not 2.5"),
         (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
         (lambda: alphac4.load(7), "7 is not a player"),
-        (lambda: load(checkpoint).search("44", simulations=10**10), "16,777,216 simulations at most"),
+        (lambda: load(checkpoint).search("44", simulations=10**10), "at most 16,777,216, not 10000000000"),
         (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),

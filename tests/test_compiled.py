@@ -79,7 +79,7 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
     assert own.stats.cache_path is None
     assert ours is step
     assert len(step.signatures) <= kept_on_disk + 1
-    with pytest.raises(ValueError, match="no rule of selection is registered for Position"):
+    with pytest.raises(ValueError, match="no selection rule is registered for Position"):
         NetworkSearch(Opinionated(), POSITIONS[0])  # type: ignore[arg-type]
     assert ours.stats.cache_path
 

@@ -1,12 +1,12 @@
-"""Tree search guided by a network, which evaluates the leaves of all trees in one call.
+"""Tree search guided by a network, which evaluates the leaves of all trees in one batch.
 
-An iteration is one call of the network, then `step`: every leaf that was evaluated is expanded and its value backed
-up, and in every tree the next leaves are selected. `NetworkSearch` repeats both.
+An iteration consists of one call of the network and of `step`, which expands the evaluated leaves, backs their values
+up, and selects the next leaves of every tree. `NetworkSearch` repeats both.
 
-A tree may have several leaves that wait for the network at the same time, so that the search of a single position
-fills a batch, which all cores evaluate. Until its answer is there, each of them counts as one lost game on its way from
-the root, for either side: a virtual loss (Chaslot et al. 2008, "Parallel Monte-Carlo Tree Search"). It makes the next
-selections try other moves. The result depends on the number of leaves, but not on the number of cores or on timing.
+Several leaves of a tree may await their evaluation at the same time, so that the search of a single position fills a
+batch, which all cores evaluate. Until then each of them counts as a lost game on its path from the root, for either
+side: a virtual loss (Chaslot et al. 2008, "Parallel Monte-Carlo Tree Search"), which makes the next selections try
+other moves. The result depends on the number of leaves, but not on the number of cores or on timing.
 """
 
 import time
@@ -30,84 +30,92 @@ from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
 
-VISITS_PER_LEAF = 64  # of the root for each further leaf: a small tree has few leaves that are worth an evaluation
+VISITS_PER_LEAF = 64  # root visits per additional leaf: few leaves of a small tree are worth an evaluation
 
 
 class SupportsEvaluate(Protocol):
-    """The interface of a network to a search."""
+    """Interface of a network for searches."""
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3], to the side to move.
+        """Evaluate positions.
 
-        P is 2 (the stones of the side to move, its opponent's), or the ``input_planes`` that the evaluator names; see
-        `alphac4.game.planes`.
+        Args:
+            planes: [B, P, R, C]: the stones of the side to move and its opponent's (P = 2), or the ``input_planes``
+                that the evaluator declares; `alphac4.game.planes` describes them.
+
+        Returns:
+            Policy logits [B, C] and win/draw/loss probabilities [B, 3] for the side to move.
         """
 
 
 def input_planes(evaluator: SupportsEvaluate) -> int:
-    """Number of planes that an evaluator sees."""
+    """Return the number of planes that an evaluator takes."""
     return int(getattr(evaluator, "input_planes", PLANES["stones"]))
 
 
 class NotFiniteError(ValueError):
-    """A network returned numbers that no search can use."""
+    """Error for evaluations that are not finite numbers."""
 
 
 def evaluate_checked(
     evaluator: SupportsEvaluate, planes: Planes
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Evaluate ``planes``; see `SupportsEvaluate`.
+    """Call ``evaluator.evaluate(planes)`` and check the answers.
 
     Raises:
-        NotFiniteError: for NaN, for infinite probabilities, or for logits without a largest finite one.
+        NotFiniteError: for NaN, infinite probabilities, or logits whose maximum is infinite.
     """
     logits, wdl = evaluator.evaluate(planes)
-    if not (np.isfinite(logits.max(axis=1)).all() and np.isfinite(wdl).all()):  # max returns NaN if there is one
+    if not (np.isfinite(logits.max(axis=1)).all() and np.isfinite(wdl).all()):  # the maximum of NaN is NaN
         raise NotFiniteError("the network returned numbers that are not finite")
     return logits, wdl
 
 
 class NetworkParameters(Protocol):
-    """Parameters of a rule of selection: a NamedTuple of numbers, this one among them, such as `PuctConfig`."""
+    """Parameters of a selection rule: a NamedTuple of numbers with this field, such as `PuctConfig`."""
 
     @property
     def prior_temperature(self) -> float:
-        """Divides the policy logits."""
+        """Divisor of the policy logits."""
 
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
 
 
 class EvaluationCache(NamedTuple):
-    """N evaluations, a power of two, that searches share; a new one takes the place of one that it collides with.
+    """N evaluations, a power of two, that searches share; an entry is replaced by one that collides with it.
 
-    It holds the answers of one network's weights; `refresh_cache` clears it. Entries are keyed on the
-    canonical orientation, which is the one that the network is asked about. The parts of an entry lie side by side, so
-    that a look-up waits for memory once: on the standard board an entry is one cache line.
+    The cache holds answers of one set of weights; `refresh_cache` clears it when they change. Keys are those of a
+    position's canonical orientation, which is what the network evaluates. The parts of an entry are adjacent in memory:
+    on the standard board an entry is one cache line.
 
-    Threads read and write without a lock, each with a `share_cache` of its own. An entry that two of them have mixed
-    up is not found: its key is kept combined with a digest of the rest, which is copied before it is compared (Hyatt
-    and Mann 2002, "A lock-less transposition table implementation for parallel search chess engines").
+    Threads read and write without locks, each through its own `share_cache`. An entry that was written by two threads
+    at once is detected, because its key is stored combined with a digest of the answers, which are copied before the
+    comparison (Hyatt and Mann 2002, "A lock-less transposition table implementation for parallel search chess
+    engines").
     """
 
-    checks: npt.NDArray[np.uint64]  # [N] the position's key plus one, xor the digest of the answers; 0 for nothing
-    answers: npt.NDArray[np.uint32]  # [N, A + 3] the bits of policy logits and win/draw/loss
-    found: npt.NDArray[np.uint32]  # [A + 3] what was found last
-    logits: npt.NDArray[np.float32]  # [A] of it
-    wdl: npt.NDArray[np.float32]  # [3] of it
-    hits: npt.NDArray[np.int64]  # [1] how often something was found since the host asked last
-    version: npt.NDArray[np.int64]  # [1] of the evaluator whose answers these are
+    # Shared by all threads.
+    checks: npt.NDArray[np.uint64]  # [N] the position's key plus one, xor the digest of the answers; 0 if empty
+    answers: npt.NDArray[np.uint32]  # [N, A + 3] bits of the policy logits and of win/draw/loss
+    # One per thread.
+    found: npt.NDArray[np.uint32]  # [A + 3] the entry found last
+    logits: npt.NDArray[np.float32]  # [A] view of it
+    wdl: npt.NDArray[np.float32]  # [3] view of it
+    hits: npt.NDArray[np.int64]  # [1] number of entries found since the caller reset it
+    # Constant during a search.
+    version: npt.NDArray[np.int64]  # [1] of the evaluator that gave these answers
     shift: np.uint64  # 64 - log2(N)
-    keeps: bool  # or else nothing is ever found
+    keeps: bool  # whether evaluations are stored at all
 
 
 def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
-    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two, and at least 2.
+    """Return an empty cache for ``entries`` evaluations, rounded down to a power of two, at least 2.
 
-    With 0 it keeps none. It is of the same type then, so that searches are not compiled a second time.
+    A cache of 0 entries stores nothing. It has the same type, so that searches are not compiled a second time.
     """
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
-    line = 64  # bytes
+    line = 64  # bytes of a cache line
     numbers = geometry.columns + 3
     width = -(-(8 + 4 * numbers) // line) * line
     memory = np.zeros(2**bits * width + line, np.uint8)
@@ -128,7 +136,7 @@ def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
 
 
 def share_cache(cache: EvaluationCache) -> EvaluationCache:
-    """The same evaluations for another thread."""
+    """Return a view of the same evaluations for another thread."""
     found = np.zeros_like(cache.found)
     return cache._replace(
         found=found, logits=found[:-3].view(np.float32), wdl=found[-3:].view(np.float32), hits=np.zeros(1, np.int64)
@@ -136,9 +144,9 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
 
 
 def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
-    """Return whether the evaluator has got other weights since the last call; if so, clear the cache.
+    """Clear the cache if the evaluator's ``version`` has changed since the last call; return whether it has.
 
-    An evaluator that changes counts its changes in ``version``.
+    An evaluator counts changes of its weights in ``version``.
     """
     version = int(getattr(evaluator, "version", 0))
     if cache.version[0] == version:
@@ -150,7 +158,7 @@ def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
 
 @inlined
 def _row_of(cache: EvaluationCache, key: np.uint64) -> int:
-    """The slot of a position's evaluation."""
+    """Return the row of a position's evaluation."""
     return np.int64((key * _SPREAD) >> cache.shift)  # type: ignore[return-value]
 
 
@@ -166,7 +174,7 @@ def _digest(answers: npt.NDArray[np.uint32]) -> np.uint64:
 def store_evaluation(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
 ) -> None:
-    """Keep the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
+    """Store the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
     row = _row_of(cache, key)
     if cache.keeps:
         for a in range(len(logits)):
@@ -180,7 +188,7 @@ def store_evaluation(
 
 @inlined
 def find_evaluation(cache: EvaluationCache, key: np.uint64) -> bool:
-    """Write the evaluation of the position with this key into ``cache.logits`` and ``cache.wdl``; False without one."""
+    """Copy the evaluation of a position to ``cache.logits`` and ``cache.wdl``; return whether the cache has one."""
     if not cache.keeps:
         return False
     row = _row_of(cache, key)
@@ -195,7 +203,7 @@ def find_evaluation(cache: EvaluationCache, key: np.uint64) -> bool:
 
 @inlined
 def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
-    """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
+    """Expand the waiting leaf by a cached evaluation; return False if no leaf waits or the cache has none."""
     if trees.leaf[t] == NO_NODE or not find_evaluation(cache, leaf_key(trees, t)):
         return False
     expand(trees, t, cache.logits, cache.wdl, prior_temperature)
@@ -204,10 +212,10 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
 
 @inlined
 def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations: int) -> int:
-    """Simulate until a leaf waits for its evaluation, or the search is over; returns how many ``simulations`` are left.
+    """Simulate until a leaf awaits its evaluation, the search is over, or ``simulations`` have run; return the rest.
 
-    Simulations that end in a proven outcome need no evaluation, and there may be any number of them. So that a search
-    limited by time can look at the clock, this returns after so many, even without a leaf.
+    Any number of simulations may end in proven outcomes, which need no evaluation. The limit lets a search with a time
+    budget read the clock.
     """
     while simulations > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
         simulations -= 1
@@ -216,32 +224,32 @@ def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations
 
 
 class Leaves(NamedTuple):
-    """Leaves that wait for their evaluation, at most B. The network is asked about those that the cache lacks."""
+    """At most B leaves that await their evaluation, by the network or from the cache."""
 
     tree: npt.NDArray[np.int32]  # [B]
     node: npt.NDArray[np.int32]  # [B]
-    own: npt.NDArray[np.uint64]  # [B] its position
+    own: npt.NDArray[np.uint64]  # [B] the leaf's position
     occupied: npt.NDArray[np.uint64]  # [B]
-    is_virtual: npt.NDArray[np.bool_]  # [B] whether it counts as a lost game on its way from the root
-    question: npt.NDArray[np.int32]  # [B] its row among the planes and answers; -1 if the cache had its evaluation
-    known_logits: npt.NDArray[np.float32]  # [B, A] from the cache
-    known_wdl: npt.NDArray[np.float32]  # [B, 3]
-    planes: Planes  # [B, P, R, C] for the network
+    is_virtual: npt.NDArray[np.bool_]  # [B] whether the leaf counts as a lost game on its path from the root
+    batch_row: npt.NDArray[np.int32]  # [B] row in the network's batch; -1 if the evaluation is cached
+    cached_logits: npt.NDArray[np.float32]  # [B, A]
+    cached_wdl: npt.NDArray[np.float32]  # [B, 3]
+    planes: Planes  # [B, P, R, C] the network's batch
     logits: npt.NDArray[np.float32]  # [B, A] the network's answers
     wdl: npt.NDArray[np.float32]  # [B, 3]
 
 
 def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
-    """Room for ``count`` leaves."""
+    """Return arrays for ``count`` leaves and a network that takes P = ``planes``."""
     return Leaves(
         tree=np.zeros(count, np.int32),
         node=np.zeros(count, np.int32),
         own=np.zeros(count, np.uint64),
         occupied=np.zeros(count, np.uint64),
         is_virtual=np.zeros(count, np.bool_),
-        question=np.zeros(count, np.int32),
-        known_logits=np.zeros((count, geometry.columns), np.float32),
-        known_wdl=np.zeros((count, 3), np.float32),
+        batch_row=np.zeros(count, np.int32),
+        cached_logits=np.zeros((count, geometry.columns), np.float32),
+        cached_wdl=np.zeros((count, 3), np.float32),
         planes=np.zeros((count, planes, geometry.rows, geometry.columns), np.float32),
         logits=np.zeros((count, geometry.columns), np.float32),
         wdl=np.zeros((count, 3), np.float32),
@@ -250,7 +258,7 @@ def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
 
 @inlined
 def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
-    """Count ``visits`` (1, or -1 to take it back) lost games on every edge from the root to a node."""
+    """Add a lost game to every edge from the root to a node, or remove it: ``visits`` is 1 or -1."""
     while node != ROOT:
         action = trees.parent_action[t, node]
         node = trees.parent[t, node]
@@ -260,7 +268,7 @@ def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
 
 @inlined
 def leaf_limit(trees: Trees, t: int, most: int) -> int:
-    """The number of leaves that may wait at the same time in a tree of its size, at least 1 and at most ``most``."""
+    """Return the number of leaves that may wait at the same time in a tree of this size: 1 to ``most``."""
     return min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
 
 
@@ -275,35 +283,34 @@ def step(
     most: int,
     cache: EvaluationCache,
 ) -> tuple[int, int, int]:
-    """Expand the leaves that wait and have their evaluations by now, then select the next ones.
+    """Expand the leaves of the last step, whose evaluations have arrived, and select the next ones.
 
     Args:
         trees: [T].
-        count: only the first ``count`` trees are searched.
-        targets: [T] the root visits to reach.
-        parameters: of the rule by which actions are selected.
-        leaves: those selected in the last step, with the network's answers; replaced by the next.
-        waiting: the number of leaves selected in the last step.
-        most: the most leaves of a tree that may wait at the same time.
+        count: number of trees to search, the first ones.
+        targets: [T] root visits to reach.
+        parameters: of the selection rule.
+        leaves: those of the last step with the network's answers; overwritten with the next ones.
+        waiting: number of leaves of the last step.
+        most: maximum number of leaves of a tree that wait at the same time.
         cache: of evaluations.
 
     Returns:
-        The number of leaves selected, the number of them that the network must evaluate, and the number of trees whose
-        search is not over.
+        The number of leaves selected, the size of the network's next batch, and the number of unfinished trees.
     """
     temperature = parameters.prior_temperature
     for row in range(waiting):
-        t, node, question = leaves.tree[row], leaves.node[row], leaves.question[row]
+        t, node, batch_row = leaves.tree[row], leaves.node[row], leaves.batch_row[row]
         if leaves.is_virtual[row]:
             add_virtual_visits(trees, t, node, -1)
         trees.leaf[t] = node
         trees.leaf_own[t], trees.leaf_occupied[t] = leaves.own[row], leaves.occupied[row]
-        if question >= 0:
-            store_evaluation(cache, leaf_key(trees, t), leaves.logits[question], leaves.wdl[question])
-            expand(trees, t, leaves.logits[question], leaves.wdl[question], temperature)
+        if batch_row >= 0:
+            store_evaluation(cache, leaf_key(trees, t), leaves.logits[batch_row], leaves.wdl[batch_row])
+            expand(trees, t, leaves.logits[batch_row], leaves.wdl[batch_row], temperature)
         else:
-            expand(trees, t, leaves.known_logits[row], leaves.known_wdl[row], temperature)
-    waiting, asked, going_on = 0, 0, 0
+            expand(trees, t, leaves.cached_logits[row], leaves.cached_wdl[row], temperature)
+    waiting, batch, unfinished = 0, 0, 0
     for t in range(count):
         left = MAX_SIMULATIONS_PER_STEP
         first = waiting
@@ -313,7 +320,7 @@ def step(
             leaf = trees.leaf[t]
             if leaf == NO_NODE:
                 break
-            if waiting > first and trees.value[t, leaf] == AWAITING_EVALUATION:  # selected before in this step
+            if waiting > first and trees.value[t, leaf] == AWAITING_EVALUATION:  # already selected in this step
                 trees.leaf[t] = NO_NODE
                 break
             if wide == 1 and expand_from_cache(trees, t, cache, temperature):
@@ -322,43 +329,43 @@ def step(
             leaves.tree[waiting], leaves.node[waiting] = t, leaf
             leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
             if wide > 1 and find_evaluation(cache, leaf_key(trees, t)):
-                # It waits like the others, so that the search does not depend on what the cache holds.
-                leaves.question[waiting] = -1
+                # It waits like the others, so that the search does not depend on the content of the cache.
+                leaves.batch_row[waiting] = -1
                 for a in range(len(cache.logits)):
-                    leaves.known_logits[waiting, a] = cache.logits[a]
+                    leaves.cached_logits[waiting, a] = cache.logits[a]
                 for outcome in range(3):
-                    leaves.known_wdl[waiting, outcome] = cache.wdl[outcome]
+                    leaves.cached_wdl[waiting, outcome] = cache.wdl[outcome]
             else:
-                leaves.question[waiting] = asked
-                write_leaf(trees, t, leaves.planes[asked], np.float32(1))
-                asked += 1
+                leaves.batch_row[waiting] = batch
+                write_leaf(trees, t, leaves.planes[batch], np.float32(1))
+                batch += 1
             trees.leaf[t] = NO_NODE
             leaves.is_virtual[waiting] = wide > 1
-            if wide > 1:  # for a single leaf it would only round the sums of values
+            if wide > 1:  # a virtual loss for a single leaf would only round the sums of values
                 trees.value[t, leaf] = AWAITING_EVALUATION
                 add_virtual_visits(trees, t, leaf, 1)
             waiting += 1
-            if leaf == ROOT:  # there are no priors to select by
+            if leaf == ROOT:  # selection needs the root's priors
                 break
-        going_on += waiting > first or left == 0
-    return waiting, asked, going_on
+        unfinished += waiting > first or left == 0
+    return waiting, batch, unfinished
 
 
 class NetworkSearch(TreeSearch):
-    """PUCT guided by a network: one evaluator call per step for the whole batch.
+    """PUCT guided by a network, with one evaluator call per step for all trees.
 
-    Kept trees and evaluations are dropped when the evaluator gets other weights.
+    Trees and evaluations are discarded when the evaluator's weights change.
 
     Args:
         evaluator: the network.
-        rule: the parameters of PUCT, or of a rule registered by `alphac4.mcts.simulation.register_selection_rule`.
+        rule: parameters of PUCT, or of a rule registered by `alphac4.mcts.simulation.register_selection_rule`.
         geometry: the board.
-        rng: for rules that draw numbers, which PUCT does not.
+        rng: for rules that draw numbers; PUCT draws none.
         reuse: the trees that are kept for positions that follow.
-        cache: the number of evaluations to keep, of 64 bytes each on the standard board. A new evaluation takes the
-            place of one that it collides with.
-        leaves: the most leaves of a tree that wait for the network at the same time. The number grows by one for every
-            `VISITS_PER_LEAF` visits of the root.
+        cache: number of evaluations to cache, of 64 bytes each on the standard board; 0 for none. It changes the speed,
+            not the result.
+        leaves: maximum number of leaves of a tree that await their evaluation at the same time. A tree starts with one
+            and gets another one for every `VISITS_PER_LEAF` visits of the root.
 
     Raises:
         ValueError: for parameters without a rule that can be compiled; see `alphac4.mcts.simulation.check_rule`.
@@ -395,13 +402,13 @@ class NetworkSearch(TreeSearch):
         waiting = 0
         while True:
             check_block()
-            waiting, asked, going_on = expand_and_select(
+            waiting, batch, unfinished = expand_and_select(
                 trees, count, targets, self.parameters, leaves, waiting, self.leaves, self._cache
             )
-            if going_on == 0:
+            if unfinished == 0:
                 return
-            if asked > 0:
-                logits, wdl = evaluate_checked(self.evaluator, leaves.planes[:asked])
-                leaves.logits[:asked], leaves.wdl[:asked] = logits, wdl  # `step` knows one memory layout
+            if batch > 0:
+                logits, wdl = evaluate_checked(self.evaluator, leaves.planes[:batch])
+                leaves.logits[:batch], leaves.wdl[:batch] = logits, wdl  # `step` is compiled for one memory layout
             if deadline is not None and time.perf_counter() > deadline:
-                targets = np.zeros_like(targets)  # take in this last evaluation, then stop
+                targets = np.zeros_like(targets)  # expand the leaves of this last evaluation, then stop

@@ -1,7 +1,7 @@
 """Network-guided search in one tree: the PUCT rule, expansion by an evaluation, noise at the root.
 
-A simulation is `alphac4.mcts.simulation.select_leaf`, then `write_leaf`, the network, and `expand`, which gives the
-leaf its priors and backs its value up.
+A simulation calls `alphac4.mcts.simulation.select_leaf`, `write_leaf`, the network, and `expand`, which stores the
+leaf's priors and backs its value up.
 """
 
 import math
@@ -20,22 +20,23 @@ from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
 
 @inlined
 def exploration_weight(parameters: PuctConfig, visits: int) -> float:
-    """``c_init + log((1 + N + c_base) / c_base)``, Silver et al. 2018, supplementary pseudocode."""
+    """Return ``c_init + log((1 + N + c_base) / c_base)``, Silver et al. 2018, supplementary pseudocode."""
     return parameters.c_init + math.log((1.0 + visits + parameters.c_base) / parameters.c_base)
 
 
 @inlined
 def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
-    """``Q + c(N) P sqrt(N + 1) / (1 + n)``; sqrt(N + 1), not sqrt(N), so that priors rank the first visit.
+    """Return ``Q + c(N) P sqrt(N + 1) / (1 + n)``.
 
-    Q, in [-1, 1], is seen by the side to move. ``scale`` is ``c(N) sqrt(N + 1)``, the same for all actions of a node.
+    Q, in [-1, 1], is for the side to move. ``scale`` is ``c(N) sqrt(N + 1)``, the same for all actions of a node.
+    AlphaZero has sqrt(N); with N + 1, priors decide the first visit.
     """
     return value + scale * prior / (1.0 + visits)
 
 
 @inlined
 def first_play_value(totals: NodeTotals, node: int, parameters: PuctConfig) -> float:
-    """Value taken for an unvisited move: the mean so far, less ``f sqrt(sum of visited priors)`` (KataGo)."""
+    """Return the value of an unvisited move: the node's mean, less ``f sqrt(sum of visited priors)`` (KataGo)."""
     reduction = parameters.root_fpu_reduction if node == ROOT else parameters.fpu_reduction
     return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
 
@@ -45,7 +46,7 @@ def first_play_value(totals: NodeTotals, node: int, parameters: PuctConfig) -> f
 def puct_action_score(
     trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: PuctConfig
 ) -> float:
-    """`puct_score` of an action in the tree; what does not depend on the action, the compiler moves out of the loop."""
+    """Return the `puct_score` of an action; the compiler moves the terms of the node out of the loop over actions."""
     scale = exploration_weight(parameters, totals.visits) * math.sqrt(totals.visits + 1.0)
     value = action_value(trees, t, node, action, first_play_value(totals, node, parameters))
     return puct_score(value, trees.priors[t, node, action], trees.visits[t, node, action], scale)
@@ -53,15 +54,15 @@ def puct_action_score(
 
 @inlined
 def leaf_key(trees: Trees, t: int) -> np.uint64:
-    """`canonical_key` of the position that waits for its evaluation."""
+    """Return the `canonical_key` of the position of the waiting leaf."""
     return canonical_key(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
 @inlined
 def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.number) -> None:
-    """`write_planes` of the leaf that waits in tree ``t``, in its canonical orientation.
+    """Write the waiting leaf's planes, in the canonical orientation of its position.
 
-    So a position and its mirror image get mirrored evaluations, whatever the network has learned of either.
+    So the evaluations of a position and its mirror image are mirror images, even if the network is not symmetric.
     """
     geometry, own, occupied = trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]
     if mirror_is_canonical(geometry, own, occupied):
@@ -73,16 +74,21 @@ def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.num
 def expand(
     trees: Trees, t: int, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32], prior_temperature: float
 ) -> None:
-    """Give the leaf that waits, if any, its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities); back it up.
+    """Store the waiting leaf's evaluation, if a leaf waits, and back its value up.
 
-    The evaluation is seen by the side to move, and is that of the canonical orientation, as `write_leaf` has asked for.
+    Args:
+        trees: [T].
+        t: the tree.
+        logits: policy logits [A] of the canonical orientation, whose planes `write_leaf` writes.
+        wdl: win/draw/loss probabilities [3] for the side to move.
+        prior_temperature: divisor of the logits.
     """
     leaf = trees.leaf[t]
     if leaf == NO_NODE:
         return
     trees.leaf[t] = NO_NODE
     actions = trees.visits.shape[2]
-    # Column a of the leaf is column first + step * a of what was evaluated.
+    # Column a of the leaf is column first + step * a of the evaluated orientation.
     first, step = 0, 1
     if mirror_is_canonical(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
         first, step = actions - 1, -1
@@ -115,7 +121,7 @@ def add_root_noise(trees: Trees, t: int, concentration: float, fraction: float) 
     for a in range(actions):
         if trees.proof[t, ROOT, a] != ILLEGAL:
             legal += 1
-    # The draws are made twice from the same state, first for their sum: no scratch memory is needed.
+    # Draw twice from the same random state, first to get the sum: this needs no scratch memory.
     before = trees.rng[t]
     total = 0.0
     for _ in range(legal):

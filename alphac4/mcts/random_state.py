@@ -1,4 +1,4 @@
-"""Random numbers inside compiled code: one 64-bit state a tree, so that trees stay independent of threads.
+"""Random numbers in compiled code, from one 64-bit state per tree, so that results do not depend on threads.
 
 The generator is SplitMix64 (Steele et al. 2014): a counter passed through a mixing function.
 """
@@ -20,7 +20,7 @@ States = npt.NDArray[np.uint64]
 
 @inlined
 def next_bits(states: States, t: int) -> np.uint64:
-    """64 random bits."""
+    """Draw 64 random bits."""
     states[t] += _GOLDEN
     z = states[t]
     z = (z ^ (z >> _S30)) * _MIX_1
@@ -30,26 +30,26 @@ def next_bits(states: States, t: int) -> np.uint64:
 
 @inlined
 def uniform(states: States, t: int) -> float:
-    """A number in [0, 1)."""
+    """Draw a number in [0, 1)."""
     return float(next_bits(states, t) >> _S11) * (1.0 / 9007199254740992.0)
 
 
 @inlined
 def below(states: States, t: int, bound: int) -> int:
-    """An integer in [0, bound), bound < 2**32, by multiplication (Lemire 2019) without its negligible-bias step."""
+    """Draw an integer in [0, bound), bound < 2**32, by multiplication (Lemire 2019), with a negligible bias."""
     return int(((next_bits(states, t) >> _S32) * np.uint64(bound)) >> _S32)
 
 
 @compiled
 def normal(states: States, t: int) -> float:
-    """A standard normal variate (Box and Muller 1958)."""
+    """Draw a standard normal variate (Box and Muller 1958)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(states, t)))
     return radius * math.cos(2.0 * math.pi * uniform(states, t))
 
 
 @compiled
 def gamma(states: States, t: int, shape: float) -> float:
-    """A gamma variate of unit scale (Marsaglia and Tsang 2000, with their boost for shape < 1)."""
+    """Draw a gamma variate of unit scale (Marsaglia and Tsang 2000, with their boost for shape < 1)."""
     boost = 1.0
     if shape < 1.0:
         boost = (1.0 - uniform(states, t)) ** (1.0 / shape)

@@ -1,4 +1,4 @@
-"""Results of a search: for those who use it, and as text."""
+"""Results of a search, as arrays, as records and as text."""
 
 import dataclasses
 import math
@@ -14,33 +14,33 @@ from alphac4.game import Position, column_name
 from alphac4.game.position import describe_end
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
-MAX_PV_MOVES = 20  # moves of a principal variation
+MAX_PV_MOVES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """Results of the searches of B positions, at their roots."""
+    """Results of a search at the roots of B positions; values are for the side to move."""
 
     moves: npt.NDArray[np.int64]  # [B] the move to play, 0-based column
     visits: npt.NDArray[np.int64]  # [B, A]
-    values: npt.NDArray[np.float64]  # [B, A] mean value to the side to move in [-1, 1]; NaN where unvisited
+    values: npt.NDArray[np.float64]  # [B, A] mean values in [-1, 1]; NaN where unvisited
     priors: npt.NDArray[np.float64]  # [B, A]
-    scores: npt.NDArray[np.float64]  # [B, A] the selection rule's, as the next simulation sees them; NaN if full
-    proofs: npt.NDArray[np.int64]  # [B, A] see `alphac4.mcts.tree`: UNPROVEN, ILLEGAL or a proven outcome
-    value: npt.NDArray[np.float64]  # [B] the root's value to the side to move
-    wdl: npt.NDArray[np.float64]  # [B, 3] its win/draw/loss shares; exact where the root is proven
-    simulations: npt.NDArray[np.int64]  # [B] simulations run for this call
+    scores: npt.NDArray[np.float64]  # [B, A] the selection rule's, for the next simulation; NaN for full columns
+    proofs: npt.NDArray[np.int64]  # [B, A] UNPROVEN, ILLEGAL or a proven outcome; see `alphac4.mcts.tree`
+    value: npt.NDArray[np.float64]  # [B] the root's value in [-1, 1]
+    wdl: npt.NDArray[np.float64]  # [B, 3] win/draw/loss probabilities; exact where the root is proven
+    simulations: npt.NDArray[np.int64]  # [B] run by this call
     seconds: float  # wall time of the whole batch
     variations: list[list[int]]  # [B] principal variations, 0-based columns
 
     @property
     def proven_wins(self) -> npt.NDArray[np.bool_]:
-        """Whether the search has proven that the move to play wins [B]."""
+        """Whether the move to play is proven to win [B]."""
         proofs = np.take_along_axis(self.proofs, self.moves[:, None], axis=1)[:, 0]
         return (proofs > PROVEN_DRAW) & (proofs < UNPROVEN)
 
     def root_proof(self, index: int) -> int:
-        """The outcome proven for the side to move in one position, or UNPROVEN; see `alphac4.mcts.tree.node_proof`."""
+        """Return the proven outcome of one position for the side to move, or UNPROVEN."""
         proofs = self.proofs[index]
         closed = proofs[proofs != UNPROVEN]
         best = int(closed.max(initial=ILLEGAL))
@@ -49,40 +49,40 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeView:
-    """Knowledge of a search about one node of its tree."""
+    """Statistics of one node of a search tree; values are for the side to move."""
 
     position: Position
     visits: npt.NDArray[np.int64]  # [A]
-    values: npt.NDArray[np.float64]  # [A] mean value to the side to move; NaN where unvisited
+    values: npt.NDArray[np.float64]  # [A] mean values in [-1, 1]; NaN where unvisited
     priors: npt.NDArray[np.float64]  # [A]
     scores: npt.NDArray[np.float64]  # [A]
     proofs: npt.NDArray[np.int64]  # [A]
-    value: float  # the node's own, to its side to move
-    total_visits: int  # of its moves
+    value: float  # of the node
+    total_visits: int  # of all its moves
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnAnalysis:
-    """One move as the search sees it; values are for the side that makes it."""
+    """Statistics of one move in a search; values are for the side that makes it."""
 
     column: int  # 0-based
     visits: int
     share: float  # of all visits
     prior: float
     value: float | None  # mean in [-1, 1]; None where unvisited
-    score: float | None  # what the search ranks by; None where it is not finite
-    proof: str  # "wins in 3 moves", "draws", "loses in 2 moves", or nothing
+    score: float | None  # the selection rule's; None where it is not finite
+    proof: str  # "wins in 3 moves", "draws", "loses in 2 moves" or ""
 
 
 class HasSearchTree(Protocol):
-    """A search, or a player that searches, whose nodes can be looked at."""
+    """A search, or a player that searches, with access to the nodes of its trees."""
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `alphac4.mcts.search.TreeSearch.node`."""
+        """Return a node as `alphac4.mcts.search.TreeSearch.node` does."""
 
 
 def join_results(results: Sequence[SearchResult]) -> SearchResult:
-    """The searches of several batches as one."""
+    """Concatenate the results of several batches; their times are added."""
     joined: dict[str, Any] = {}
     for item in dataclasses.fields(SearchResult):
         parts = [getattr(result, item.name) for result in results]
@@ -91,21 +91,21 @@ def join_results(results: Sequence[SearchResult]) -> SearchResult:
 
 
 def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Win/draw/loss [..., 3] with this value in [-1, 1] and probability of a draw, both [...]."""
+    """Return win/draw/loss probabilities [..., 3] from values in [-1, 1] and draw probabilities, both [...]."""
     value = np.asarray(value, np.float64)
     draw = np.clip(draw, 0.0, 1.0 - np.abs(value))
     return np.clip(np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1), 0.0, 1.0)
 
 
 def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[list[int]]:
-    """The line of best play from each of ``moves`` [B] on, as far as the trees know it; see `write_variations`."""
+    """Return the principal variations that begin with ``moves`` [B], up to the end of each tree."""
     lines, lengths = np.empty((len(moves), MAX_PV_MOVES), np.int64), np.empty(len(moves), np.int64)
     write_variations(trees, moves, lines, lengths)
-    return [line[:known].tolist() for line, known in zip(lines, lengths, strict=True)]
+    return [line[:length].tolist() for line, length in zip(lines, lengths, strict=True)]
 
 
 def describe_proof(proof: int) -> str:
-    """A proven outcome in words, such as "wins in 3 moves", "draws" or "loses in 1 move"; empty for none."""
+    """Return a proven outcome as text, such as "wins in 3 moves", "draws" or "loses in 1 move"; "" without a proof."""
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:
@@ -113,18 +113,18 @@ def describe_proof(proof: int) -> str:
     return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
 
 
-def describe_columns(seen: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:
-    """The moves that can be made in the ``row``-th position of a result, or in a node."""
-    visits, proofs = seen.visits[row], seen.proofs[row]
+def describe_columns(source: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:
+    """Return the statistics of the legal moves in the ``row``-th position of a result, or in a node."""
+    visits, proofs = source.visits[row], source.proofs[row]
     total = max(int(visits.sum()), 1)
     return tuple(
         ColumnAnalysis(
             column=int(column),
             visits=int(visits[column]),
             share=int(visits[column]) / total,
-            prior=float(seen.priors[row][column]),
-            value=_finite(seen.values[row][column]),
-            score=_finite(seen.scores[row][column]),
+            prior=float(source.priors[row][column]),
+            value=_finite(source.values[row][column]),
+            score=_finite(source.scores[row][column]),
             proof=describe_proof(int(proofs[column])),
         )
         for column in np.flatnonzero(proofs != ILLEGAL)
@@ -136,7 +136,7 @@ def _finite(number: float) -> float | None:
 
 
 class WinDrawLoss(NamedTuple):
-    """Probabilities for the side to move."""
+    """Probabilities of the results for the side to move; they sum to 1."""
 
     win: float
     draw: float
@@ -145,14 +145,14 @@ class WinDrawLoss(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchTree:
-    """The tree of one search; a notebook draws it."""
+    """Tree of one search, which notebooks display as SVG."""
 
     _trees: HasSearchTree
     _index: int
 
     def svg(self, *, depth: int = 2, width: int = 3) -> str:
         """Return an SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
-        from alphac4.mcts.drawing import draw_tree  # which describes results
+        from alphac4.mcts.drawing import draw_tree  # it imports this module
 
         return draw_tree(self._trees, self._index, depth=depth, width=width)
 
@@ -162,26 +162,26 @@ class SearchTree:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SearchedPosition:
-    """Findings of a search in one position; values are for the side to move, columns 0-based."""
+    """Result of a search in one position; values are for the side to move, columns 0-based."""
 
     position: Position
     player: str
     move: int
     """The column to play."""
     value: float
-    """From -1, lost, to 1, won."""
+    """From -1 (lost) to 1 (won)."""
     wdl: WinDrawLoss
-    """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
+    """The probabilities of win, draw and loss; exact if the outcome is proven."""
     columns: dict[int, ColumnAnalysis]
-    """Findings on each legal move, by column."""
+    """Statistics of each legal move, by column."""
     pv: list[int]
-    """Best play of both sides as far as the tree goes."""
+    """The principal variation: best play of both sides, up to the end of the tree."""
     simulations: int
-    """Simulations spent on this position."""
+    """Simulations run for this position."""
     seconds: float
-    """Time spent on it, and on those searched together with it."""
+    """Wall time of the batch that was searched together."""
     finished: bool = True
-    """False if the search continues, or was stopped before its budget was spent."""
+    """False while the search continues, or if it was stopped before its budget was spent."""
     tree: SearchTree | None = None
     """The tree, if it was kept; a raw policy has none."""
 
@@ -189,7 +189,7 @@ class SearchedPosition:
     def of_result(
         cls, position: Position, player: str, result: SearchResult, index: int = 0, trees: HasSearchTree | None = None
     ) -> Self:
-        """Return the findings in the ``index``-th position of a search's result; ``trees`` are those of the search."""
+        """Make the record of the ``index``-th position of a result; ``trees`` is the search that returned it."""
         return cls(
             position=position,
             player=player,
@@ -204,7 +204,7 @@ class SearchedPosition:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the findings as plain values for JSON."""
+        """Return the record as plain values for JSON."""
         return {
             "moves": self.position.moves or "",
             "player": self.player,
@@ -219,10 +219,10 @@ class SearchedPosition:
         }
 
     def table(self, name: Callable[[int], str] = column_name) -> str:
-        """Describe each move, the line of best play, and the time taken, as text.
+        """Return a table of the moves, the principal variation and the search's speed, as text.
 
-        ``name`` writes a 0-based column, by default as move strings do. A move without visits has no score: its score
-        ranks moves, but is not an evaluation.
+        ``name`` formats a 0-based column, by default as move strings do. Moves without visits show neither value nor
+        score.
         """
         lines = ["column  visits   value   prior   score"]
         for item in self.columns.values():

@@ -1,6 +1,6 @@
-"""Search a batch of positions to a budget of simulations or time, and keep trees for those that follow.
+"""Search a batch of positions within a budget of simulations or time, and reuse trees for positions that follow.
 
-`TreeSearch` is the base of both kinds of search, which implement `_run`.
+`TreeSearch` is the base class of the network-guided and the classic search, which implement `_run`.
 """
 
 import copy
@@ -39,11 +39,11 @@ from alphac4.mcts.tree import (
     summarize_roots,
 )
 
-MAX_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
+MAX_VISITS = 2**24  # of a root: beyond, float32 sums of results cannot grow by 1
 
 Reuse = Literal["nothing", "proofs", "trees"]
-"""Trees that a search keeps for positions that follow: nothing, trees whose root is proven, so that they need no second
-search, or every tree."""
+"""Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or
+all."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -51,14 +51,17 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Limit of a search: so many simulations, or so many seconds, whichever comes first.
+    """Limit of a search: a number of simulations, a time, or both, whichever is reached first.
 
-    No simulations at all ask a network for its raw policy; a tree search needs at least one. A search for seconds alone
-    ends sooner where its tree is proven or has no more room; see `TreeSearch.search`. No tree is visited more often
-    than `MAX_VISITS` times.
+    A budget of 0 simulations selects a network's raw policy; a tree search needs at least 1. A search ends earlier if
+    its root is proven or its tree is full. No root gets more than `MAX_VISITS` visits.
+
+    Args:
+        simulations: simulations per position.
+        seconds: wall time per position.
 
     Raises:
-        ValueError: if a limit is negative, fractional, more than `MAX_VISITS`, or not a number.
+        ValueError: if neither is given, or one is negative, not finite, fractional or above `MAX_VISITS`.
     """
 
     simulations: int | None = None
@@ -67,25 +70,31 @@ class Budget:
     def __post_init__(self) -> None:
         simulations, seconds = self.simulations, self.seconds
         if simulations is None and seconds is None:
-            raise ValueError("a search needs a budget: simulations, seconds or both")
+            raise ValueError("a search needs a budget: give simulations, seconds or both")
         if simulations is not None:
             if not isinstance(simulations, Real) or not 0 <= simulations < math.inf or simulations % 1:
-                raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
+                raise ValueError(f"simulations must be a whole number of at least 0, not {simulations!r}")
             if simulations > MAX_VISITS:
-                raise ValueError(f"a search makes {MAX_VISITS:,} simulations at most, not {simulations}")
-            object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
+                raise ValueError(f"simulations must be at most {MAX_VISITS:,}, not {simulations}")
+            object.__setattr__(self, "simulations", int(simulations))  # accepts 1e3
         if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds < math.inf):
-            raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
+            raise ValueError(f"seconds must be a positive number, not {seconds!r}")
 
 
 class TreeSearch(ABC):
-    """Keeps the trees of a batch of positions between calls; the two kinds of search differ in `_run`.
+    """Search of batches of positions that reuses their trees; subclasses implement `_run`.
 
-    The type of ``parameters`` decides the rule of selection; for ``proofs``, ``look_ahead`` and ``heuristics`` see
-    `alphac4.mcts.tree.make_trees`.
+    Args:
+        geometry: the board.
+        rng: seeds the trees' random states.
+        reuse: the trees that are kept for positions that follow.
+        parameters: of the selection rule, which is registered for their type.
+        proofs: as in `alphac4.mcts.tree.make_trees`.
+        look_ahead: likewise.
+        heuristics: likewise.
     """
 
-    roots = 1  # trees of each position
+    roots = 1  # trees per position
 
     def __init__(
         self,
@@ -113,27 +122,31 @@ class TreeSearch(ABC):
         )
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
-        """Search every position, none of which may be finished, for ``budget`` each.
+        """Search each position for ``budget``.
 
-        Time is spent on one position after the other. What ``reuse`` names is kept for positions that follow from
-        those of the last call, wherever they stand in the batch, if their moves are known.
-        ``nodes`` bounds a tree's memory when only time bounds the search; about 130 bytes each.
+        A time is spent on one position after the other. A position that follows from one of the last call reuses its
+        tree as far as ``reuse`` allows, whatever their places in the two batches, if both have their moves.
+
+        Args:
+            positions: unfinished positions on the search's board.
+            budget: of each position.
+            nodes: maximum size of a tree if only time limits the search; a node takes about 130 bytes.
 
         Raises:
-            ValueError: for a budget of no simulations, a finished position, or one of another board.
+            ValueError: for a budget of 0 simulations, a finished position, or a position on another board.
         """
         if budget.simulations == 0:
             raise ValueError("a tree search needs at least one simulation")
         for position in positions:
             if position.geometry != self.geometry:
-                raise ValueError("this search was made for a board of another shape")
+                raise ValueError("the position is on another board than the search's; make a search for its geometry")
             if position.outcome() is not None:
                 game = "" if position.moves is None else f" after {position.moves}"
                 raise ValueError(f"the game is over{game}: there is nothing to search")
         capacity = nodes if budget.simulations is None else budget.simulations + 1
         try:
             return self._search(positions, budget, capacity)
-        except BaseException:  # of a search that was interrupted, a thread may still be in the trees
+        except BaseException:  # after an interruption, a thread may still write to the trees
             self._kept = self._kept.empty()
             raise
 
@@ -155,20 +168,31 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        """Simulate in the first ``count`` trees until their root visits reach ``targets`` or time is up."""
+        """Simulate in the first ``count`` trees.
+
+        Args:
+            trees: [T].
+            count: number of trees.
+            targets: root visits to reach [T].
+            deadline: value of `time.perf_counter` at which to stop; None without a time limit.
+        """
 
     def drop_trees(self) -> None:
-        """Let no tree be kept for the positions that follow; the memory stays."""
+        """Discard all trees, but keep their memory."""
         self._kept.positions = []
 
     def detach(self) -> Self:
-        """The trees searched last, in a search of their own; this one begins anew with the next positions."""
+        """Move the trees of the last call to a new search, which is returned; this search starts without trees."""
         detached = copy.copy(self)
         self._kept = self._kept.empty()
         return detached
 
     def proven_moves(self, index: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
-        """The moves that prove a result in the ``index``-th position; see `alphac4.mcts.tree.proven_moves`.
+        """Return the moves that prove a result in a position, as `alphac4.mcts.tree.proven_moves` does.
+
+        Args:
+            index: number of the position in the last batch searched.
+            least: the worst acceptable result.
 
         Raises:
             ValueError: if there is no such tree.
@@ -176,12 +200,14 @@ class TreeSearch(ABC):
         return proven_moves(*self._tree(index), least)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.
+        """Return a node of a position's tree, of the first one if the position has several.
 
-        If the position has several trees, that is the first of them.
+        Args:
+            index: number of the position in the last batch searched.
+            path: 0-based columns that lead from the root to the node.
 
         Raises:
-            ValueError: if there is no such tree, or it does not reach that far.
+            ValueError: if there is no such tree or node.
         """
         trees, t = self._tree(index)
         node, position = ROOT, self._kept.positions[t]
@@ -189,7 +215,7 @@ class TreeSearch(ABC):
             child = int(trees.child[t, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
             if child == NO_NODE:
                 line = " ".join(column_name(c) for c in path[: depth + 1])
-                raise ValueError(f"the search has not looked beyond {line}")
+                raise ValueError(f"the search tree has no node after {line}; search longer or choose another path")
             node, position = child, position.play(column)
         statistics = {name: array[0] for name, array in self._statistics(trees, t, 1, node).items()}
         total = int(statistics["visits"].sum())
@@ -200,14 +226,14 @@ class TreeSearch(ABC):
         return NodeView(position=position, value=value, total_visits=total, **statistics)
 
     def _tree(self, index: int) -> tuple[Trees, int]:
-        """The trees, and which of them is the first of the ``index``-th position searched last."""
+        """Return the trees and the number of the first tree of the ``index``-th position."""
         t = index * self.roots
         if not 0 <= t < len(self._kept.positions):
-            raise ValueError(f"there is no tree {index}")
+            raise ValueError(f"there is no tree of position {index}: search it first")
         return self._kept.trees, t
 
     def _statistics(self, trees: Trees, first: int, count: int, node: int) -> dict[str, npt.NDArray[Any]]:
-        """Statistics of a node's actions in ``count`` trees, as results name them: [count, A] each."""
+        """Return the statistics [count, A] of a node's actions in ``count`` trees, named as in `SearchResult`."""
         rows = slice(first, first + count)
         visits = trees.visits[rows, node].astype(np.int64)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -215,7 +241,7 @@ class TreeSearch(ABC):
         scores = np.empty(visits.shape)
         compiled_for(self.parameters, action_scores)(trees, first, node, self.parameters, scores)
         if not is_builtin_rule(self.parameters) and np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
-            raise ValueError(f"the rule for {type(self.parameters).__name__} gives a score that is not a number (NaN)")
+            raise ValueError(f"the rule for {type(self.parameters).__name__} returned a score that is not a number")
         return {
             "visits": visits,
             "values": np.where(visits > 0, values, np.nan),
@@ -242,53 +268,53 @@ class TreeSearch(ABC):
         )
 
     def _moves(self, moves: npt.NDArray[np.int64], statistics: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:  # noqa: ARG002
-        """The moves to play [B], where another rule than `best_action` may decide by what `_statistics` says."""
+        """Return the moves to play [B]; subclasses may replace the choice of `best_action` by another rule."""
         return moves
 
 
 def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The compiled function for these parameters; only the package's own rules are kept on disk."""
+    """Return ``function`` compiled for a selection rule; only code of built-in rules is cached on disk."""
     return function if is_builtin_rule(parameters) else recompiled(function)
 
 
 class TreeReuse:
-    """The trees of a batch of positions, kept for positions which follow from those.
+    """Trees of a batch of positions, reused for positions that follow from them.
 
-    ``make`` makes trees from their number and the nodes of each.
+    ``make`` returns new trees, given their number and the nodes of each.
     """
 
     def __init__(self, make: Callable[[int, int], Trees]) -> None:
         self.trees = make(0, 0)
-        self.positions: list[Position] = []  # whose trees they are
+        self.positions: list[Position] = []  # the roots of the trees
         self._make = make
 
     def empty(self) -> "TreeReuse":
-        """The same without any trees, for which it makes new memory."""
+        """Return a new instance without trees, which shares no memory with this one."""
         return TreeReuse(self._make)
 
     def prepare(self, positions: Sequence[Position], capacity: int, reuse: Reuse) -> Trees:
-        """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
+        """Return trees with these positions as roots and room for ``capacity`` more nodes each."""
         old = trees = self.trees
         sources = [None] * len(positions) if reuse == "nothing" else self._sources(positions, reuse)
         kept = max((int(old.size[row]) for row in sources if row is not None), default=0)
-        room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees grow no more
+        room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees no longer grow
         if len(old.size) < len(positions) or old.parent.shape[1] < room:
             if reuse == "trees" and old.parent.shape[1] < room:
-                room = max(room, 2 * old.parent.shape[1])  # or a tree that grows and grows would be copied each time
-            self.trees = trees = self._make(len(positions), room)  # and not more trees: they would grow as well
+                room = max(room, 2 * old.parent.shape[1])  # doubled, so that a growing tree is not copied each time
+            self.trees = trees = self._make(len(positions), room)
         _copy(old, trees, sources, kept)
         for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
             if row is not None:
                 for name in (position.moves or "")[len(self.positions[row].moves or "") :]:
                     advance_root(trees, t, COLUMN_NAMES.index(name))
-            # With proofs alone a game may have left the proven line.
+            # With "proofs", the game may have left the proven line.
             if row is None or (reuse == "proofs" and node_proof(trees, t, ROOT) == UNPROVEN):
                 reset_tree(trees, t, position.own, position.occupied)
         self.positions = list(positions)
         return trees
 
     def _sources(self, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
-        """The tree of the last call from whose position each follows; one tree for one position, None without."""
+        """Return for each position the row of the tree that it can reuse, or None; no tree is reused twice."""
         rows: dict[str | tuple[int, int], list[int]] = {}
         for row, position in enumerate(self.positions):
             if reuse == "trees" or node_proof(self.trees, row, ROOT) != UNPROVEN:
@@ -296,20 +322,20 @@ class TreeReuse:
         sources = []
         for position in positions:
             moves = position.moves
-            # Without its moves nobody knows what a position follows from; the very same one is found.
+            # A position without moves can only reuse the tree of the same position.
             starts = [_name(position)] if moves is None else [moves[:ply] for ply in range(len(moves), -1, -1)]
-            found = next((rows[start] for start in starts if rows.get(start)), [])
-            sources.append(found.pop(0) if found else None)
+            matching = next((rows[start] for start in starts if rows.get(start)), [])
+            sources.append(matching.pop(0) if matching else None)
         return sources
 
 
 def _name(position: Position) -> str | tuple[int, int]:
-    """A position's moves, or its stones where they are not known."""
+    """Return a position's moves, or its stones if the moves are unknown."""
     return (int(position.own), int(position.occupied)) if position.moves is None else position.moves
 
 
 def _copy(old: Trees, new: Trees, sources: Sequence[int | None], nodes: int) -> None:
-    """Bring the first ``nodes`` nodes of the old tree ``sources[t]`` into the new tree t, wherever that is another."""
+    """Copy the first ``nodes`` nodes of the old tree ``sources[t]`` to the new tree t, unless they are the same."""
     moved = [(t, row) for t, row in enumerate(sources) if row is not None and (row != t or old is not new)]
     if moved:
         to, out_of = np.array(moved).T

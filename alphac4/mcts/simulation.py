@@ -1,9 +1,8 @@
-"""One simulation of any search: select a leaf, and, once it has been evaluated, back its value up.
+"""One simulation of a search: select a leaf and, after its evaluation, back its value up.
 
-The parameters' type brings the rule by which actions are selected. The walk down a tree is compiled anew for each such
-type, with its rule inside, so a rule costs no test at run time and knows no numbers but its own. `alphac4.mcts.puct`
-and `alphac4.mcts.classic.uct` register the two rules of this package in the same way as others can, see
-`register_selection_rule`.
+The type of the parameters determines the selection rule. The walk down a tree is compiled separately for each type with
+its rule inlined, so that the choice of a rule costs no time. `alphac4.mcts.puct` registers its rule by
+`register_selection_rule`, which users can call as well; `alphac4.mcts.classic.uct` adds its own to `selection_rules`.
 """
 
 import inspect
@@ -34,9 +33,9 @@ from alphac4.mcts.tree import (
     proof_value,
 )
 
-MAX_SIMULATIONS_PER_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
+MAX_SIMULATIONS_PER_STEP = 256  # of a tree, before the caller reads the clock: well under a millisecond
 
-AWAITING_EVALUATION = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
+AWAITING_EVALUATION = 2.0  # marks a node without an evaluation yet, in place of its value, which is at most 1
 
 RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 
@@ -46,10 +45,10 @@ Score = TypeVar("Score", bound=Callable[..., float])
 
 @inlined
 def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
-    """Walk down to a new node or a proven edge; True if `trees.leaf` now waits for an evaluation.
+    """Walk from the root to a new node or a proven edge; return whether `trees.leaf` now awaits an evaluation.
 
-    Otherwise the simulation ended in a proven outcome, which has been backed up. The root must be evaluated and
-    unproven. A leaf that waits already, which only a search of several leaves can meet, is returned again.
+    If it does not, the simulation ended in a proven outcome, which has been backed up. The root must be evaluated and
+    unproven. In a search of several leaves, the walk may end at a leaf that is already waiting.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
@@ -91,7 +90,7 @@ def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
 
 @inlined
 def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
-    """Add a value, seen by the side to move in ``node``, to every edge on the way up, turned round at each."""
+    """Add a value, for the side to move in ``node``, to every edge up to the root; its sign flips at each."""
     while node != ROOT:
         value_to_move = -value_to_move
         action = trees.parent_action[t, node]
@@ -102,7 +101,7 @@ def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
 
 @inlined
 def propagate_proof(trees: Trees, t: int, node: int) -> None:
-    """Carry a proven node's outcome up for as long as it proves the parents."""
+    """Propagate a proven node's outcome to its ancestors, up to the first that it does not prove."""
     while node != ROOT:
         proof = node_proof(trees, t, node)
         if proof == UNPROVEN:
@@ -113,23 +112,23 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
 
 
 class SelectionRule(NamedTuple):
-    """Two functions of Python that Numba can compile, for one type of parameters."""
+    """Functions of a selection rule, uncompiled, for one type of parameters."""
 
-    select: Callable[[Trees, int, int, Any], int]  # see `select_action`
-    write_scores: Callable[[Trees, int, int, Any, Scores], None]  # see `write_scores`
-    score: Callable[..., float] | None = None  # what `register_selection_rule` was given
+    select: Callable[[Trees, int, int, Any], int]  # implements `select_action`
+    write_scores: Callable[[Trees, int, int, Any, Scores], None]  # implements `write_scores`
+    score: Callable[..., float] | None = None  # the function given to `register_selection_rule`
 
 
-selection_rules: dict[type, SelectionRule] = {}  # by the type of parameters, which is a NamedTuple
+selection_rules: dict[type, SelectionRule] = {}  # by type of the parameters, a NamedTuple
 
 
 def select_action(trees: Trees, t: int, node: int, parameters: Any) -> int:
-    """The action that the rule of the parameters prefers in an unproven node."""
+    """Return the action that the rule of ``parameters`` selects in an unproven node."""
     return selection_rules[type(parameters)].select(trees, t, node, parameters)
 
 
 def write_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
-    """Write the score of each action as the next simulation sees it into ``scores`` [A]; NaN for a full column."""
+    """Write the score of each action for the next simulation into ``scores`` [A]; NaN for a full column."""
     selection_rules[type(parameters)].write_scores(trees, t, node, parameters, scores)
 
 
@@ -145,40 +144,43 @@ def _compile_write_scores(trees: Any, t: Any, node: Any, parameters: Any, scores
 
 @compiled
 def action_scores(trees: Trees, first: int, node: int, parameters: Any, scores: Scores) -> None:
-    """`write_scores` of the same node in B trees, from the ``first`` on, into ``scores`` [B, A]."""
+    """Call `write_scores` for a node of B trees, beginning with tree ``first``; ``scores`` are [B, A]."""
     for row in range(len(scores)):
         write_scores(trees, first + row, node, parameters, scores[row])
 
 
 class NodeTotals(NamedTuple):
-    """Facts about a node as a whole that a score may need."""
+    """Sums over a node's actions, for scores."""
 
     visits: int  # of all actions
-    value_sum: float  # of the visits and of the node's own evaluation, to the side to move
-    visited_prior: float  # the priors of the actions that have been visited
+    value_sum: float  # of all visits and of the node's own evaluation, for the side to move
+    visited_prior: float  # sum of the priors of visited actions
 
 
 def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
-    """Register the decorated function as the rule of network-guided searches with ``parameters``.
+    """Register the decorated function as the selection rule of network-guided searches with ``parameters``.
 
-    ``score(trees, t, node, action, totals, parameters)`` is compiled; among the actions that are not proven to lose,
-    the one with the highest score is tried next. ``parameters`` is a NamedTuple of numbers, one of which is
-    ``prior_temperature`` (see `alphac4.mcts.config.PuctConfig`); ``totals`` are `NodeTotals`. Give an instance of it to
-    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type has one rule for good, as searches
-    with it may be compiled already.
+    The function ``score(trees, t, node, action, totals, parameters)`` is compiled by Numba. A simulation tries the
+    action with the highest score among those that are not proven to lose. Pass an instance of ``parameters`` to
+    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type keeps its rule, because searches may
+    have been compiled with it.
+
+    Args:
+        parameters: a NamedTuple type of numbers, with a field ``prior_temperature`` as in
+            `alphac4.mcts.config.PuctConfig`. ``totals`` of the function are `NodeTotals`.
 
     Raises:
-        ValueError: if the type has a rule or is no such NamedTuple, or the function takes other arguments.
+        ValueError: if the type has a rule or is not such a NamedTuple, or the function takes other arguments.
     """
     if parameters in selection_rules:
-        raise ValueError(f"{parameters.__name__} has a rule already: make a new type for another one")
+        raise ValueError(f"{parameters.__name__} already has a selection rule: define another type for another rule")
     if "prior_temperature" not in getattr(parameters, "_fields", ()):
-        raise ValueError(f"{parameters!r:.80} is no NamedTuple with a field prior_temperature, which every rule needs")
+        raise ValueError(f"{parameters!r:.80} is not a NamedTuple with a field prior_temperature: add that field")
 
     def register(score: Score) -> Score:
-        given = list(inspect.signature(getattr(score, "py_func", score)).parameters)
-        if len(given) != len(RULE_ARGUMENTS):
-            raise ValueError(f"{score.__name__} takes ({', '.join(given)}); expected ({', '.join(RULE_ARGUMENTS)})")
+        actual = list(inspect.signature(getattr(score, "py_func", score)).parameters)
+        if len(actual) != len(RULE_ARGUMENTS):
+            raise ValueError(f"{score.__name__} takes ({', '.join(actual)}); expected ({', '.join(RULE_ARGUMENTS)})")
         function: Any = score
         if not hasattr(score, "py_func"):
             function = numba.njit(error_model="numpy", inline="always")(score)
@@ -187,12 +189,10 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
             totals = node_totals(trees, t, node)
             best, best_score = NO_ACTION, -math.inf
             for a in range(trees.visits.shape[2]):
-                if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
+                if trees.proof[t, node, a] < PROVEN_DRAW:  # or ILLEGAL
                     continue
                 action_score = function(trees, t, node, a, totals, parameters)
-                if (
-                    best == NO_ACTION or action_score > best_score
-                ):  # NaN is above nothing, and some action must be taken
+                if best == NO_ACTION or action_score > best_score:  # the first action, even if all scores are NaN
                     best, best_score = a, action_score
             return best
 
@@ -210,18 +210,20 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
 
 
 def check_rule(parameters: Any, trees: Trees) -> None:
-    """Compile the function that scores actions by itself, so that an error in it is reported in its own terms.
+    """Compile a user's scoring function separately, so that errors in it are reported without the search around it.
 
     Raises:
-        ValueError: for parameters without a rule or with a field that is no number, for a function that Numba cannot
-            compile, or for one that does not return a number.
+        ValueError: for parameters without a rule or with a field that is not a number, a function that Numba cannot
+            compile, or one that does not return a number.
     """
     kind = type(parameters)
     if isinstance(parameters, type):
-        raise ValueError(f"a rule of selection takes an instance: write {parameters.__name__}()")
+        raise ValueError(f"a selection rule takes an instance: write {parameters.__name__}()")
     rule = selection_rules.get(kind)
     if rule is None or rule.score is None:
-        raise ValueError(f"no rule of selection is registered for {kind.__name__}: see alphac4.register_selection_rule")
+        raise ValueError(
+            f"no selection rule is registered for {kind.__name__}: use alphac4.register_selection_rule({kind.__name__})"
+        )
     if is_builtin_rule(parameters):
         return
     for name, value in parameters._asdict().items():
@@ -243,13 +245,13 @@ def check_rule(parameters: Any, trees: Trees) -> None:
 
 
 def is_builtin_rule(parameters: Any) -> bool:
-    """Return whether the rule for these parameters is a part of this package."""
+    """Return whether the rule for these parameters is part of this package."""
     return type(parameters).__module__.startswith("alphac4.")
 
 
 @inlined
 def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
-    """The totals of a node that has been evaluated."""
+    """Return the totals of an evaluated node."""
     visits = 0
     value_sum = float(trees.value[t, node])
     visited_prior = 0.0
@@ -263,7 +265,7 @@ def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
 
 @inlined
 def action_value(trees: Trees, t: int, node: int, action: int, unvisited: float) -> float:
-    """An action's mean value, 0 if it is a proven draw, ``unvisited`` before the first visit."""
+    """Return an action's mean value, 0 if it is a proven draw, or ``unvisited`` before its first visit."""
     if trees.proof[t, node, action] == PROVEN_DRAW:
         return 0.0
     visits = trees.visits[t, node, action]

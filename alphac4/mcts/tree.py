@@ -1,12 +1,12 @@
-"""Many search trees side by side as arrays, with proven outcomes (MCTS-Solver).
+"""Search trees stored as arrays, with proven outcomes (MCTS-Solver).
 
-Compiled functions that search take the arrays and a tree's index and touch that tree only, so trees can be
-searched from several threads at once. Statistics live on edges: `visits[t, n, a]` counts how often action ``a`` was
-tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
+Compiled functions take the arrays and the index of a tree and access only that tree, so that several threads can
+search different trees. Statistics are stored per edge: ``visits[t, n, a]`` is the number of visits of action ``a`` in
+node ``n`` of tree ``t``. Values are for the side to move in ``n``.
 
-Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and also carry the distance to the end:
-a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. Among proven outcomes,
-plain integer order is then the order of preference: the fastest win first, the slowest loss before the fast ones.
+Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and include the distance to the end of the game:
+a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. So a greater number is a
+better outcome: a fast win before a slow win, a slow loss before a fast loss.
 """
 
 from typing import NamedTuple
@@ -34,29 +34,34 @@ NO_ACTION = -1
 PROVEN_WIN = 100  # above any game's length in plies (at most 64)
 PROVEN_DRAW = 0
 ILLEGAL = -128  # the column is full; below every proof
-UNPROVEN = 127  # above every proof: at least PROVEN_DRAW is what is not known to lose
+UNPROVEN = 127  # above every proof, so that a move is not proven to lose if its proof is at least PROVEN_DRAW
 
 
 class Trees(NamedTuple):
-    """T trees of at most N nodes with A actions (columns) each. Build with `make_trees`."""
+    """T trees of at most N nodes with A actions (columns) each. Make them with `make_trees`."""
 
+    # Constant.
     geometry: Geometry  # the board
-    proofs: bool  # whether proven outcomes spread through a tree
+    proofs: bool  # whether proven outcomes propagate to parents
     look_ahead: bool  # whether a new node marks the moves after which the opponent wins at once
+    # Constant during a search.
     own: npt.NDArray[np.uint64]  # [T] the root's position
     occupied: npt.NDArray[np.uint64]  # [T]
+    # Nodes: written when a node is added or evaluated.
     size: npt.NDArray[np.int32]  # [T] nodes in use; 0 before the root is added
     parent: npt.NDArray[np.int32]  # [T, N]
     parent_action: npt.NDArray[np.int8]  # [T, N]
     value: npt.NDArray[np.float32]  # [T, N] the evaluation in [-1, 1]
     draw: npt.NDArray[np.float32]  # [T, N] the evaluation's probability of a draw
+    # Updated by simulations.
     visits: npt.NDArray[np.int32]  # [T, N, A]
     value_sum: npt.NDArray[np.float32]  # [T, N, A]
     priors: npt.NDArray[np.float32]  # [T, N, A] sum to 1 over legal actions once evaluated; 0 without a network
-    heuristics: npt.NDArray[np.float32]  # [T, N, A] a hand-written value of each move in [-1, 1]; [T, 1, A] without
+    heuristics: npt.NDArray[np.float32]  # [T, N, A] hand-written value of each move in [-1, 1]; [T, 1, A] if unused
     child: npt.NDArray[np.int32]  # [T, N, A]
     proof: npt.NDArray[np.int8]  # [T, N, A] UNPROVEN, ILLEGAL or a proven outcome
-    leaf: npt.NDArray[np.int32]  # [T] the node that waits for its evaluation, or NO_NODE
+    # State of the search.
+    leaf: npt.NDArray[np.int32]  # [T] the node that awaits its evaluation, or NO_NODE
     leaf_own: npt.NDArray[np.uint64]  # [T] that node's position
     leaf_occupied: npt.NDArray[np.uint64]  # [T]
     draw_sum: npt.NDArray[np.float32]  # [T] draw probabilities of all leaves since the search began
@@ -64,7 +69,7 @@ class Trees(NamedTuple):
     rng: npt.NDArray[np.uint64]  # [T] random state, see `alphac4.mcts.random_state`
 
 
-ARRAYS = Trees._fields[3:]  # the names of those that have a row for each tree
+ARRAYS = Trees._fields[3:]  # names of the arrays with a row per tree
 
 
 def make_trees(
@@ -77,9 +82,16 @@ def make_trees(
     look_ahead: bool = True,
     heuristics: bool = False,
 ) -> Trees:
-    """Empty trees; ``nodes`` is the most simulations a search can run, plus one for the root.
+    """Return empty trees.
 
-    Only with ``heuristics`` is there room for a hand-written value of each move.
+    Args:
+        trees: number of trees.
+        nodes: maximum number of nodes of a tree: one per simulation, and the root.
+        geometry: the board.
+        rng: seeds each tree's random state.
+        proofs: whether proven outcomes propagate to parents.
+        look_ahead: whether a new node marks the moves after which the opponent wins at once.
+        heuristics: whether to allocate memory for a hand-written value of each move.
     """
     edges = (trees, nodes, geometry.columns)
     return Trees(
@@ -110,13 +122,13 @@ def make_trees(
 
 @inlined
 def proof_value(proof: int) -> float:
-    """The value of a proven outcome: +1, 0 or -1."""
+    """Return the value of a proven outcome: +1, 0 or -1."""
     return 1.0 if proof > PROVEN_DRAW else (-1.0 if proof < PROVEN_DRAW else 0.0)
 
 
 @inlined
 def parent_proof(proof: int) -> int:
-    """A proven outcome seen by the opponent one ply before."""
+    """Return a node's proven outcome for its parent: for the other side and one ply further from the end."""
     if proof == PROVEN_DRAW:
         return PROVEN_DRAW
     return 1 - proof if proof > 0 else -proof - 1
@@ -124,7 +136,7 @@ def parent_proof(proof: int) -> int:
 
 @inlined
 def node_proof(trees: Trees, t: int, node: int) -> int:
-    """The outcome proven for the side to move in ``node``: its best outcome, once one action wins or all are proven."""
+    """Return the proven outcome for the side to move: the best one if an action wins or all are proven, or UNPROVEN."""
     best = ILLEGAL
     open_actions = False
     for action in range(trees.proof.shape[2]):
@@ -138,10 +150,10 @@ def node_proof(trees: Trees, t: int, node: int) -> int:
 
 @inlined
 def add_node(trees: Trees, t: int, parent: int, action: int, own: np.uint64, occupied: np.uint64) -> int:
-    """Append the node of an unfinished position and mark the actions that end the game.
+    """Append the node of an unfinished position, mark its actions that end the game, and return its index.
 
-    An action is proven a win in 1 if it completes a run and a draw if it fills the board. If trees look ahead, it is
-    proven a loss in 2 if the opponent can complete a run right after it.
+    An action is a proven win in 1 ply if it completes a run, and a proven draw if it fills the board. If the trees look
+    ahead, it is a proven loss in 2 plies if the opponent can complete a run right after it.
     """
     geometry = trees.geometry
     node = int(trees.size[t])
@@ -175,7 +187,7 @@ def add_node(trees: Trees, t: int, parent: int, action: int, own: np.uint64, occ
 
 @compiled
 def reset_tree(trees: Trees, t: int, own: np.uint64, occupied: np.uint64) -> None:
-    """Start tree ``t`` anew from an unfinished position; its root then waits for an evaluation unless proven."""
+    """Reset tree ``t`` to an unfinished position; its root awaits an evaluation unless it is proven."""
     trees.own[t] = own
     trees.occupied[t] = occupied
     trees.size[t] = 0
@@ -193,7 +205,7 @@ def reset_tree(trees: Trees, t: int, own: np.uint64, occupied: np.uint64) -> Non
 
 @inlined
 def root_visits(trees: Trees, t: int) -> int:
-    """Simulations that went through the root."""
+    """Return the number of visits of the root's actions."""
     total = 0
     for action in range(trees.visits.shape[2]):
         total += trees.visits[t, ROOT, action]
@@ -202,7 +214,7 @@ def root_visits(trees: Trees, t: int) -> int:
 
 @inlined
 def is_searched(trees: Trees, t: int, target: int) -> bool:
-    """Whether the root has ``target`` visits, or is proven, or memory is full."""
+    """Return whether the root has ``target`` visits, or is proven, or memory is full."""
     return bool(
         root_visits(trees, t) >= target
         or trees.size[t] >= trees.parent.shape[1]
@@ -212,7 +224,7 @@ def is_searched(trees: Trees, t: int, target: int) -> bool:
 
 @compiled
 def root_value(trees: Trees, t: int) -> float:
-    """The value of the root to its side to move: the proven one, else the mean of all evaluations."""
+    """Return the root's value for its side to move: the proven one, or the mean of all evaluations."""
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
         return proof_value(proof)
@@ -226,10 +238,10 @@ def root_value(trees: Trees, t: int) -> float:
 
 @compiled
 def best_action(trees: Trees, t: int) -> int:
-    """The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value.
+    """Return the move to play: the fastest proven win, or the most visited move that is not proven to lose.
 
-    If every move is proven to lose, the one that puts the loss off longest. Before the first visit, the move with the
-    highest prior.
+    Ties go to the higher mean value or, before the first visit, to the higher prior. If every move is proven to lose,
+    the slowest loss is returned.
     """
     proof = node_proof(trees, t, ROOT)
     best = NO_ACTION
@@ -263,9 +275,9 @@ def summarize_roots(
 def write_variations(
     trees: Trees, moves: npt.NDArray[np.int64], lines: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> None:
-    """Write what both sides would play from ``moves`` [B] on into ``lines`` [B, L], and how far into ``lengths`` [B].
+    """Write the principal variations that begin with ``moves`` [B] into ``lines`` [B, L], their lengths into [B].
 
-    That is the proven best, else the most visited move. A line goes as far as its tree does.
+    They continue with the best proven move or, in unproven nodes, with the most visited one, up to the end of the tree.
     """
     for t in range(len(moves)):
         lines[t, 0], length = moves[t], 1
@@ -288,10 +300,10 @@ def write_variations(
 
 @compiled
 def advance_root(trees: Trees, t: int, action: int) -> None:
-    """Make the child after ``action`` the root and keep what the search knows below it.
+    """Make the child after ``action`` the root and keep its subtree. The game must not be over after the move.
 
-    Nodes only ever point to later ones, so one pass in order can move the kept rows to the front in place: each node
-    tells its children where their parent now stands, or that it is gone. The game must not be over after the move.
+    Children have greater indices than their parents, so one pass in order moves the kept rows to the front in place:
+    each node stores its new index, or NO_NODE if it is removed, as the parent of its children.
     """
     own, occupied = play(trees.geometry, trees.own[t], trees.occupied[t], action)
     new_root = trees.child[t, ROOT, action]
@@ -319,7 +331,7 @@ def advance_root(trees: Trees, t: int, action: int) -> None:
 
 @inlined
 def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> None:
-    """Copy a node's row to the front; its children correct ``child`` when they are moved in turn."""
+    """Copy a node's row towards the front; its children correct its ``child`` when they are moved themselves."""
     action = trees.parent_action[t, source]
     trees.parent[t, target] = parent
     trees.parent_action[t, target] = action
@@ -339,11 +351,19 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 
 @allocating
 def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
-    """The moves by which the side to move at the root is sure of its proven result, if that is ``least`` or better.
+    """Return a strategy that secures the proven result of the side to move at the root, if it is at least ``least``.
 
-    ``least`` is PROVEN_DRAW, or PROVEN_DRAW + 1 for any win. They come as canonical keys [P] and columns [P] as those
-    positions see them: one move of that side in every position that the other side's replies lead to. Positions in
-    which it completes a run at once are left out, as are those after a reply that allows one.
+    It holds one move of that side for every position that the other side's replies lead to, except positions in which
+    the side can complete a run at once.
+
+    Args:
+        trees: [T].
+        t: the tree.
+        least: PROVEN_DRAW, or PROVEN_DRAW + 1 for a win.
+
+    Returns:
+        Canonical keys [P] of the positions, and the moves [P] as columns of the canonical orientation; P is 0 without
+        such a result.
     """
     geometry = trees.geometry
     size = max(1, int(trees.size[t]))
