@@ -53,7 +53,7 @@ class Trees(NamedTuple):
     parent_action: npt.NDArray[np.int8]  # [T, N]
     value: npt.NDArray[np.float32]  # [T, N] the evaluation in [-1, 1]
     draw: npt.NDArray[np.float32]  # [T, N] the evaluation's probability of a draw
-    # Updated by simulations.
+    # Edges: updated by simulations; priors and heuristics are written once.
     visits: npt.NDArray[np.int32]  # [T, N, A]
     value_sum: npt.NDArray[np.float32]  # [T, N, A]
     priors: npt.NDArray[np.float32]  # [T, N, A] sum to 1 over legal actions once evaluated; 0 without a network

@@ -1,1 +1,1 @@
-"""Games the network plays against itself, and the samples they leave."""
+"""Self-play: games of the network against itself, and the training samples from them."""

@@ -1,8 +1,8 @@
-"""Actors: each plays some of a run's games in lockstep on one core, with its own calls to the network.
+"""Actors, each of which plays some of a run's games in lockstep on one core, with its own calls to the network.
 
-A game draws random numbers of its own, and goes on by a given number of moves. So it does not matter to a game which
-others an actor plays, nor how fast: the games of a run are the same on any number of cores, as long as the network's
-answer to a position does not depend on the others in its batch.
+A game has its own random state and advances by a given number of moves per call. So it does not depend on the other
+games of its actor or on speed: the games of a run are the same on any number of cores, provided that the network's
+answers are batch-invariant.
 """
 
 import queue
@@ -43,30 +43,35 @@ from alphac4.selfplay.games import (
 )
 from alphac4.selfplay.samples import ActorStats, Block
 
-MAX_BLOCK_INTERVAL_S = 2.0  # at most, once games have finished
-# Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
-# board. It changes how long games take, not how they are played.
+MAX_BLOCK_INTERVAL_S = 2.0  # longest time for which finished games are held back
+# Cached evaluations, of 64 bytes each on the standard board, so that few positions are evaluated twice. The size of the
+# cache changes the speed of self-play, not the games.
 MAX_CACHED_EVALUATIONS = 2**19
-UNLIMITED_MOVES = 2**62  # moves of each game: an actor plays on until it is stopped
-CHECK_INTERVAL_S = 0.1  # at most, while actors play
+UNLIMITED_MOVES = 2**62  # moves per game of an actor that plays until it is stopped
+CHECK_INTERVAL_S = 0.1  # longest time between two checks while actors play
 
 
 class SelfPlayer(Protocol):
-    """Plays some of a run's games; see `Actor`, which does so on a core."""
+    """Player of some of a run's games, such as `Actor`, which plays them on a core."""
 
     slots: int  # games at once
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """Go on by so many ``moves`` in each game, a new one beginning where one ends, or until ``stopped()``.
+        """Play ``moves`` in each slot, starting a new game when one ends, and yield finished games.
 
-        What has not ended stays where it is.
+        Args:
+            moves: number of moves per slot.
+            stopped: returns True to end earlier.
+            plan: budgets and start positions; by default those of the settings.
+
+        Games in progress continue with the next call.
         """
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget the games in progress and start others."""
+        """Discard the games in progress and start others with random states drawn from ``rng``."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress, one row per game; between two calls of `play` nothing else matters."""
+        """Return the complete state between two calls of `play`: the games in progress, one row per game."""
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Resume the games of `state`.
@@ -77,11 +82,18 @@ class SelfPlayer(Protocol):
 
 
 class Actor:
-    """Plays ``slots`` games at once; its games go on from one `play` to the next.
+    """`SelfPlayer` on one core, whose games continue from one call of `play` to the next.
 
-    ``rng`` gives each of them a number to begin with, so that actors made one after the other have the same games as
-    one that has all of them. Actors of one network may share a ``cache``. ``selection`` holds the parameters of the
-    rule of selection, by default PUCT; plans may ask for searches of up to ``max_simulations``.
+    Args:
+        geometry: the board.
+        config: the settings of self-play.
+        evaluator: the network.
+        slots: games at once.
+        rng: draws a random state for each game in turn, so that several actors made from one ``rng`` play the same
+            games as one actor with all slots.
+        cache: shared by actors with the same evaluator; by default a cache of its own.
+        selection: parameters of the selection rule; by default those of PUCT.
+        max_simulations: largest budget that plans may contain, if it is above those of ``config``.
     """
 
     def __init__(
@@ -105,11 +117,11 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
-        self.stats = ActorStats()  # since the last block
+        self.stats = ActorStats()  # of the work since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """See `SelfPlayer`."""
+        """Play as `SelfPlayer.play` describes."""
         geometry, trees, games = self.geometry, self._trees, self._games
         parameters, selection = make_parameters(self.config), self._selection
         plan = plan or make_plan(geometry, self.config)
@@ -119,7 +131,7 @@ class Actor:
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
         restart_searches(trees, games, planes)
-        refresh_cache(self._cache, self.evaluator)  # clears the cache of their answers
+        refresh_cache(self._cache, self.evaluator)
         finished = list[Games]()
         now = last_block = time.perf_counter()
         while not stopped():
@@ -127,7 +139,7 @@ class Actor:
             if len(waiting) > slots // 2:
                 logits[:], wdl[:] = evaluate_checked(self.evaluator, planes)
                 self.stats.evaluations += slots
-            elif len(waiting):  # the others have made their moves
+            elif len(waiting):  # most slots have made their moves: evaluate only the others
                 logits[waiting], wdl[waiting] = evaluate_checked(self.evaluator, planes[waiting])
                 self.stats.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():
@@ -146,12 +158,12 @@ class Actor:
                 last_block = now
                 yield self._make_block(finished)
                 finished = []
-        # The searches in progress have been for nothing: the next call begins them anew.
+        # The next call restarts the searches in progress.
         if finished:
             yield self._make_block(finished)
 
     def _make_block(self, finished: Sequence[Games]) -> Block:
-        """Return the games that have ended, with the figures since the last block."""
+        """Return the finished games with the statistics since the last block."""
         stats, self.stats = self.stats, ActorStats()
         stats.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
@@ -160,21 +172,21 @@ class Actor:
         return Block(games=join_finished(finished), stats=stats)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """See `SelfPlayer`."""
+        """Discard the games in progress."""
         self._games.stage[:] = NEW_GAME
         self._trees.rng[:] = rng.integers(1, 2**63, self.slots, dtype=np.uint64)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """See `SelfPlayer`."""
+        """Return the games in progress."""
         trees = {name: getattr(self._trees, name) for name in ("own", "occupied", "rng")}
         games = {name: getattr(self._games, name) for name in Games._fields if name != "simulations"}
         return {f"{kind}.{name}": a for kind, part in (("trees", trees), ("games", games)) for name, a in part.items()}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """See `SelfPlayer`."""
+        """Resume the games of `state`; raise ValueError if they do not fit the settings."""
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
-                raise ValueError("the saved games do not fit the settings")
+                raise ValueError("the saved games do not fit the settings of self-play")
             array[...] = state[name]
 
 
@@ -185,10 +197,16 @@ def play_together(
     check: Callable[[], None] = lambda: None,
     plan: GamePlan | None = None,
 ) -> None:
-    """Let every actor `SelfPlayer.play` on a thread of its own.
+    """Call `SelfPlayer.play` of every actor in a thread of its own, until all are done.
 
-    ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` at least once in
-    `CHECK_INTERVAL_S`. An exception, here or in an actor, stops all actors and is raised once they have stopped.
+    An exception, here or in an actor, stops all actors and is raised after they have stopped.
+
+    Args:
+        actors: the players.
+        moves: per slot.
+        on_block: called in the calling thread with an actor's index and a block of its games.
+        check: called in the calling thread at least once per `CHECK_INTERVAL_S`.
+        plan: budgets and start positions; by default those of the settings.
     """
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
@@ -198,7 +216,7 @@ def play_together(
             for block in actors[index].play(moves, halt.is_set, plan):
                 blocks.put((index, block))
             blocks.put((index, None))
-        except BaseException as error:  # carried to the caller
+        except BaseException as error:  # raised in the calling thread
             blocks.put((index, error))
 
     threads = [threading.Thread(target=work, args=(index,), name=f"actor-{index}") for index in range(len(actors))]

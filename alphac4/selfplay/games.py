@@ -1,7 +1,7 @@
-"""Games of self-play as arrays: every slot walks from leaf to leaf, move to move and game to game.
+"""Games of self-play as arrays, with one slot per game that advances from leaf to leaf, move to move and game to game.
 
-Slots never wait for one another: a slot whose search is done plays its move within the same step. So nearly every row
-of a network call is a leaf.
+Slots do not wait for each other: a slot whose search is done plays its move within the same step. So nearly every row
+of the network's batch is a leaf.
 """
 
 import math
@@ -36,53 +36,55 @@ from alphac4.mcts.tree import (
 )
 from alphac4.selfplay.config import SelfPlayConfig
 
-# What a slot does next.
+# Stages of a slot: what it does next.
 NEW_GAME = 0
-NEW_MOVE = 1  # begin a search, once the root is evaluated
+NEW_MOVE = 1  # start a search when the root has been evaluated
 SEARCHING = 2
-GAME_OVER = 3  # wait until somebody has copied the game, and sets NEW_GAME
+GAME_OVER = 3  # wait until the host has copied the game and sets NEW_GAME
 
 MAX_STARTS = 1 << 14  # start positions of a plan
 
 
 class Games(NamedTuple):
-    """T games with what they have recorded so far; C cells bound the plies of a game."""
+    """T games with their records; the board's C cells bound the plies of a game. Values are for the side to move."""
 
+    # State of the slot.
     stage: npt.NDArray[np.int8]  # [T]
-    left: npt.NDArray[np.int64]  # [T] moves that the slot may still make in this call of `play`
+    left: npt.NDArray[np.int64]  # [T] moves that remain in this call of `play`
     full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
     plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
     opening: npt.NDArray[np.int32]  # [T] random moves at the start
-    outcome: npt.NDArray[np.int8]  # [T] once it is over: +1 the first player won, 0 draw, -1 lost
-    simulations: npt.NDArray[np.int64]  # [T] run in this slot since the host asked last
-    prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root, without noise
+    outcome: npt.NDArray[np.int8]  # [T] of a finished game: +1 the first player won, 0 draw, -1 lost
+    simulations: npt.NDArray[np.int64]  # [T] run in this slot since the host reset it
+    prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root of the current search, without noise
+    # Records, written once per move.
     moves: npt.NDArray[np.int8]  # [T, C] columns played
     own: npt.NDArray[np.uint64]  # [T, C] the position before each move
     occupied: npt.NDArray[np.uint64]  # [T, C]
-    policy: npt.NDArray[np.float32]  # [T, C, A] the policy target there
+    policy: npt.NDArray[np.float32]  # [T, C, A] policy target
     surprise: npt.NDArray[np.float32]  # [T, C] KL(policy target || network's policy), nats
-    value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
+    value: npt.NDArray[np.float32]  # [T, C] the root's value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
-    regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
-    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy is that of a full search
+    regret: npt.NDArray[np.float32]  # [T, C] value of the best move less that of the move played, in [0, 2]
+    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
     priors: npt.NDArray[np.float32]  # [T, C, A] the network's policy at the root, without noise
     visits: npt.NDArray[np.int32]  # [T, C, A] of the root's moves
-    values: npt.NDArray[np.float32]  # [T, C, A] of the root's moves, for the side to move; NaN without a visit or proof
-    greedy_value: npt.NDArray[np.float32]  # [T, C] value of the position that most visits lead to, for the side to move
+    values: npt.NDArray[np.float32]  # [T, C, A] of the root's moves; NaN without a visit or proof
+    greedy_value: npt.NDArray[np.float32]  # [T, C] value at the end of the most visited line
     greedy_draw: npt.NDArray[np.float32]  # [T, C] its probability of a draw
 
 
 class GamePlan(NamedTuple):
-    """Budgets of searches and start positions of games, which may differ from one iteration to the next."""
+    """Search budgets and start positions of games, which may change from one iteration to the next."""
 
     simulations: npt.NDArray[np.int64]  # [2, C] root visits of fast (0) and full (1) searches at each ply
-    starts: npt.NDArray[np.int64]  # [1] how many of the N start positions there are
+    starts: npt.NDArray[np.int64]  # [1] number of start positions, at most N
     start_own: npt.NDArray[np.uint64]  # [N] stones of the side to move in each start position
     start_occupied: npt.NDArray[np.uint64]  # [N]
 
 
 def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
-    """The plan of the settings: the same budgets at every ply, and games from the empty board."""
+    """Return the plan of the settings: the same budgets at every ply, and games from the empty board."""
     budgets = np.array([config.fast_simulations, config.full_simulations])
     empty = np.zeros(1, np.uint64)
     return GamePlan(np.repeat(budgets[:, None], geometry.cells, axis=1), np.ones(1, np.int64), empty, empty)
@@ -103,13 +105,13 @@ class SelfPlayParameters(NamedTuple):
 
 
 def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
-    """The configuration's numbers as compiled code takes them."""
+    """Return the settings for compiled code."""
     numbers = {name: getattr(config, name) for name in SelfPlayParameters._fields if name != "completed_q"}
     return SelfPlayParameters(completed_q=config.policy_target == "completed_q", **numbers)
 
 
 def make_games(count: int, geometry: Geometry) -> Games:
-    """``count`` slots, each about to start a game."""
+    """Return ``count`` slots, each about to start a game."""
     cells, actions = geometry.cells, geometry.columns
     return Games(
         stage=np.full(count, NEW_GAME, np.int8),
@@ -138,43 +140,43 @@ def make_games(count: int, geometry: Geometry) -> Games:
 
 
 def join_finished(parts: Sequence[Games]) -> Games:
-    """The games of all parts."""
+    """Concatenate the games of all parts."""
     return Games._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
 def move_string(games: Games, row: int) -> str:
-    """The moves of one game, its random opening included; "?" for the unknown moves before a start position."""
+    """Return the moves of one game, its random opening included, with "?" for those before a start position."""
     moves = games.moves[row, : games.plies[row]].tolist()
     return "".join("?" if column < 0 else column_name(column) for column in moves)
 
 
 @compiled
 def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters, plan: GamePlan) -> None:
-    """Start a game in slot ``t`` from one of the start positions, or after random moves from there."""
+    """Start a game in slot ``t`` from a start position of the plan, with or without random moves."""
     geometry = trees.geometry
     while True:
         start = np.int64(0)
         if plan.starts[0] > 1:
             start = np.int64(random_state.below(trees.rng, t, plan.starts[0]))
-        wanted = 0
+        random_plies = 0
         if random_state.uniform(trees.rng, t) < parameters.opening_prob:
-            wanted = random_state.below(trees.rng, t, parameters.opening_plies + 1)
+            random_plies = random_state.below(trees.rng, t, parameters.opening_plies + 1)
         own, occupied = plan.start_own[start], plan.start_occupied[start]
         first = count_stones(occupied)
         for ply in range(first):
             games.moves[t, ply] = -1
         games.plies[t] = first
-        for ply in range(first, first + wanted):
+        for ply in range(first, first + random_plies):
             if occupied == geometry.board or has_run(geometry, own ^ occupied):
                 break
             column = random_state.below(trees.rng, t, geometry.columns)
-            while landing_cell(geometry, occupied, column) == U64_0:  # until one is open
+            while landing_cell(geometry, occupied, column) == U64_0:  # the column is full
                 column = random_state.below(trees.rng, t, geometry.columns)
             games.moves[t, ply] = column
             own, occupied = play(geometry, own, occupied, column)
             games.plies[t] = ply + 1
         if occupied != geometry.board and not has_run(geometry, own ^ occupied):
-            break  # or else the game was over before it began
+            break  # if the opening has ended the game, draw another one
     games.opening[t] = games.plies[t]
     games.stage[t] = NEW_MOVE
     reset_tree(trees, t, own, occupied)
@@ -182,9 +184,9 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 @compiled
 def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Choose between a full and a fast search (playout-cap randomisation, Wu 2019), and add noise to a full one's root.
+    """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one.
 
-    The root's own policy is kept for the targets.
+    The network's policy without noise is stored for the targets.
     """
     games.full[t] = random_state.uniform(trees.rng, t) < parameters.full_search_prob
     for a in range(games.prior.shape[1]):
@@ -196,7 +198,7 @@ def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 @compiled
 def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
-    """The move of the game: by visits to the power of 1/temperature, which falls with the plies."""
+    """Draw the game's next move by visits to the power of 1/temperature, which falls with the plies."""
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
     decay = 0.5 ** (games.plies[t] / parameters.temperature_halflife)
@@ -224,7 +226,7 @@ def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParamete
 
 @compiled
 def regret(trees: Trees, t: int, column: int) -> float:
-    """Regret of ``column`` against the move that looks best at the root: a difference of values in [0, 2]."""
+    """Return the value of the root's best move less that of ``column``, in [0, 2]."""
     best = best_action(trees, t)
     if best == column or node_proof(trees, t, ROOT) != UNPROVEN:
         return 0.0
@@ -234,9 +236,9 @@ def regret(trees: Trees, t: int, column: int) -> float:
 
 @compiled
 def greedy_leaf(trees: Trees, t: int) -> tuple[float, float]:
-    """Value and draw probability at the end of the line of most visits, the value for the root's side to move.
+    """Return value and draw probability at the end of the most visited line; the value is for the root's side to move.
 
-    The greedy backup of Willemsen et al. 2020, "Value targets in off-policy AlphaZero".
+    This is the greedy backup of Willemsen et al. 2020, "Value targets in off-policy AlphaZero".
     """
     node, sign = ROOT, 1.0
     while True:
@@ -258,7 +260,7 @@ def greedy_leaf(trees: Trees, t: int) -> tuple[float, float]:
 
 @compiled
 def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Write down the position and what the search says of it."""
+    """Record the position and the search's results."""
     ply = games.plies[t]
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
@@ -316,12 +318,13 @@ def advance_slot(
     selection: Any,
     most: int,
 ) -> int:
-    """Continue in slot ``t`` until a leaf waits for an evaluation, the game is over, or no move is left to be made.
+    """Advance slot ``t`` until a leaf awaits an evaluation, the game is over, or no moves remain in this call.
 
-    Returns what is left of ``most``.
+    It also stops after ``most`` simulations without a leaf, which occur late in drawn games: the slot then skips one
+    call of the network, so that the other slots do not wait for it.
 
-    After ``most`` simulations without a leaf, which happens late in drawn games, nothing waits: the slot sits out one
-    call to the network, so that the other slots do not wait for it.
+    Returns:
+        The rest of ``most``.
     """
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:
@@ -351,9 +354,18 @@ def advance(
     planes: npt.NDArray[np.float32],
     cache: EvaluationCache,
 ) -> None:
-    """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, P, R, C]).
+    """Expand every slot's leaf by its evaluation, and advance the slot to its next leaf.
 
-    A leaf whose evaluation is in the ``cache`` does not wait for the network.
+    Args:
+        trees: [T].
+        games: [T].
+        parameters: the settings of self-play.
+        plan: budgets and start positions.
+        selection: parameters of the selection rule.
+        logits: the network's policy logits [T, A] of the leaves.
+        wdl: its win/draw/loss probabilities [T, 3].
+        planes: overwritten with the planes [T, P, R, C] of the next leaves.
+        cache: a leaf with a cached evaluation does not wait for the network.
     """
     temperature = selection.prior_temperature
     for t in range(trees.size.shape[0]):
@@ -364,14 +376,14 @@ def advance(
         while True:
             left = advance_slot(trees, games, t, parameters, plan, selection, left)
             if not expand_from_cache(trees, t, cache, temperature):
-                break  # the game is over, or no evaluation was needed for so long that the other slots come first
+                break  # a leaf waits for the network, the game is over, or `left` is used up
         if trees.leaf[t] != NO_NODE:
             write_leaf(trees, t, planes[t], np.float32(1))
 
 
 @compiled
 def restart_search(trees: Trees, games: Games, t: int) -> None:
-    """Search the game's current position anew, as the network has changed: its root waits for an evaluation."""
+    """Restart the search of the game's current position, because the network may have changed."""
     trees.leaf[t] = NO_NODE
     if games.stage[t] != NEW_GAME and games.stage[t] != GAME_OVER:
         reset_tree(trees, t, trees.own[t], trees.occupied[t])
@@ -380,7 +392,7 @@ def restart_search(trees: Trees, games: Games, t: int) -> None:
 
 @compiled
 def restart_searches(trees: Trees, games: Games, planes: npt.NDArray[np.float32]) -> None:
-    """`restart_search` in every slot; writes the roots' ``planes`` [T, P, R, C]."""
+    """Call `restart_search` for every slot, and write the planes [T, P, R, C] of the roots."""
     for t in range(trees.size.shape[0]):
         restart_search(trees, games, t)
         if trees.leaf[t] != NO_NODE:

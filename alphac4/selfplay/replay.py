@@ -1,7 +1,7 @@
-"""Replay: the recorded positions of a run, the window that is learned from, and batches.
+"""The replay window: the latest samples of a run, their files, and training batches.
 
-A shard is a file with the samples of one iteration and a digest; its name is the iteration's number. Samples have a
-fixed order, in memory and in shards, so a shard does not depend on which actor recorded what, or when.
+A shard is a file with the samples of one iteration and a digest, named by the iteration's number. Samples are sorted by
+content, in memory and in shards, so that a shard does not depend on the actors that recorded them.
 """
 
 import logging
@@ -22,7 +22,7 @@ from alphac4.storage.files import FileError
 logger = logging.getLogger(__name__)
 
 FORMAT = "alphac4-replay-5"
-WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # KataGo's: how the window grows, and how fast at first
+WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # of the window's growth (KataGo)
 _NAME = re.compile(r"\d{6,}\.safetensors")
 
 
@@ -32,7 +32,7 @@ def shard_path(folder: Path, number: int) -> Path:
 
 
 def find_shards(folder: Path) -> dict[int, Path]:
-    """Return the shards in a folder by their numbers, in order; a file of another name is not a shard."""
+    """Return the shards in a folder by number, in order; files with other names are ignored."""
     paths = {int(path.stem): path for path in folder.glob("*.safetensors") if _NAME.fullmatch(path.name)}
     return dict(sorted(paths.items()))
 
@@ -56,7 +56,7 @@ def load_shard(path: Path) -> Samples:
 
 
 def window_size(total: int, minimum: int) -> int:
-    """Number of the latest of ``total`` samples to train on: grows sublinearly with the run.
+    """Return the size of the replay window after ``total`` samples.
 
     ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N, with c the ``minimum``: Wu 2019 (KataGo), appendix C.
     """
@@ -66,24 +66,24 @@ def window_size(total: int, minimum: int) -> int:
 
 
 class Replay:
-    """The latest samples of a run in memory, and in the shards of a ``folder`` if one is given."""
+    """Latest samples of a run in memory, and in shards if a ``folder`` is given."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self.iterations: list[tuple[int, Samples]] = []  # each iteration's number and samples, the oldest first
-        self.total = 0  # samples ever recorded, removed iterations included
+        self.total = 0  # samples recorded by the run, removed iterations included
         self._dropped = -1  # the last iteration that `drop_old` has removed from memory
 
     def add(self, samples: Samples, iteration: int) -> None:
-        """Add all samples of the next iteration, in their fixed order; `save` writes them to disk."""
+        """Sort and add the samples of the next iteration; `save` writes them to disk."""
         self.iterations.append((iteration, sort_by_content(samples)))
         self.total += len(samples)
 
     def save(self) -> None:
-        """Write the shard of the latest iteration, and remove those that `drop_old` has removed from memory.
+        """Write the shard of the latest iteration, then remove the shards of iterations removed by `drop_old`.
 
         Raises:
-            OSError: if the shard cannot be written; nothing is removed then.
+            OSError: if the shard cannot be written; in this case nothing is removed.
         """
         if self.folder is None or not self.iterations:
             return
@@ -95,14 +95,15 @@ class Replay:
     def load(self, iteration: int) -> None:
         """Read the shards up to the last committed ``iteration``, and remove later ones.
 
-        A damaged or missing shard is reported and left out, and so is a file that is not a shard by its name.
+        A warning is logged for each shard that is damaged or missing and for each file with another name; they are
+        skipped.
         """
         self.iterations = []
         if self.folder is None:
             return
         shards = find_shards(self.folder)
         for path in sorted(set(self.folder.glob("*.safetensors")) - set(shards.values())):
-            logger.warning("%s: not a shard by its name; left out", path)
+            logger.warning("%s: skipped, because the name is not that of a shard", path)
         for number, path in shards.items():
             if number > iteration:
                 path.unlink(missing_ok=True)
@@ -113,7 +114,7 @@ class Replay:
                 logger.warning("%s; the run continues without it", error)
 
     def window(self, size: int) -> Samples:
-        """Return the latest ``size`` samples (fewer if there are not as many), the oldest iteration first.
+        """Return the latest ``size`` samples, or all if there are fewer, the oldest iteration first.
 
         Raises:
             ValueError: if there are none.
@@ -130,7 +131,7 @@ class Replay:
         return concatenate(parts[::-1])
 
     def drop_old(self, keep: int) -> None:
-        """Remove iterations that lie wholly before the latest ``keep`` samples from memory."""
+        """Remove from memory the iterations that have none of the latest ``keep`` samples."""
         held = 0
         for index in range(len(self.iterations) - 1, -1, -1):
             if held >= keep:
@@ -141,29 +142,29 @@ class Replay:
 
 
 class Batch(NamedTuple):
-    """B training positions."""
+    """B training positions; targets are for the side to move."""
 
     planes: npt.NDArray[np.float32]  # [B, P, R, C]
-    policy: npt.NDArray[np.float32]  # [B, A]
-    policy_weight: npt.NDArray[np.float32]  # [B] how much the policy counts
-    wdl: npt.NDArray[np.float32]  # [B, 3]
-    final: npt.NDArray[np.float32]  # [B, 2, R, C] own stones and the opponent's when the game was over
+    policy: npt.NDArray[np.float32]  # [B, A] target, sums to 1
+    policy_weight: npt.NDArray[np.float32]  # [B] weight of the policy's loss
+    wdl: npt.NDArray[np.float32]  # [B, 3] target, sums to 1
+    final: npt.NDArray[np.float32]  # [B, 2, R, C] own stones and the opponent's at the end of the game
 
 
 def draw_batches(
     samples: int, size: int, count: int, rng: np.random.Generator, weights: npt.NDArray[np.float64] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
-    """Draw ``count`` batches of ``size``: from shuffled passes over ``samples`` samples, or by their ``weights``.
+    """Draw ``count`` batches from shuffled passes over all samples, or by their ``weights``.
 
     Args:
-        samples: how many there are.
+        samples: number of samples.
         size: positions per batch.
         count: number of batches.
         rng: draws the order and the mirrored positions.
         weights: probabilities [samples] of drawing each sample, with replacement.
 
     Yields:
-        The samples' numbers [B] and which of them are mirrored left to right [B], one half on average.
+        Indices of the samples [B], and whether each is mirrored left to right [B], with probability 1/2.
     """
     order = np.empty(0, np.int64)
     for _ in range(count):
@@ -189,14 +190,14 @@ def batches(
     """Make the batches of `draw_batches`.
 
     Args:
-        samples: those of the window.
+        samples: of the replay window.
         geometry: the board.
         size: positions per batch.
         count: number of batches.
         rng: draws the order and the mirrored positions.
         fast_search_weight: weight of a fast search's policy; that of a full search is 1.
-        planes: number of planes that the network sees.
-        weights: see `draw_batches`.
+        planes: number of planes that the network takes.
+        weights: probabilities [samples] of drawing each sample, with replacement.
     """
     for rows, flip in draw_batches(len(samples), size, count, rng, weights):
         chosen = samples.take(rows)

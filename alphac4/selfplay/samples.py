@@ -1,4 +1,4 @@
-"""Samples: the positions that finished games leave, with what the network is to learn there."""
+"""Samples: the positions of finished games with their training targets."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,47 +13,45 @@ from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games
 
-# A move that looked worse than the best by more than this value was made to explore. Searches of a few dozen
-# simulations often disagree by less about moves that are as good. (AlphaZero: everything counts, 2.)
+# Moves whose value is lower than the best one's by more than this count as exploring. Values of equally good moves
+# often differ by less in searches of a few dozen simulations. (AlphaZero: 2, no move counts as exploring.)
 TRACE_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """S recorded positions, each seen by its side to move."""
+    """S recorded positions; all fields are for the side to move."""
 
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    full: npt.NDArray[
-        np.bool_
-    ]  # [S] whether the policy counts in full, as a full search's does, or `fast_search_weight`
+    full: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; a fast one's has `fast_search_weight`
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
     returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
-    final_own: npt.NDArray[np.uint64]  # [S] own stones when the game was over
-    final_occupied: npt.NDArray[np.uint64]  # [S] all stones then
+    final_own: npt.NDArray[np.uint64]  # [S] own stones at the end of the game
+    final_occupied: npt.NDArray[np.uint64]  # [S] all stones at the end of the game
 
     def __len__(self) -> int:
         return len(self.own)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The fields by name."""
+        """Return the fields by name."""
         return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
 
     def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
-        """Some of the positions."""
+        """Return the positions with these indices."""
         return Samples(**{name: array[index] for name, array in self.arrays().items()})
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
-    """All positions of all parts, in order."""
+    """Concatenate samples in the order of the parts."""
     return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
 
 
 def sort_by_content(samples: Samples) -> Samples:
-    """The positions in an order that follows from what they are alone: that of a hash of all their fields."""
+    """Sort samples by a hash of all their fields, so that their order depends on their content only."""
     key = np.zeros(len(samples), np.uint64)
     for array in samples.arrays().values():
         bits = np.ascontiguousarray(array).view(f"u{array.itemsize}").reshape(len(samples), -1)
@@ -65,23 +63,23 @@ def sort_by_content(samples: Samples) -> Samples:
 
 @dataclass(kw_only=True)
 class ActorStats:
-    """ActorStats of an actor since it was asked last."""
+    """Statistics of an actor's work since its last block."""
 
     simulations: int = 0
-    evaluations: int = 0
-    cached: int = 0  # evaluations that were known already and did not go through the network
+    evaluations: int = 0  # by the network
+    cached: int = 0  # evaluations found in the cache
     network_seconds: float = 0.0
     tree_seconds: float = 0.0
 
     def add(self, other: "ActorStats") -> None:
-        """Add another's figures."""
+        """Add another actor's or block's statistics."""
         for name, number in vars(other).items():
             setattr(self, name, getattr(self, name) + number)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """G games finished by one actor, move by move."""
+    """G finished games of one actor."""
 
     games: Games  # [G] rows
     stats: ActorStats = field(default_factory=ActorStats)
@@ -93,7 +91,7 @@ class Block:
 
 
 def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
-    """[G, C] which plies of the games are samples: all but those of the random opening."""
+    """Return whether each ply of the games [G, C] is a sample: all but those of the random opening are."""
     ply = np.arange(games.moves.shape[1])
     return (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
 
@@ -106,13 +104,13 @@ def make_samples(
     policy: npt.NDArray[np.float32] | None = None,
     returns: npt.NDArray[np.float32] | None = None,
 ) -> Samples:
-    """Return the samples of finished games, with targets that depend on how each game continued.
+    """Return the samples of finished games with their targets.
 
     Args:
         geometry: the board.
         config: the settings of self-play.
         games: G games.
-        policy: policy targets [G, C, A] in place of those recorded.
+        policy: policy targets [G, C, A] in place of the recorded ones.
         returns: value targets [G, C, 3] in place of `lambda_returns`.
     """
     mask = recorded_plies(games)
@@ -137,13 +135,13 @@ def make_samples(
 
 
 def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:
-    """Win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined beyond their ends.
+    """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined after their ends.
 
     TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
-    ``td_lambda`` towards the next position's return seen from this side. The trace is cut where the move played looked
-    worse than the best by more than ``tolerance``: what follows a move made to explore says little about the
-    position before it, and would teach that sound positions are lost (off-policy targets as in Willemsen et al.
-    2020, "Value targets in off-policy AlphaZero"). ``td_lambda`` 1 with an endless tolerance is the game's outcome.
+    ``td_lambda`` towards the next position's return for the same side. The trace is cut where the regret of the move
+    played exceeds ``tolerance``: the game after an exploring move tells little about the position before it, and would
+    teach that sound positions are lost (off-policy targets as in Willemsen et al. 2020, "Value targets in off-policy
+    AlphaZero"). ``td_lambda`` 1 with a tolerance of 2 gives the game's outcome.
     """
     cells = games.value.shape[1]
     returns = root_wdl(games.value, games.draw)
@@ -160,11 +158,11 @@ def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLE
 
 
 def final_stones(geometry: Geometry, games: Games) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """``(own, occupied)`` uint64 [G, C] at the end of each of G games, own being those of the side to move at a ply."""
+    """Return the stones at the end of G games: those of the side to move at each ply, and all stones; [G, C] each."""
     row, last = np.arange(len(games.plies)), games.plies - 1
     before = zip(games.own[row, last], games.occupied[row, last], games.moves[row, last].tolist(), strict=True)
     after = [play(geometry, *stones_and_column) for stones_and_column in before]
-    theirs, occupied = np.array(after, np.uint64).reshape(-1, 2).T  # seen by the side that would move next
+    theirs, occupied = np.array(after, np.uint64).reshape(-1, 2).T  # of the side that would move next
     own = theirs ^ occupied
     ply = np.arange(games.own.shape[1])
     same_side = (last[:, None] - ply) % 2 == 0
