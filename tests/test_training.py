@@ -57,7 +57,7 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         ({"selfplay": {"temperature": math.inf}}, "temperature"),
         ({"selfplay": {"c_init": math.nan}}, "c_init"),
         ({"evaluation": {"interval": -1}}, "interval"),
-        ({"gate": {"threshold": 1.0}}, "threshold must be within 0 and 1"),
+        ({"gate": {"threshold": 1.0}}, "threshold must be between 0 and 1"),
     ):
         with pytest.raises(ValueError, match=words):
             from_dict(settings)

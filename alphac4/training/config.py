@@ -1,4 +1,4 @@
-"""Everything that defines a run: presets, files, overrides."""
+"""Settings of a run: presets, settings files and overrides."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,34 +25,37 @@ from alphac4.storage.records import (
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
-    """Learning from the replay window."""
+    """Settings of learning from the replay window."""
 
     batch_size: int = 128
-    """Positions a gradient step (AlphaZero: 4096)."""
+    """Positions per gradient step (AlphaZero: 4096). Retune ``learning_rate`` with it; the number of steps follows from
+    ``replay_ratio``."""
     replay_ratio: float = 2.0
-    """Average number of times that each new position is learned from; sets the gradient steps per iteration (KataGo:
-    about 4)."""
+    """Average number of times that each new position is learned from (KataGo: about 4). An iteration has this
+    times `samples` divided by ``batch_size`` gradient steps."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
     learning_rate: float = 4e-3
-    """Peak learning rate of AdamW."""
+    """Peak learning rate of AdamW; Muon's is 1.5 times as high. Retune it with ``batch_size`` and ``weight_decay``."""
     final_learning_rate: float = 2e-4
-    """Learning rate at the end of the run; it falls along a cosine."""
+    """Learning rate at the end of the run, which it approaches along a cosine over all `iterations`."""
     weight_decay: float = 1e-3
     """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). A batch norm follows every kernel of the tower, so a
-    kernel's length does not change the network's answers. But the longer it is, the less a step turns it, and without
-    decay kernels grow."""
+    kernel's length does not change the network's answers. But a step turns a long kernel less than a short one, and
+    without decay kernels grow: weight decay and ``learning_rate`` together set the effective learning rate."""
     ownership_weight: float = 0.5
-    """Weight of the loss for predicting whose stone ends up in each empty cell, a target that tells more of a game
-    than its outcome (KataGo's ownership); 0 learns without. Policy and value weigh 1 each (AlphaZero)."""
+    """Weight of the loss for predicting the owner of each empty cell at the end of the game, a richer target than the
+    outcome (KataGo's ownership); 0 for a network without this head. Policy and value have the weight 1 (AlphaZero)."""
     fast_search_weight: float = 0.5
-    """Weight of what fast searches make of the policy, beside that of full ones (KataGo: 0)."""
+    """Weight of the policy targets of fast searches; that of full ones is 1 (KataGo: 0). Lower it if
+    `selfplay.fast_simulations` is small."""
     ema_decay: float = 0.99
-    """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
+    """Decay per step of the averaged weights, with which the network plays (KataGo: stochastic weight averaging). With
+    fewer steps per iteration, lower it."""
     min_window: int = 60_000
-    """Positions below which the window is everything recorded (KataGo: 250 000); beyond, it grows
-    ever more slowly, see `alphac4.selfplay.replay.window_size`."""
+    """Positions up to which the window holds all recorded ones (KataGo: 250 000). Beyond, it grows sublinearly; see
+    `alphac4.selfplay.replay.window_size`. Raise it with `samples`."""
 
     def __post_init__(self) -> None:
         check_finite(self)
@@ -74,21 +77,22 @@ class LearningConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig:
-    """The gate that a candidate has to pass, and the matches of the best network against classic MCTS."""
+    """Settings of the gate, which promotes candidates, and of the best network's matches against classic MCTS."""
 
     pairs: int = 50
-    """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games)."""
+    """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games). With
+    fewer pairs, the score is noisier: raise ``threshold``."""
     simulations: int = 48
-    """Simulations a move in those games (AlphaGo Zero: 1600)."""
+    """Simulations per move in these games (AlphaGo Zero: 1600)."""
     threshold: float = 0.52
-    """Score that lets the candidate in, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or
-    nothing)."""
+    """Score that promotes the candidate, draws counting half (AlphaGo Zero: 0.55; AlphaZero has no gate)."""
     baseline_interval: int = 5
-    """Iterations between matches of the best network against classic MCTS; 0 for none but the closing one."""
+    """Iterations between matches of the best network against classic MCTS, a baseline that does not change during a
+    run; 0 plays the closing match only."""
     baseline_rollouts: tuple[int, ...] = (1000,)
-    """Rollouts a move of classic MCTS, a match for each."""
+    """Rollouts per move of classic MCTS; each number is a match of its own. Empty for no matches at all."""
     baseline_pairs: int = 20
-    """Colour-swapped pairs of games in such a match."""
+    """Colour-swapped pairs of games per match; the closing match always has 50."""
 
     def __post_init__(self) -> None:
         check_ranges(
@@ -100,15 +104,15 @@ class GateConfig:
             baseline_pairs=(1, 1_000_000),
         )
         if not 0 < self.threshold < 1:
-            raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
+            raise ValueError(f"threshold must be between 0 and 1, not {self.threshold}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """Measuring of the best network against exact play, for people to see: nothing else in the run knows of it."""
+    """Settings of the evaluation by exact play. It is for people only: no other part of a run depends on it."""
 
     interval: int = 1
-    """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
+    """Iterations between two evaluations of the best network; 0 for none. Only the standard board is evaluated."""
 
     def __post_init__(self) -> None:
         check_ranges(self, interval=(0, MAX_NUMBER))
@@ -116,14 +120,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfig:
-    """The place where a run works and the files that it keeps; none of it changes what is learned, but for rounding."""
+    """Settings of the machine and of the files to keep; they change what is learned by rounding only."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device that runs and trains the network; auto takes CUDA where there is one. Apple's GPU (mps) is left out."""
+    """Device that runs and trains the network; auto uses CUDA if there is a GPU. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
-    """Inference backend; auto takes the fastest here that agrees with fp32 for the weights in question."""
+    """Inference backend; auto uses the fastest one whose outputs match fp32 for the network's weights."""
     keep_checkpoints: int = 5
-    """Number of recent networks to keep beside the best."""
+    """Number of recent networks to keep besides the best."""
 
     def __post_init__(self) -> None:
         check_ranges(self, keep_checkpoints=(1, MAX_NUMBER))
@@ -131,17 +135,18 @@ class MachineConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """A run."""
+    """Settings of a run."""
 
     iterations: int = 60
-    """Rounds of self-play, learning and gating."""
+    """Rounds of self-play, learning and gating. The learning rate falls over all of them."""
     samples: int = 40_000
-    """Positions recorded by self-play in an iteration."""
+    """Positions recorded by self-play per iteration. Fewer promote networks more often, with noisier gates."""
     seed: int = 0
-    """Fixes the networks of a run, bit for bit, on processors of one kind, however many cores there are."""
+    """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
-    """A checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) whose network the run begins with, instead of
-    random weights. It must be as wide as the run's; with fewer blocks, or seeing stones alone, it grows."""
+    """Checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) of the network to start from, instead of random
+    weights. It must have the run's number of channels. It may have fewer blocks, or stones as its only planes; then it
+    grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
     network: NetworkSize = field(default_factory=NetworkSize)
@@ -151,27 +156,26 @@ class TrainConfig:
     learning: LearningConfig = field(default_factory=LearningConfig)
     """Learning."""
     gate: GateConfig = field(default_factory=GateConfig)
-    """Gating and matches."""
+    """The gate, and matches against classic MCTS."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """Mistakes, by exact play."""
+    """Evaluation by exact play."""
     machine: MachineConfig = field(default_factory=MachineConfig)
-    """The place where the run works."""
+    """The machine, and the files to keep."""
 
     def __post_init__(self) -> None:
         check_ranges(self, iterations=(1, MAX_NUMBER), samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
-        if self.board != BoardConfig():  # the standard one exists, and to make it loads Numba
+        if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
             self.board.geometry()
         self.network_config()
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "TrainConfig":
-        """Make the settings of a preset with some of them changed.
+        """Return the settings of a preset with changes.
 
         Args:
             name: "quick" or "standard" for cores, "gpu-quick" or "gpu-best" for an NVIDIA GPU.
-            changes: numbers for the settings themselves, such as ``iterations=12``. For a group, a mapping changes the
-                settings that it names (``learning={"replay_ratio": 1.0}``), and an instance such as `LearningConfig`
-                replaces the group.
+            changes: values of settings, such as ``iterations=12``. For a group, a mapping changes the settings that it
+                names (``learning={"replay_ratio": 1.0}``), and an instance such as `LearningConfig` replaces the group.
 
         Raises:
             ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
@@ -187,14 +191,15 @@ class TrainConfig:
 
     @property
     def learning_steps(self) -> int:
-        """Gradient steps an iteration."""
+        """Gradient steps per iteration."""
         return max(1, round(self.samples * self.learning.replay_ratio / self.learning.batch_size))
 
     def network_config(self) -> NetworkConfig:
-        """The network for the board; its heads grow with its width (AlphaZero: 2 and 1 of 256 channels, 256 units).
+        """Return the network's configuration; its heads are proportional to its width.
 
-        They have channels in fours: what a layer takes in is a multiple of four numbers then, or else PyTorch would sum
-        them otherwise in one row of a batch than in another, and a position's answer would depend on its row.
+        AlphaZero's heads have 2 and 1 of 256 channels, and 256 units. Here their channels are a multiple of 4, so that
+        every layer's number of inputs is as well: with other numbers, PyTorch sums the rows of a batch in different
+        orders, and a position's evaluation would depend on its row.
         """
         return NetworkConfig(
             planes=self.network.planes,
@@ -210,12 +215,12 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRandom:
-    """Makes a run's random numbers: independent for each purpose, the same whenever an iteration is run again."""
+    """Source of a run's random numbers, which are independent for each purpose and repeatable for each iteration."""
 
     seed: int
 
     def generator(self, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
-        """The numbers of an iteration for a purpose; ``index`` tells several of one purpose apart."""
+        """Return the generator of an iteration for a purpose; ``index`` distinguishes several of one purpose."""
         return np.random.default_rng([self.seed, iteration, index, *purpose.encode()])
 
 
@@ -282,24 +287,24 @@ PRESETS: dict[str, TrainConfig] = {
 
 
 def to_dict(config: TrainConfig) -> dict[str, Any]:
-    """The configuration as nested dictionaries of plain values."""
+    """Return the settings as nested dictionaries of plain values."""
     return dataclasses.asdict(config)
 
 
 def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Read `to_dict`'s form, or part of it over ``base``.
+    """Read settings from nested dictionaries as `to_dict` returns; missing ones are taken from ``base``.
 
     Raises:
-        ValueError: naming an unknown key, or a value of the wrong type or out of range.
+        ValueError: for an unknown key, or a value of the wrong type or out of range; the message names it.
     """
     return read_record(TrainConfig, _over(to_dict(base or TrainConfig()), data))
 
 
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
-    """Read a JSON file of settings over ``base``.
+    """Read a JSON file of settings; missing ones are taken from ``base``.
 
     Raises:
-        ValueError: in one line that names the file and what is wrong.
+        ValueError: with the file and the problem, in one line.
     """
     try:
         return from_dict(parse_json(path.read_bytes()), base)
@@ -310,7 +315,7 @@ def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
 
 
 def _over(base: Any, changes: Any) -> Any:
-    """Nested dictionaries with some entries of ``base`` replaced."""
+    """Return ``base`` with the entries of ``changes`` replaced, in nested dictionaries too."""
     if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
         return changes
     return {**base, **{key: _over(base.get(key), value) for key, value in changes.items()}}

@@ -1,7 +1,7 @@
-"""Learning on a GPU: window, batches and the gradient step in its memory, the step as one captured graph.
+"""Learning on a GPU, with the replay window and batches in its memory and the gradient step as one captured graph.
 
-It computes what `alphac4.training.learner.Learner` does with a batch in one part; a test compares the two. The host
-draws which positions are learned and reads the figures once per iteration.
+The results are those of `alphac4.training.learner.Learner` with a batch in one part; a test compares the two. The host
+draws the positions of each batch, and reads the losses once per iteration.
 """
 
 import time
@@ -25,22 +25,22 @@ from alphac4.training.reports import LearningReport
 if TYPE_CHECKING:
     from alphac4.compute.gpu.replay import DeviceReplay
 
-QUEUED_STEPS = 64  # launched before the host waits, so that progress and Ctrl-C are not far behind the device
+QUEUED_STEPS = 64  # steps launched before the host waits, so that progress and Ctrl-C keep up with the device
 
 
 class DeviceLearner(Learner):
-    """A `Learner` whose step never leaves the GPU.
+    """`Learner` whose gradient step runs on the GPU without the host.
 
-    A step whose loss or gradient is not finite moves no weight, but the optimisers' moments decay by one step.
+    A step whose loss or gradient is not finite changes no weight, but the optimisers' moments decay by one step.
 
     Args:
-        network: its shape.
-        config: how it learns.
+        network: configuration of the network.
+        config: settings of learning.
         geometry: the board of the samples.
-        seed: of the first weights.
+        seed: of the initial weights.
         replay: the window on the device, for batches of ``config.batch_size``.
-        precision: `BF16` or `FP32`; by default what `learning_precision` chooses.
-        extensions: see `Learner`.
+        precision: `BF16` or `FP32`; by default the choice of `learning_precision`.
+        extensions: functions that replace parts of learning, as in `Learner`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DeviceLearner(Learner):
             network, config, geometry, seed, device=replay.device, precision=precision, extensions=extensions
         )
         self._window = replay
-        # Gradients, and the norms' running statistics, share one vector each: one kernel then serves all of them.
+        # All gradients share one vector, and so do all running statistics, so that one kernel processes all of them.
         self._gradients, views = _vector_like(list(self.network.parameters()))
         for parameter, view in zip(self.network.parameters(), views, strict=True):
             parameter.grad = view
@@ -69,7 +69,7 @@ class DeviceLearner(Learner):
         self._run: Callable[[], object] | None = None  # the captured step
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore `state`; the step is captured again, as the optimisers have other memory now."""
+        """Restore `state`; the step must be captured again, because the optimisers' memory has changed."""
         super().restore(tensors)
         self._run = None
 
@@ -83,7 +83,7 @@ class DeviceLearner(Learner):
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """See `Learner`; the replay's new samples are copied to the device first."""
+        """Learn as `Learner.learn_latest` does, after copying the replay's new samples to the device."""
         started = time.perf_counter()
         self._window.load(replay)
         window = min(window, self._window.count)
@@ -116,17 +116,17 @@ class DeviceLearner(Learner):
         return self._report(dict(zip(names, sums, strict=True)), steps, steps - round(taken), window, started)
 
     def _prepare(self, steps: int) -> None:
-        """Make the memory of a plan for so many steps, and capture the step, which leaves the learner as it was."""
+        """Allocate a plan of ``steps`` steps and capture the step; the state of the learner does not change."""
         size, device = self.config.batch_size, self.device
-        self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # those of each step's batch
+        self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # of each step's batch
         self._mirrored = torch.zeros((steps, size), dtype=torch.int8, device=device)
         self._factors = torch.zeros(steps, device=device)  # of the learning rates
         self._weights = torch.zeros(steps, device=device)  # of the new weights in the average
-        self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps of this call
+        self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps taken in this call
         with torch.no_grad():
             losses, _ = self.forward(self.average, self._batch())
         self._terms = list(losses)
-        # Of the losses, the entropy and the norm; then the steps taken.
+        # Sums of the losses, the entropy and the norm, and the number of steps that were not skipped.
         self._sums = torch.zeros(len(self._terms) + 3, dtype=torch.float64, device=device)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -140,7 +140,7 @@ class DeviceLearner(Learner):
                 tensor.detach().copy_(before[name]) if name in before else tensor.zero_()
 
     def _step_on_device(self) -> None:
-        """One gradient step; the plan says of which positions."""
+        """Take one gradient step with the plan's next batch."""
         self._gradients.zero_()
         statistics = self._statistics.clone()
         losses, entropy = self.forward(self.network, self._batch())
@@ -164,16 +164,16 @@ class DeviceLearner(Learner):
             torch._foreach_mul_(change, weight)
             torch._foreach_add_(averages, change)
             self._sums += torch.where(is_finite, torch.cat([figures, torch.ones_like(figures[:1])]), 0.0)
-            self._done.add_(1).remainder_(len(self._factors))  # a captured step runs a few times before the first
+            self._done.add_(1).remainder_(len(self._factors))  # capturing runs the step a few times
 
     def _batch(self) -> LearningBatch:
-        """The positions that the plan has for the next step."""
+        """Return the plan's next batch."""
         rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
         return with_weights(*self._window.batch(rows, mirrored))
 
 
 def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """A vector of zeros with room for all tensors, and its parts in their shapes and memory formats."""
+    """Return a vector of zeros for all tensors, and its parts in their shapes and memory formats."""
     sizes = [tensor.numel() for tensor in tensors]
     vector = torch.zeros(sum(sizes), device=tensors[0].device)
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
@@ -182,7 +182,7 @@ def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
 
 
 def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
-    """An untrained network and what trains it, by a run's settings."""
+    """Return the learner of a run's settings, with an untrained network."""
     network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
     longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
     replay = compute.replay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)

@@ -1,7 +1,8 @@
-"""Functions by which a researcher changes the algorithm, and checks of what they return.
+"""User functions that replace parts of the algorithm, and checks of their results.
 
-Every field of `Extensions` is an argument of `alphac4.iterate` and `alphac4.train`. None of them is a setting: a run's
-folder records their names, and resumes only with the same ones. Shapes: A moves, C cells, G finished games, S samples.
+Every field of `Extensions` is an argument of `alphac4.iterate` and `alphac4.train`. Functions are not settings: a run's
+folder records their names, and the run resumes only with the same ones. Shapes: A moves, C cells, G finished games, S
+samples.
 """
 
 import dataclasses
@@ -30,49 +31,50 @@ if TYPE_CHECKING:
 
     from alphac4.training.reports import MatchReport
 
-TOLERANCE = 1e-3  # of a target's sum
+SUM_TOLERANCE = 1e-3  # largest difference between 1 and the sum of a target's probabilities
 
 OptimizerBuilder = Callable[["nn.Module"], "torch.optim.Optimizer | Sequence[torch.optim.Optimizer]"]
-"""Makes the optimisers of a network's parameters. Each group's ``lr`` is its learning rate before the schedule."""
+"""Returns the optimisers of a network's parameters. The schedule multiplies each group's ``lr``."""
 
 LearningSchedule = Callable[[int, int], float]
-"""Factor of every learning rate in gradient step ``step`` (from 0) of ``steps``, as `torch.optim.lr_scheduler.LambdaLR`
-takes it."""
+"""Returns the factor of all learning rates in gradient step ``step`` (from 0) of ``steps``, like the function of
+`torch.optim.lr_scheduler.LambdaLR`."""
 
 PolicyTarget = Callable[[Games], npt.ArrayLike]
-"""Policies [G, C, A] to learn at every ply of G finished games, each summing to 1; plies that were not played are
-ignored."""
+"""Returns policies [G, C, A] to learn at every ply of G finished games, each summing to 1; plies that were not played
+are ignored."""
 
 ValueTarget = Callable[[Games], npt.ArrayLike]
-"""Probabilities [G, C, 3] of win, draw and loss to learn at every ply of G finished games, for the side to move there;
-plies that were not played are ignored."""
+"""Returns probabilities [G, C, 3] of win, draw and loss to learn at every ply of G finished games, for the side to
+move; plies that were not played are ignored."""
 
 Simulations = Callable[[int, int, bool], int]
-"""Simulations of a search, from the iteration (from 1), the ply (from 0), and whether the search is a full one."""
+"""Returns the simulations of a search from the iteration (from 1), the ply (from 0), and whether the search is a full
+one."""
 
 Starts = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
-"""Positions from which an iteration's games start, drawn uniformly, from the samples in the window (None before the
-first iteration). Random opening moves follow, as the settings say."""
+"""Returns start positions for an iteration's games, of which each game draws one uniformly. The first argument is the
+replay window, None before the first iteration. Random opening moves follow according to the settings."""
 
 Sampler = Callable[[Samples, np.random.Generator], npt.ArrayLike]
-"""Weights [S], at least 0, with which the samples of the window are drawn for learning."""
+"""Returns weights [S], at least 0, with which the samples of the window are drawn for learning."""
 
 
 class PlayGate(Protocol):
-    """Plays a match of a candidate against the best network."""
+    """Function that plays a match of a candidate against the best network."""
 
     def __call__(self, *, pairs: int | None = None, simulations: int | None = None) -> "MatchReport":
         """Play colour-swapped ``pairs`` of games with ``simulations`` per move; by default those of the settings."""
 
 
 Gate = Callable[[PlayGate], bool]
-"""Decides whether a candidate is promoted. The argument plays a match and returns its report, in which the candidate is
+"""Returns whether a candidate is promoted. Its argument plays a match and returns the report, in which the candidate is
 the first player; a gate may decide without a match."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extensions:
-    """Functions in place of the package's own; None keeps the package's."""
+    """User functions that replace those of the package, where they are not None."""
 
     network: NetworkBuilder | None = None
     loss: Losses | None = None
@@ -81,24 +83,20 @@ class Extensions:
     policy_target: PolicyTarget | None = None
     value_target: ValueTarget | None = None
     selection: NetworkParameters | None = None
-    """Parameters of a compiled rule of selection; see `alphac4.register_selection_rule`."""
+    """Parameters of a compiled selection rule; see `alphac4.register_selection_rule`."""
     simulations: Simulations | None = None
     starts: Starts | None = None
     sampler: Sampler | None = None
     gate: Gate | None = None
 
     def names(self) -> dict[str, str]:
-        """Qualified names of the functions given, by argument, as a run's folder records them."""
-        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return {name: qualified_name(value) for name, value in given.items() if value is not None}
+        """Return the qualified names of the given functions, by argument, for a run's folder."""
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: qualified_name(value) for name, value in values.items() if value is not None}
 
 
 def checked_schedule(schedule: LearningSchedule, steps: int) -> Callable[[int], float]:
-    """Return the schedule as a function of the step, which checks what it returns.
-
-    Raises:
-        ValueError: when it is called, for a factor that is not a finite number of at least 0.
-    """
+    """Return the schedule as a function of the step only, which raises ValueError for an invalid factor."""
 
     def factor(step: int) -> float:
         value = schedule(step, steps)
@@ -147,21 +145,27 @@ def start_positions(
 
 
 def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArray[np.bool_], name: str) -> Any:
-    """Return a target function's result as float32 of ``shape``; rows where ``used`` is true must be probabilities.
+    """Return a target function's result as a float32 array, after checking it.
+
+    Args:
+        values: the result.
+        shape: the expected shape, [G, C, A] or [G, C, 3].
+        used: [G, C] plies at which the result must be probabilities.
+        name: of the argument, for the message.
 
     Raises:
-        ValueError: naming the function, what it returned and what was expected.
+        ValueError: with the name, the actual and the expected result.
     """
     targets = np.asarray(values, np.float32)
     if targets.shape != shape:
         meaning = "games, plies, columns" if name == "policy_target" else "games, plies, win/draw/loss"
         raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}: {meaning}")
-    good = (targets >= 0).all(axis=-1) & (np.abs(targets.sum(axis=-1) - 1) < TOLERANCE)  # False for NaN
+    good = (targets >= 0).all(axis=-1) & (np.abs(targets.sum(axis=-1) - 1) < SUM_TOLERANCE)  # False for NaN
     if not good[used].all():
         game, ply = np.argwhere(used & ~good)[0]
-        found = np.array2string(targets[game, ply], precision=3, separator=", ")
+        actual = np.array2string(targets[game, ply], precision=3, separator=", ")
         raise ValueError(
-            f"{name} returned {found} in game {game} at ply {ply}; expected probabilities: none negative, summing to 1"
+            f"{name} returned {actual} in game {game} at ply {ply}; expected probabilities: none negative, summing to 1"
         )
     return targets
 
@@ -170,7 +174,7 @@ def check_weights(values: npt.ArrayLike, count: int, name: str) -> npt.NDArray[n
     """Return a sampler's weights as probabilities [count].
 
     Raises:
-        ValueError: naming the function, what it returned and what was expected.
+        ValueError: for another shape, or weights that are negative, not finite or all 0.
     """
     weights = np.asarray(values, np.float64)
     if weights.shape != (count,):
@@ -185,9 +189,11 @@ def check_names(before: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Check that a run resumes with the functions that it had.
 
     Raises:
-        ValueError: naming the arguments that differ.
+        ValueError: with the first argument that differs.
     """
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
-            was, given = before.get(name, "no function"), now.get(name, "none")
-            raise ValueError(f"this run was trained with {was} as `{name}`, and {given} was given: pass the same again")
+            expected, actual = before.get(name, "no function"), now.get(name, "none")
+            raise ValueError(
+                f"this run was trained with {expected} as `{name}`, but {actual} was given: pass the same again"
+            )
