@@ -1,9 +1,9 @@
-"""Learning: one gradient step, and the average of the weights, which is what plays.
+"""Learning: gradient steps, and the average of the weights, with which the network plays.
 
 On a CPU the batch is cut into parts of `PART_SIZE` positions. Each part goes through a network replica on one thread,
-and the gradients are added in the order of the parts. So one or many cores compute the same numbers, and a run produces
-the same weights on all of them. Batch norm normalises each part separately ("ghost batches", Hoffer et al. 2017, arXiv
-1705.08741), while losses are means over the whole batch. On a GPU the whole batch is one part.
+and the gradients are added in the order of the parts. So a run produces bit-identical weights on any number of cores.
+Batch norm normalises each part separately ("ghost batches", Hoffer et al. 2017, arXiv 1705.08741), while losses are
+means over the whole batch. On a GPU the whole batch is one part.
 """
 
 import contextlib
@@ -35,33 +35,33 @@ from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
 
-PART_SIZE = 64  # positions: what each of two cores has of the presets' batches of 128
-# Of a batch's gradient. One strange batch must not undo what many have taught: steps of AdamW and Muon do not grow with
-# the gradient, but their moments do, for dozens of steps.
+PART_SIZE = 64  # positions per part: two for the presets' batches of 128
+# The gradient of a batch is clipped to this norm. Steps of AdamW and Muon do not grow with the gradient, but one large
+# gradient dominates their moments for dozens of steps.
 MAX_GRAD_NORM = 1.0
-ENTROPY, NORM = "policy entropy", "gradient norm"  # figures of a step beside its losses
+ENTROPY, NORM = "policy entropy", "gradient norm"  # names of a step's figures besides its losses
 
 Schedule = Callable[[int], float]
-"""Factor of every learning rate in the gradient step after so many others."""
+"""Returns the factor of all learning rates in a gradient step, given the number of steps before it."""
 
 
 class Learner:
-    """The network being trained, its optimisers, and the average of its weights, which is what plays.
+    """A network in training, its optimisers, and the average of its weights, with which it plays.
 
-    Weights, losses and optimisers are float32, whatever ``precision`` the passes are computed in.
+    Weights, losses and optimisers are float32 in either ``precision`` of the forward and backward passes.
 
     Args:
-        network: its shape.
-        config: how it learns.
+        network: configuration of the network.
+        config: settings of learning.
         geometry: the board of the samples.
-        seed: of the first weights.
-        device: where it learns.
-        workers: cores that compute parts at a time; by default all. They change how long a step takes, and no weight.
-        precision: `BF16` or `FP32`; by default what `learning_precision` chooses.
-        extensions: functions that replace the network, its losses and optimisers, and the choice of samples.
+        seed: of the initial weights.
+        device: of the weights; by default the CPU.
+        workers: number of threads that compute parts; by default one per core. It changes the speed, not the weights.
+        precision: `BF16` or `FP32`; by default the choice of `learning_precision`.
+        extensions: functions that replace the network, its losses, its optimisers and the choice of samples.
 
     Raises:
-        ValueError: if a function returns something unsuitable.
+        ValueError: if a function returns an invalid result.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Learner:
         self.losses = self.extensions.loss or partial(standard_losses, ownership_weight=config.ownership_weight)
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
-        # A replica for each part: the network's own weights, but gradients and running statistics of the part alone.
+        # One replica per part: it shares the network's weights, but has its own gradients and running statistics.
         self._replicas = [copy.deepcopy(self.network) for _ in range(self._parts)]
         for replica in self._replicas:
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
@@ -114,7 +114,7 @@ class Learner:
         self.steps = 0
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
-        """AdamW, and Muon for the tower's kernels if it is used. Only kernels decay."""
+        """Return AdamW and, if the settings say so, Muon for the tower's kernels. Only kernels decay."""
         config, build = self.config, self.extensions.optimizer
         if build is not None:
             built = build(getattr(self.network, "module", self.network))
@@ -142,7 +142,7 @@ class Learner:
                     group["lr"] = rate * float(factor)
 
     def take_over(self, network: Network) -> None:
-        """Start from another network's weights; see `Network.take_over`."""
+        """Start from another network's weights, as `Network.take_over` does."""
         self.network.take_over(network)
         self.average.load_state_dict(self.network.state_dict())
 
@@ -155,7 +155,15 @@ class Learner:
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Learn from batches of these samples, in an order that ``rng`` draws; see `learn_from`."""
+        """Take ``steps`` gradient steps on batches of these samples.
+
+        Args:
+            samples: of the replay window.
+            steps: number of gradient steps.
+            schedule: of the learning rates.
+            rng: draws the batches.
+            on_step: called before each step; it may raise to end learning.
+        """
         stream = batches(
             samples,
             self._geometry,
@@ -169,7 +177,7 @@ class Learner:
         return self.learn_from(stream, schedule, len(samples), on_step)
 
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
-        """The probabilities [S] with which samples are drawn; None for whole passes over all of them."""
+        """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
         sampler = self.extensions.sampler
         return None if sampler is None else check_weights(sampler(samples, rng), len(samples), "sampler")
 
@@ -183,15 +191,21 @@ class Learner:
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """`learn` from the latest ``window`` samples of a run."""
+        """Call `learn` with the latest ``window`` samples of ``replay``."""
         return self.learn(replay.window(window), steps=steps, schedule=schedule, rng=rng, on_step=on_step)
 
     def learn_from(
         self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
     ) -> LearningReport:
-        """Take one gradient step per batch; ``on_step`` is called before each, and may raise to end learning.
+        """Take one gradient step per batch of ``stream``.
 
-        A step whose loss or gradient is not finite is skipped: it leaves everything as it was.
+        A step whose loss or gradient is not finite is skipped, with all state unchanged.
+
+        Args:
+            stream: the batches.
+            schedule: of the learning rates.
+            window: number of samples in the replay window, for the report.
+            on_step: called before each step; it may raise to end learning.
         """
         started = time.perf_counter()
         sums, count, skipped = dict[str, float](), 0, 0
@@ -210,7 +224,7 @@ class Learner:
         return self._report(sums, count, skipped, window, started)
 
     def _report(self, sums: dict[str, float], steps: int, skipped: int, window: int, started: float) -> LearningReport:
-        """Make the report of ``steps`` steps, from the sums of the figures of those that were not skipped."""
+        """Return the report of ``steps`` steps; ``sums`` are over those that were not skipped."""
         means = {name: figure / max(steps - skipped, 1) for name, figure in sums.items()}
         return LearningReport(
             steps=steps,
@@ -224,15 +238,15 @@ class Learner:
         )
 
     def _one_thread(self) -> contextlib.AbstractContextManager[None]:
-        """Let the calling thread compute by itself in the block, where it computes on the cores.
+        """Return a context in which PyTorch computes in the calling thread only, if learning is on the CPU.
 
-        Single-threaded passes neither wait for each other after every layer, nor come to a halt, as OpenMP's barriers
-        do, when another program takes one of the cores. And what they sum, they sum in one order on any machine.
+        Each part is computed by one thread: parts do not wait for each other after every layer, OpenMP's barriers do
+        not stall when another program uses a core, and sums have one order on any machine.
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
     def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> dict[str, float]:
-        """Take one gradient step, if it is finite; returns the mean losses, the entropy and the gradient's norm."""
+        """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient's norm."""
         whole = learning_batch(batch, self.device)
         positions = len(whole.planes)
         count = min(self._parts, positions)
@@ -256,7 +270,7 @@ class Learner:
         return figures
 
     def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> dict[str, Tensor]:
-        """Set a replica's gradients to those of its part of a batch of ``positions``; returns the figures' sums."""
+        """Set a replica's gradients from its part of a batch of ``positions``; return the sums of its figures."""
         with self._one_thread():
             losses, entropy = self.forward(replica, part)
             loss = cast(Tensor, sum(each.sum() for each in losses.values())) / positions
@@ -265,10 +279,10 @@ class Learner:
         return {name: each.detach().double().sum() for name, each in (*losses.items(), (ENTROPY, entropy))}
 
     def forward(self, network: Network, batch: LearningBatch) -> tuple[dict[str, Tensor], Tensor]:
-        """Compute the named losses [B] of each position, and the entropy [B] of the policy, in nats.
+        """Return the named losses [B] of each position, and the entropy [B] of the policy, in nats.
 
         Raises:
-            ValueError: if the function of losses returns something else.
+            ValueError: if the user's function of losses returns something else.
         """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
@@ -288,20 +302,20 @@ class Learner:
 
     @torch.no_grad()
     def _take_statistics(self, replicas: list[Network]) -> None:
-        """Give the network the mean of its replicas' running statistics, which is that of all parts of the batch."""
+        """Set the network's running statistics to the mean of its replicas', which covers all parts of the batch."""
         for ours, *theirs in zip(self.network.buffers(), *(r.buffers() for r in replicas), strict=True):
             ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
 
     @torch.no_grad()
     def _share_statistics(self) -> None:
-        """Let all replicas go on from the network's running statistics."""
+        """Copy the network's running statistics to all replicas."""
         for replica in self._replicas:
             for theirs, ours in zip(replica.buffers(), self.network.buffers(), strict=True):
                 theirs.copy_(ours)
 
     @torch.no_grad()
     def _update_average(self) -> None:
-        """``average <- d average + (1 - d) network``, running statistics included."""
+        """Compute ``average <- d average + (1 - d) network``, running statistics included."""
         decay = self.average_decay(self.steps)
         ours = self.network.state_dict()
         for name, value in self.average.state_dict().items():
@@ -311,28 +325,28 @@ class Learner:
                 value.copy_(ours[name])
 
     def average_decay(self, step: int) -> float:
-        """The average's decay in the step after ``step`` others: `LearningConfig.ema_decay`, but less at the start.
+        """Return the average's decay after ``step`` steps: `LearningConfig.ema_decay`, or less at the start.
 
-        There the average follows closely, or it would be the untrained network for hundreds of steps.
+        Otherwise the average would be close to the untrained network for hundreds of steps.
         """
         return min(self.config.ema_decay, (1 + step) / (10 + step))
 
     def is_finite(self) -> bool:
-        """Whether all weights, those of the average included, are finite numbers."""
+        """Return whether all weights, including those of the average, are finite numbers."""
         tensors = [*self.network.state_dict().values(), *self.average.state_dict().values()]
         return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
     def candidate(self) -> Network:
-        """A copy of the averaged network on the CPU, in evaluation mode."""
+        """Return a copy of the averaged network on the CPU, in evaluation mode."""
         copied = copy.deepcopy(self.average).cpu().eval()
         return copied.to(memory_format=torch.contiguous_format)  # type: ignore[no-any-return, call-overload]
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that a resumed run needs, as named tensors on the CPU."""
+        """Return everything that a resumed run needs, as named tensors on the CPU."""
         return {name: tensor.detach().cpu().clone() for name, tensor in self.live_state().items()}
 
     def live_state(self) -> dict[str, Tensor]:
-        """The tensors that `state` copies, themselves."""
+        """Return the tensors that `state` copies, without copying them."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
         for number, optimizer in enumerate(self.optimizers):
@@ -342,7 +356,7 @@ class Learner:
         return tensors | {"steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Take up `state`."""
+        """Restore the tensors of `state`."""
         numbered = [f"optimizer{number}" for number in range(len(self.optimizers))]
         parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *numbered)}
         for name, value in tensors.items():
@@ -360,6 +374,6 @@ class Learner:
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
             for parameter, values in optimizer.state.items():
                 for name, value in values.items():
-                    if value.shape == parameter.shape:  # a fused step goes through memory, whatever the strides
+                    if value.shape == parameter.shape:  # a fused step ignores strides: they must be the parameter's
                         values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
         self.steps = int(tensors["steps"])

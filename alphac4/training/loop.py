@@ -1,6 +1,6 @@
-"""The loop of AlphaZero: play, learn, promote the better network. `iterate` yields each round as a record.
+"""The AlphaZero loop: play, learn, promote the better network. `iterate` yields a record of each iteration.
 
-`alphac4.runs` consumes the same loop and adds what a run on disk needs: a folder, progress bars, TensorBoard, a judge.
+`alphac4.runs` consumes the same loop and adds a folder, progress bars, TensorBoard and an evaluation by exact play.
 """
 
 import contextlib
@@ -49,41 +49,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far an iteration has got."""
+    """Progress of an iteration."""
 
     iteration: int  # 1 for the first
     phase: str  # "self-play", "learning" or "matches"
     done: int = 0  # positions or gradient steps
-    total: int = 0  # the number of them that the iteration needs; 0 in matches
-    games: int = 0  # of self-play that have ended since the last call
-    evaluations: int = 0  # positions that the network evaluated in self-play since the last call
+    total: int = 0  # positions or gradient steps of the whole phase; 0 for matches
+    games: int = 0  # self-play games finished since the last call
+    evaluations: int = 0  # positions evaluated by the network in self-play since the last call
 
 
 @dataclass(frozen=True, kw_only=True)
 class Iteration:
-    """The outcome of one round of self-play, learning and gate."""
+    """Record of one iteration: self-play, learning and gate."""
 
     number: int  # 1 for the first
     selfplay: SelfPlayReport
     learning: LearningReport
     candidate: Contender
     gate: MatchReport
-    best: Contender  # after the gate: the candidate, if it was promoted
-    figures: dict[str, float] = field(default_factory=dict)  # callbacks may add some; a run's reports keep them
+    best: Contender  # the best network after the gate
+    figures: dict[str, float] = field(default_factory=dict)  # added by callbacks; stored in a run's reports
 
 
 class StopTraining(Exception):  # noqa: N818 - not an error
-    """Raise this in a callback to end a run. What was committed to its folder stays, and the run can be resumed."""
+    """Exception by which a callback ends a run. Committed iterations stay in its folder, and the run can be resumed."""
 
 
 class Callback:
-    """Watches a run. Override what you need; any other exception than `StopTraining` ends the run as an error."""
+    """Base class of callbacks, with methods to override. Exceptions other than `StopTraining` propagate as errors."""
 
     def on_progress(self, progress: Progress) -> None:
-        """Called at least ten times a second during an iteration; `StopTraining` discards the iteration."""
+        """Handle progress, at least ten times per second. `StopTraining` ends the run and discards the iteration."""
 
     def on_iteration(self, iteration: Iteration) -> None:
-        """Called after each iteration; `StopTraining` ends the run once the iteration has been committed."""
+        """Handle a finished iteration. `StopTraining` ends the run after the iteration has been committed."""
 
 
 def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
@@ -99,24 +99,26 @@ def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
 
 @dataclass(kw_only=True)
 class TrainingLoop:
-    """Everything that plays, learns and decides in a run; built by `make_loop`."""
+    """Parts of a run that play, learn and decide; built by `make_loop`."""
 
+    # Constant during a run.
     config: TrainConfig
     extensions: Extensions
     geometry: Geometry
     random: RunRandom
-    actors: Actors  # play the games
-    replay: Replay  # holds what they recorded
-    learner: Learner
     schedule: Schedule  # of the learning rates
-    providers: Sequence[PlayerProvider]  # play the networks in matches
-    best: Contender  # the network that plays
+    providers: Sequence[PlayerProvider]  # of the networks' players in matches
     cosine: CosineSchedule  # the schedule of the settings
     callbacks: Sequence[Callback] = ()
-    pool: "Pool | None" = None  # plays classic MCTS's part of matches, in place of this process
+    pool: "Pool | None" = None  # processes that play as classic MCTS, in place of this one
     progress: bool = False  # whether matches show progress bars
-    number: int = 0  # of the current iteration
     matches: Matches = field(init=False)
+    # State.
+    actors: Actors  # play the games
+    replay: Replay  # samples of the games
+    learner: Learner
+    best: Contender  # the network that plays
+    number: int = 0  # of the current iteration
 
     def __post_init__(self) -> None:
         self.matches = Matches(
@@ -130,7 +132,7 @@ class TrainingLoop:
         )
 
     def iterations(self, done: int = 0) -> Iterator[Iteration]:
-        """Train to the configured number of iterations, of which ``done`` are done, and yield each."""
+        """Run the remaining iterations, after ``done``, and yield a record of each."""
         for number in range(done + 1, self.config.iterations + 1):
             self.number = number
             selfplay = self._play()
@@ -156,9 +158,9 @@ class TrainingLoop:
             callback.on_progress(progress)
 
     def _play(self) -> SelfPlayReport:
-        """Let the best network play itself, and record the samples.
+        """Play games of the best network against itself, and add their samples to the replay.
 
-        Samples beyond an iteration's number count toward the next iteration.
+        Surplus samples count toward the next iteration.
         """
         requested = max(1, self.number * self.config.samples - self.replay.total)
         started, blocks, parts = time.perf_counter(), list[Block](), list[Samples]()
@@ -181,7 +183,7 @@ class TrainingLoop:
         return selfplay_report(self.geometry, blocks, samples, started, self.actors)
 
     def _plan(self) -> GamePlan:
-        """The budgets and start positions of the iteration's games."""
+        """Return the budgets and start positions of the iteration's games."""
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
         if extensions.simulations is not None:
             plan = plan._replace(simulations=simulation_table(extensions.simulations, self.number, self.geometry))
@@ -194,7 +196,7 @@ class TrainingLoop:
         return plan
 
     def _make_samples(self, games: Games) -> Samples:
-        """The samples of finished games, with targets by the functions of the user if there are any."""
+        """Return the samples of finished games, with targets by the user's functions if there are any."""
         extensions, used = self.extensions, recorded_plies(games)
         policy = returns = None
         if extensions.policy_target is not None:
@@ -206,9 +208,9 @@ class TrainingLoop:
         return make_samples(self.geometry, self.config.selfplay, games, policy=policy, returns=returns)
 
     def _learn(self) -> LearningReport:
-        """Learn from the latest samples, and remove those that have left the replay window.
+        """Learn from the replay window, and remove samples that have left it.
 
-        If the weights are not finite afterwards, the earlier ones are restored.
+        If the weights are not finite afterwards, they are rolled back to those before.
         """
         learner, steps = self.learner, self.config.learning_steps
         before, steps_before = learner.state(), learner.steps
@@ -246,14 +248,14 @@ def make_loop(
 
     Args:
         config: the run's settings.
-        compute: the place where it works.
+        compute: the backends.
         learner: the network that learns.
         best: the network that plays.
         replay: the samples so far.
-        opened: closes what must be closed, such as actors elsewhere.
-        extensions: the functions of the user.
-        schedule: the learning rate's, where the run has one already; the extensions' own schedule comes first.
-        callbacks: watch the run.
+        opened: gets callbacks that close actors and processes.
+        extensions: the user's functions.
+        schedule: of a resumed run's learning rate; a schedule among the extensions takes precedence.
+        callbacks: called with progress.
         progress: whether matches show progress bars.
     """
     extensions = extensions or Extensions()
@@ -316,38 +318,38 @@ def iterate(
     gate: Gate | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Iterator[Iteration]:
-    """Train from nothing in memory: play, learn, promote; yield a record after each iteration.
+    """Train a network in memory: play, learn, promote; yield a record after each iteration.
 
-    Nothing is written to disk and nothing is printed. End it by leaving the ``for`` loop. Each function below replaces
-    a part of the algorithm; the package's own is used where none is given. `alphac4.training.extensions` has their
-    shapes, units and perspective.
+    Nothing is written to disk or printed. Leave the ``for`` loop to end training. Each function below replaces a part
+    of the algorithm; `alphac4.training.extensions` describes its arguments and result, with shapes, units and
+    perspective.
 
     Args:
         config: the run's settings; `TrainConfig.preset` makes them.
-        start: a network to begin with, as wide as the run's, instead of random weights.
+        start: the network to start from, with the run's number of channels, instead of random weights.
         network: builds the module from the board and the sizes of the settings.
-        loss: named losses from outputs and batch.
-        optimizer: makes PyTorch optimisers of the network's parameters.
-        schedule: factor of the learning rates by gradient step.
-        policy_target: what the policy learns from finished games.
-        value_target: what the value learns from finished games.
-        selection: parameters of a compiled rule that picks a move in the tree, in self-play and in matches; see
+        loss: returns named losses from outputs and batch.
+        optimizer: returns PyTorch optimisers of the network's parameters.
+        schedule: returns the factor of the learning rates by gradient step.
+        policy_target: returns policy targets of finished games.
+        value_target: returns value targets of finished games.
+        selection: parameters of a compiled selection rule, for self-play and matches; see
             `alphac4.register_selection_rule`.
-        simulations: budget of a search by iteration, ply and kind.
-        starts: start positions of self-play games.
-        sampler: weights with which samples of the window are learned.
-        gate: decides which candidate is promoted.
-        callbacks: watch the run, and may end it.
+        simulations: returns the budget of a search by iteration, ply and kind.
+        starts: returns start positions of self-play games.
+        sampler: returns weights with which samples of the window are learned.
+        gate: decides whether a candidate is promoted.
+        callbacks: called with progress and after each iteration; they may end the run.
 
     Yields:
         The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.
 
     Raises:
         RuntimeError: for a device that cannot be used.
-        ValueError: for a ``start`` of another size, or a function that returned something unsuitable.
+        ValueError: for a ``start`` of another size, or an invalid result of a function.
     """
     if config.start_from:
-        raise ValueError("iterate() loads no file: pass the network as `start`, and leave start_from empty")
+        raise ValueError("iterate() does not load files: leave start_from empty, and pass the network as `start`")
     extensions = Extensions(
         network=network,
         loss=loss,

@@ -1,4 +1,4 @@
-"""Losses of learning: what a gradient step minimises, summed over the positions of a batch.
+"""Losses that a gradient step minimises.
 
 The standard loss is AlphaZero's (Silver et al. 2018) with a cross-entropy for the value, and KataGo's ownership (Wu
 2019). Shapes: B positions, A moves, P planes, a board of R x C cells. All targets are for the side to move.
@@ -18,8 +18,8 @@ from alphac4.selfplay.replay import Batch
 class LearningBatch(NamedTuple):
     """B positions as tensors on the learner's device, with their targets and weights.
 
-    The weights are made for the whole batch, of which these B positions may be a part: the mean of a term times its
-    weight over the batch is its weighted mean.
+    The weights are normalised over the whole batch, of which these B positions may be a part: the batch's mean of a
+    term times its weight is its weighted mean.
     """
 
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes
@@ -31,7 +31,7 @@ class LearningBatch(NamedTuple):
 
 
 Losses = Callable[[Outputs, LearningBatch], Mapping[str, Tensor]]
-"""Named losses [B] of each position, in nats or any unit. A gradient step minimises the sum of their means over the
+"""Returns named losses [B] of each position, in any unit. A gradient step minimises the sum of their means over the
 batch."""
 
 
@@ -42,19 +42,19 @@ def learning_batch(batch: Batch, device: torch.device) -> LearningBatch:
 
 
 def with_weights(planes: Tensor, policy: Tensor, policy_weight: Tensor, wdl: Tensor, final: Tensor) -> LearningBatch:
-    """Normalise the weights of a whole batch, without waiting for the device."""
+    """Make a batch with normalised weights from the tensors of a whole batch, without waiting for the device."""
     count = len(planes)
-    # At least 1: a batch without full searches teaches no policy.
+    # At least 1, for batches in which all policies have the weight 0.
     policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
     cell_weight = (count / empty_cells(planes).sum().clamp(min=1.0)).expand(count)
     return LearningBatch(planes, policy, policy_weight, wdl, final, cell_weight)
 
 
 def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: float = 0.5) -> dict[str, Tensor]:
-    """The losses [B] that learning minimises by default: "policy", "value", and "ownership" if the network has it.
+    """Return the default losses [B]: "policy", "value", and "ownership" if the network has this head.
 
     Args:
-        outputs: the network's.
+        outputs: of the network.
         batch: the positions.
         ownership_weight: weight of the ownership loss; policy and value weigh 1.
     """
@@ -68,12 +68,12 @@ def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: fl
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """``-sum(target log softmax(logits))`` in nats over the classes, which are dimension 1: [B, K, ...] to [B, ...]."""
+    """Return ``-sum(target log softmax(logits))`` in nats over the K classes: [B, K, ...] to [B, ...]."""
     return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
 
 
 def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
-    """Cross-entropy [B] of whose stone ends up in each cell that is empty now; its batch mean is the mean over cells.
+    """Return the cross-entropy [B] of the final owner of each empty cell; its batch mean is the mean over cells.
 
     Args:
         logits: [B, 3, R, C]: own stone, the opponent's, empty.
@@ -85,21 +85,21 @@ def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
 
 
 def empty_cells(planes: Tensor) -> Tensor:
-    """[B, R, C] 1 where there is no stone."""
+    """Return 1 for each empty cell and 0 for the others [B, R, C]."""
     return 1.0 - planes[:, :2].sum(dim=1)
 
 
 def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> dict[str, Tensor]:
-    """Return what a function of losses returned for ``count`` positions, as a dictionary.
+    """Return the result of a function of losses for ``count`` positions as a dictionary, after checking it.
 
     Raises:
-        ValueError: naming the function, what it returned and what was expected.
+        ValueError: with the argument's ``name``, the actual and the expected result.
     """
     expected = f"expected a dictionary of named losses, a tensor [{count}] each"
     if not isinstance(losses, Mapping) or not losses:
         raise ValueError(f"{name} returned {type(losses).__name__}; {expected}")
     for term, loss in losses.items():
         if not isinstance(loss, Tensor) or loss.shape != (count,):
-            found = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"{name} returned {found} for the loss {term!r}; {expected}")
+            actual = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"{name} returned {actual} for the loss {term!r}; {expected}")
     return dict(losses)
