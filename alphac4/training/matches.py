@@ -1,4 +1,4 @@
-"""The matches of a run: the gate, in which a candidate meets the best network, and those against classic MCTS."""
+"""Matches of a run: the gate, a candidate against the best network, and matches against classic MCTS."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,31 +24,31 @@ from alphac4.training.reports import MatchReport
 if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
 
-CACHE_ENTRIES = 2**16  # evaluations that each search keeps
+CACHE_ENTRIES = 2**16  # cached evaluations per search
 TREE_REUSE: Reuse = "proofs"  # from one search of a game to the next
 
-BASELINE_MATCH_SIMULATIONS = 100  # of ours a move against classic MCTS
-CLOSING_PAIRS = 50  # colour-swapped, in each of the matches that close a run: the score's interval is +-10 % at most
+BASELINE_MATCH_SIMULATIONS = 100  # of the network per move against classic MCTS
+CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A run's network, by the iteration that made it; 0 is the network that the run began with."""
+    """A run's network, and the iteration that produced it; 0 for the network that the run started from."""
 
     network: Network
     iteration: int
 
 
 class Matches:
-    """Plays a run's matches.
+    """The matches of a run.
 
     Args:
-        providers: two; the best network always takes the second.
-        config: how many games, how deep, and which score decides.
+        providers: of the players of two networks; the best network always uses the second.
+        config: numbers of games and simulations, and the gate's threshold.
         geometry: the board.
-        random: the run's numbers.
-        check: called at every ply; may raise to end a match.
-        pool: where classic MCTS plays, in place of this process.
+        random: the run's random numbers.
+        check: called at every ply; it may raise to end a match.
+        pool: processes in which classic MCTS plays, in place of this one.
         progress: whether to show a progress bar for each match.
     """
 
@@ -72,10 +72,15 @@ class Matches:
         self._progress = progress
 
     def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchReport:
-        """Decide whether the candidate is promoted; by default the score of a match against the best network decides.
+        """Decide whether the candidate is promoted.
+
+        Args:
+            candidate: plays first in the report.
+            best: the best network so far.
+            decide: a user's gate; by default, the score of one match must reach the threshold.
 
         Returns:
-            The last match that was played; one without games if the decision needed none.
+            The report of the last match, or one without games if none was played, with the decision.
         """
         config, played = self._config, list[MatchReport]()
         rng = self._random.generator(candidate.iteration, "openings")
@@ -94,20 +99,18 @@ class Matches:
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
     def periodic_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """The matches against classic MCTS that are due after an iteration."""
-        every = self._config.baseline_interval
-        return (
-            self._against_classic(best, iteration, self._config.baseline_pairs)
-            if every and iteration % every == 0
-            else []
-        )
+        """Play the matches against classic MCTS that are due after an iteration; return none if none are."""
+        interval = self._config.baseline_interval
+        if not interval or iteration % interval:
+            return []
+        return self._against_classic(best, iteration, self._config.baseline_pairs)
 
     def closing_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """Play the matches that close a run, as if after one more ``iteration``."""
+        """Play the matches that close a run; ``iteration``, which selects the random numbers, is one after the last."""
         return self._against_classic(best, iteration, CLOSING_PAIRS)
 
     def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
-        """The best network against every budget of classic MCTS, a measure that does not move with the run."""
+        """Play the best network against each budget of classic MCTS, which does not change during a run."""
         reports = []
         for rollouts in self._config.baseline_rollouts:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
@@ -119,7 +122,7 @@ class Matches:
     def _play(
         self, players: Sequence[Player], opponents: Sequence[Player], pairs: int, rng: np.random.Generator
     ) -> MatchReport:
-        """A match from openings that ``rng`` draws."""
+        """Play a match from openings that ``rng`` draws."""
         started = time.perf_counter()
         openings = balanced_openings(pairs, rng, self._geometry)
         result = play_shared(players, opponents, openings, check=self._check, progress=self._progress)
@@ -136,35 +139,43 @@ class Matches:
             evaluator=self._providers[0].backend,
         )
 
-    def _players(self, provider: int, contender: Contender, simulations: int) -> Sequence[Player]:
-        return self._providers[provider].players(contender.network, f"iteration {contender.iteration}", simulations)
+    def _players(self, index: int, contender: Contender, simulations: int) -> Sequence[Player]:
+        return self._providers[index].players(contender.network, f"iteration {contender.iteration}", simulations)
 
     def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
-        """Classic MCTS, as many times as there are players of a network."""
+        """Return ``count`` equal players of classic MCTS, one for each player of the network."""
         budget, geometry = Budget(simulations=rollouts), self._geometry
         if self._pool is None:
             threads = max(1, cores() // count)
             return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
         seed = int(rng.integers(2**63))
-        recipes = [UctPlayerFactory(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)]
-        return like_in_each_process(self._pool, recipes, UctPlayer(budget, rng, geometry))
+        factories = [
+            UctPlayerFactory(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)
+        ]
+        return like_in_each_process(self._pool, factories, UctPlayer(budget, rng, geometry))
 
 
 class PlayerProvider(Protocol):
-    """Plays for one network after another."""
+    """Source of players for one network after another."""
 
     @property
     def backend(self) -> str:
-        """The backend that runs the network of the latest `players`."""
+        """Backend of the latest `players`."""
 
     def players(self, network: Network, name: str, simulations: int) -> Sequence[Player]:
-        """The network as one player for each core; they are valid until the next call."""
+        """Return one player of the network per core, valid until the next call.
+
+        Args:
+            network: the network.
+            name: of the players in reports.
+            simulations: per move; 0 for the raw policy.
+        """
 
 
 class LocalPlayerProvider:
-    """Plays for one network after another, with one evaluator and one search a core for the whole run.
+    """`PlayerProvider` in this process, with one evaluator and one search per core for the whole run.
 
-    New ones for each match would cost memory that the libraries behind them never quite give back.
+    They are reused because inference libraries do not release all of an evaluator's memory.
     """
 
     def __init__(self, compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters) -> None:
@@ -176,15 +187,15 @@ class LocalPlayerProvider:
 
     @property
     def backend(self) -> str:
-        """See `PlayerProvider`."""
+        """Backend of the latest `load`."""
         return self._evaluator.backend
 
     def load(self, network: Network) -> None:
-        """Load the weights of the next `players`; this decides the backend."""
+        """Load the weights of the next `players`, and choose the backend for them."""
         self._evaluator.update(network)
 
     def players(self, network: Network, name: str, simulations: int) -> list[NetworkPlayer]:
-        """See `PlayerProvider`."""
+        """Return one player per core; the arguments are those of `PlayerProvider.players`."""
         self.load(network)
         players = []
         for search in self._searches:
@@ -194,25 +205,33 @@ class LocalPlayerProvider:
 
 
 class PoolPlayerProvider:
-    """Plays by a `LocalPlayerProvider` in each process of a pool, with the backend of the one ``here`` if available."""
+    """`PlayerProvider` in the processes of a pool, each with the backend of the ``local`` one if it is available there.
+
+    Args:
+        pool: the processes.
+        number: of this provider among the run's.
+        local: chooses the backend.
+        geometry: the board.
+        rule: parameters of the selection rule.
+    """
 
     def __init__(
-        self, pool: "Pool", number: int, here: LocalPlayerProvider, geometry: Geometry, rule: NetworkParameters
+        self, pool: "Pool", number: int, local: LocalPlayerProvider, geometry: Geometry, rule: NetworkParameters
     ) -> None:
-        self._pool, self._number, self._here = pool, number, here
+        self._pool, self._number, self._local = pool, number, local
         self._geometry, self._rule = geometry, rule
         self._version = 0
 
     @property
     def backend(self) -> str:
-        """See `PlayerProvider`."""
-        return self._here.backend
+        """Backend of the latest `players`."""
+        return self._local.backend
 
     def players(self, network: Network, name: str, simulations: int) -> list[SearchingPoolPlayer]:
-        """See `PlayerProvider`."""
-        self._here.load(network)
+        """Return one player per process; the arguments are those of `PlayerProvider.players`."""
+        self._local.load(network)
         self._version += 1
-        turn = NetworkPlayerFactory(
+        factory = NetworkPlayerFactory(
             provider=self._number,
             version=self._version,
             backend=self.backend,
@@ -223,31 +242,31 @@ class PoolPlayerProvider:
         )
         budget = Budget(simulations=simulations)
         return [
-            SearchingPoolPlayer(self._pool, index, turn, name, budget, TREE_REUSE) for index in range(self._pool.cores)
+            SearchingPoolPlayer(self._pool, index, factory, name, budget, TREE_REUSE)
+            for index in range(self._pool.cores)
         ]
 
 
 def make_providers(
     compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters, pool: "Pool | None"
 ) -> "Sequence[PlayerProvider]":
-    """The two providers of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
+    """Return the two providers of a run's matches, in this process or a pool, with an initial ``network``."""
     providers = [LocalPlayerProvider(compute, network, geometry, rule) for _ in range(2)]
     if pool is None:
         return providers
     return [PoolPlayerProvider(pool, number, provider, geometry, rule) for number, provider in enumerate(providers)]
 
 
-_providers: dict[
-    int, tuple[str, LocalPlayerProvider]
-] = {}  # of this process of a pool, by number, with the backend asked for
+# The providers of a pool's process, by number, with the requested backend.
+_providers: dict[int, tuple[str, LocalPlayerProvider]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkPlayerFactory:
-    """A `Recipe` for one network's time on a provider."""
+    """`Recipe` of a network's player in a process of a pool."""
 
-    provider: int  # its number
-    version: int  # of its networks
+    provider: int  # number of the provider
+    version: int  # number of the network among those of the provider
     backend: str
     geometry: Geometry
     rule: NetworkParameters
@@ -255,7 +274,7 @@ class NetworkPlayerFactory:
     network: "Shared[Network]" = field(compare=False, repr=False)
 
     def make(self) -> NetworkPlayer:
-        """See `Recipe`; whoever played on this provider before, plays no more."""
+        """Make the player; earlier players of the same provider become invalid."""
         network = self.network.get().eval()
         backend, provider = _providers.get(self.provider, ("", None))
         if provider is None or backend != self.backend:
@@ -268,12 +287,12 @@ class NetworkPlayerFactory:
 
 @dataclass(frozen=True, kw_only=True)
 class UctPlayerFactory:
-    """A `Recipe` for classic MCTS."""
+    """`Recipe` of a player of classic MCTS."""
 
     rollouts: int
     geometry: Geometry
     seed: tuple[int, ...]
 
     def make(self) -> UctPlayer:
-        """See `Recipe`."""
+        """Make the player."""
         return UctPlayer(Budget(simulations=self.rollouts), np.random.default_rng(self.seed), self.geometry)

@@ -1,4 +1,4 @@
-"""The schedule of the learning rate, and the optimiser Muon, which is used beside PyTorch's AdamW."""
+"""The schedule of the learning rate, and the optimiser Muon."""
 
 import math
 from collections.abc import Iterable
@@ -11,22 +11,22 @@ from torch import Tensor
 
 from alphac4.training.config import LearningConfig
 
-WARMUP_STEPS = 100  # a new optimiser knows no moments, and its first full steps would be far too long
-WARMUP_SHARE = 0.05  # of a run at most, so that a short one still learns
+WARMUP_STEPS = 100  # without moments, an optimiser's first full steps are too large
+WARMUP_SHARE = 0.05  # maximum share of a run, for short runs
 
 NEWTON_SCHULZ_STEPS = 5
-NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and near 1 from there on
-# Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large).
+NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and about 1 for larger x
+# Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps of the same size).
 MUON_RATE = 1.5
-ADAMW_STEP_RMS = 0.2  # of a step of AdamW, which one of Muon is scaled to
+ADAMW_STEP_RMS = 0.2  # root mean square of AdamW's steps, to which Muon's are scaled
 
 
 @dataclass(frozen=True, kw_only=True)
 class CosineSchedule:
-    """Factor of the learning rate: a cosine (Loshchilov and Hutter 2017) after a linear warm-up of the run.
+    """Factor of the learning rate: a cosine (Loshchilov and Hutter 2017) after a linear warm-up.
 
-    If the run's length changes, the rate continues from where it is: a new cosine leads from there to the final rate at
-    the new end. So it never rises because of a change, and a finished run that is made longer stays at its final rate.
+    If the length of a run changes, a new cosine leads from the current rate to the final rate at the new end. So a
+    change never raises the rate, and a finished run that is extended keeps its final rate.
     """
 
     start_step: int = 0
@@ -37,7 +37,7 @@ class CosineSchedule:
 
     @classmethod
     def of_run(cls, config: LearningConfig, steps: int) -> "CosineSchedule":
-        """The schedule of a new run of so many steps."""
+        """Return the schedule of a new run of ``steps`` gradient steps."""
         return cls(
             final=config.final_learning_rate / config.learning_rate,
             end_step=steps,
@@ -45,26 +45,26 @@ class CosineSchedule:
         )
 
     def __call__(self, step: int) -> float:
-        """The factor in the step after ``step`` others."""
+        """Return the factor of the gradient step after ``step`` others."""
         return self._cosine(step) * min(1.0, (step + 1) / max(self.warmup_steps, 1))
 
     def with_end(self, step: int, end_step: int) -> "CosineSchedule":
-        """The schedule from ``step`` on if the run is to end after ``end_step``."""
+        """Return the schedule that continues from ``step`` and ends at ``end_step``."""
         if end_step == self.end_step:
             return self
         return replace(self, start_step=step, start=self._cosine(step), end_step=max(end_step, step))
 
     def _cosine(self, step: int) -> float:
-        """``final + (start - final) (1 + cos(pi progress)) / 2``."""
+        """Return ``final + (start - final) (1 + cos(pi progress)) / 2``."""
         progress = min(1.0, max(0, step - self.start_step) / max(self.end_step - self.start_step, 1))
         return self.final + (self.start - self.final) * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Matrices [N, R, C] with their singular values drawn to about 1 (0.7 to 1.2), by five Newton-Schulz steps.
+    """Return matrices [N, R, C] with their singular values moved to about 1 (0.7 to 1.2), by five Newton-Schulz steps.
 
-    A step multiplies a matrix X by a polynomial of X X^T, which is far smaller than X: the product of the five is found
-    first.
+    A step multiplies a matrix X by a polynomial of X X^T, which is smaller than X, so the product of the five
+    polynomials is computed first.
     """
     wide = matrices.shape[1] <= matrices.shape[2]
     x: Tensor = matrices if wide else matrices.mT
@@ -80,7 +80,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 def _factor(square: Tensor) -> Tensor:
-    """The factor by which a step multiplies X, from X X^T."""
+    """Return the factor by which a step multiplies X, from ``square`` = X X^T."""
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
     factor.diagonal(dim1=1, dim2=2).add_(a)
@@ -90,14 +90,14 @@ def _factor(square: Tensor) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised for each kernel (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon).
 
-    Scaled so that a step is as large as one of AdamW with the same rate (Liu et al. 2025, arXiv 2502.16982). Kernels
-    [out, in, ...] count as matrices with a row an output.
+    Steps are scaled to the size of AdamW's with the same rate (Liu et al. 2025, arXiv 2502.16982). A kernel
+    [out, in, ...] is treated as a matrix with one row per output.
 
     Args:
         kernels: the parameters.
         lr: learning rate.
-        momentum: decay a step of the mean gradient.
-        weight_decay: decoupled.
+        momentum: decay of the mean gradient per step.
+        weight_decay: decoupled weight decay.
     """
 
     def __init__(self, kernels: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
@@ -105,14 +105,14 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """One step along the gradients."""
+        """Take one step."""
         for group in self.param_groups:
             learned = [kernel for kernel in group["params"] if kernel.grad is not None]
-            for _, alike in groupby(sorted(learned, key=_shape), key=_shape):
-                self._step(list(alike), group)
+            for _, same_shape in groupby(sorted(learned, key=_shape), key=_shape):
+                self._step(list(same_shape), group)
 
     def _step(self, kernels: list[Tensor], group: dict[str, Any]) -> None:
-        """Move kernels of one shape, all together: each for itself is too small to keep a processor busy."""
+        """Update all kernels of one shape together: single kernels are too small to use a processor well."""
         updates = []
         for kernel in kernels:
             assert kernel.grad is not None

@@ -1,4 +1,4 @@
-"""Records of what self-play, learning and matches have done."""
+"""Reports of self-play, learning and matches."""
 
 import math
 import time
@@ -15,19 +15,19 @@ from alphac4.game import Geometry
 from alphac4.selfplay.games import Games, move_string
 from alphac4.selfplay.samples import ActorStats, Block, Samples, recorded_plies
 
-OPENING_LENGTH = 4  # plies that tell openings apart
+OPENING_LENGTH = 4  # plies by which openings are distinguished
 CALIBRATION_BINS = 10
-MAX_SAMPLE_GAMES = 3  # sample games of an iteration
+MAX_SAMPLE_GAMES = 3  # per iteration
 
 
 @dataclass(frozen=True, kw_only=True)
 class GameRecord:
-    """A game of self-play with the search's opinion at every move."""
+    """A game of self-play with the search's value and policy at each move."""
 
-    moves: str  # from the empty board, openings included
-    opening: int  # how many of them were random opening moves
-    values: list[float]  # the root value to the side to move, for each move after the opening
-    policies: list[list[float]]  # the policy target at each of those moves, [A]
+    moves: str  # from the empty board, random opening included
+    opening: int  # number of random opening moves
+    values: list[float]  # root value for the side to move, at each move after the opening
+    policies: list[list[float]]  # policy target [A] at each of these moves
     outcome: int  # +1 the first player won, 0 draw, -1 lost
 
 
@@ -38,27 +38,27 @@ class SelfPlayReport:
     games: int
     samples: int  # recorded positions
     simulations: int
-    evaluations: int  # positions given to the network
-    cached_evaluations: int  # found in a cache instead
-    seconds: float  # wall time of self-play; on a cluster it continues during the rest of the iteration
-    network_share: float  # share of the actors' time inside the evaluator
-    tree_share: float  # share in compiled search and game code
+    evaluations: int  # by the network
+    cached_evaluations: int  # found in a cache
+    seconds: float  # wall time; on a cluster, self-play also runs during the rest of the iteration
+    network_share: float  # share of the actors' time in the evaluator
+    tree_share: float  # share of the actors' time in compiled search and game code
     mean_plies: float
-    first_player_wins: float  # shares of games
-    draws: float
-    first_moves: list[int]  # [A] games by their first column after the empty board, random openings aside
+    first_player_wins: float  # share of games
+    draws: float  # share of games
+    first_moves: list[int]  # [A] games by first column, of those without a random opening
     openings: dict[str, int]  # games by their first four moves, the 200 most frequent
-    distinct_openings: int  # how many different ones there were
+    distinct_openings: int
     policy_entropy: float  # nats, mean over recorded policy targets
     root_surprise: float  # nats, mean KL(policy target || network policy)
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
-    evaluator: str  # backend in use
+    evaluator: str  # backend
     sample_games: list[GameRecord]
     cluster: ClusterReport | None  # of actors on a cluster
 
     @property
     def cache_hits(self) -> float:
-        """Share of the evaluations needed by searches that were in a cache."""
+        """Share of evaluations that were found in a cache."""
         return self.cached_evaluations / max(self.cached_evaluations + self.evaluations, 1)
 
     @property
@@ -70,12 +70,12 @@ class SelfPlayReport:
 
     @property
     def simulations_per_second(self) -> float:
-        """Simulations a second of wall time."""
+        """Simulations per second of wall time."""
         return self.simulations / max(self.seconds, 1e-9)
 
     @property
     def evaluations_per_second(self) -> float:
-        """Network evaluations a second of wall time."""
+        """Network evaluations per second of wall time."""
         return self.evaluations / max(self.seconds, 1e-9)
 
 
@@ -84,29 +84,29 @@ class LearningReport:
     """Figures of one iteration's gradient steps, means over the iteration."""
 
     steps: int
-    losses: dict[str, float]  # by name, as added up: "policy", "value", "ownership", or those of a user's function
+    losses: dict[str, float]  # by name, with their weights: "policy", "value", "ownership", or a user's
     policy_entropy: float  # nats, of the network's policy on training positions
-    gradient_norm: float
-    learning_rate: float
+    gradient_norm: float  # before clipping
+    learning_rate: float  # at the last step
     window: int  # positions in the replay window
     seconds: float
-    skipped_steps: int = 0  # whose loss or gradient was not finite
-    rolled_back: bool = False  # whether the weights were not finite afterwards, so that the earlier ones were restored
+    skipped_steps: int = 0  # steps with a loss or gradient that was not finite
+    rolled_back: bool = False  # whether the earlier weights were restored, because the new ones were not finite
 
     @property
     def policy_loss(self) -> float:
-        """Cross-entropy of the policy, in nats; NaN if there is no loss of this name."""
+        """Cross-entropy of the policy, in nats; NaN without a loss of this name."""
         return self.losses.get("policy", math.nan)
 
     @property
     def value_loss(self) -> float:
-        """Cross-entropy of win, draw and loss, in nats; NaN if there is no loss of this name."""
+        """Cross-entropy of win, draw and loss, in nats; NaN without a loss of this name."""
         return self.losses.get("value", math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchReport:
-    """Wins, draws and losses of the first-named side."""
+    """Result of a match, from the side of ``player``."""
 
     player: str
     opponent: str
@@ -118,7 +118,7 @@ class MatchReport:
     games: list[str] = field(default_factory=list)  # move strings
     low: float = 0.0  # 95 % interval of the score
     high: float = 1.0
-    evaluator: str = ""  # how the networks ran
+    evaluator: str = ""  # backend of the networks
 
     @property
     def games_played(self) -> int:
@@ -127,17 +127,17 @@ class MatchReport:
 
     @property
     def score(self) -> float:
-        """Share of points, a draw counting half."""
+        """Share of the points, draws counting half."""
         return (self.wins + 0.5 * self.draws) / max(self.games_played, 1)
 
     @property
     def score_text(self) -> str:
-        """The score in percent; empty without games."""
+        """Score in percent; "" without games."""
         return f"{self.score:.0%}" if self.games_played else ""
 
     @property
     def summary(self) -> str:
-        """The score with its 95 % interval, and the games behind it."""
+        """Score with its 95 % interval and the numbers of games, as text."""
         return (
             f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in {self.games_played} "
             f"colour-swapped games ({self.wins} won, {self.draws} drawn, {self.losses} lost)"
@@ -147,16 +147,16 @@ class MatchReport:
 def selfplay_report(
     geometry: Geometry, blocks: Sequence[Block], samples: Samples, started: float, actors: Actors
 ) -> SelfPlayReport:
-    """Return the figures of self-play that has just ended.
+    """Return the report of self-play that has just ended.
 
-    Those of games and positions depend on the games, not on the order in which they ended.
+    Figures of games and positions do not depend on the order in which the games ended.
 
     Args:
         geometry: the board.
         blocks: the games.
-        samples: those of all blocks, in their fixed order.
-        started: when self-play began, by `time.perf_counter`.
-        actors: what played.
+        samples: of all blocks, sorted by content.
+        started: value of `time.perf_counter` at the start of self-play.
+        actors: the actors.
     """
     cluster = actors.cluster_report
     seconds = time.perf_counter() - started if cluster is None else cluster.seconds
