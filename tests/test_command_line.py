@@ -58,7 +58,7 @@ def test_unreadable_options_are_reported_with_the_nearest(
         ("search 44 --svg .", ".: is a folder, not a file"),
         ("search 44 --player fast@0 --svg tree.svg", "fast@0 searches no tree that --svg could draw"),
         ("export fast --kaggle main.py --license mit", "--license has no effect without --hub"),
-        ("train --run FILE", "FILE: is a file, where a run needs a folder"),
+        ("train --run FILE", "FILE: is a file, but a run needs a folder"),
         ("train --run FILE/run", "FILE"),
         ("solve 1122334", "the game is over after 1122334: x has won"),
         ("play mastr", "unknown player 'mastr' (is it master?)"),

@@ -342,4 +342,4 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
             assert history[-1].selfplay.evaluator == "cuda-trees"
         assert history[-1].samples_total >= 40 * count
         assert history[-1].learning.policy_loss > 0
-    assert "new ones begin" not in caplog.text
+    assert "new games begin" not in caplog.text

@@ -242,7 +242,7 @@ def told(run: list[IterationReport]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "figures", "words"),
-    [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.1] * 36, "by heart")],
+    [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.1] * 36, "overfits")],
 )
 def test_each_sign_of_stalling_is_reported_once(folder: Path, name: str, figures: list[float], words: str) -> None:
     (line,) = told(iterations(reports(folder)[-1], **{name: figures}))

@@ -384,7 +384,7 @@ def test_games_that_do_not_fit_are_replaced_by_new_ones(rows: int, run: Path, ca
     save_state(run / STATE_FILE, state)
     with TrainingSession(run, tiny_run(iterations=3)) as session:
         assert not (session.loop.actors.state()["games.stage"] != NEW_GAME).any()
-    assert "new ones begin" in caplog.text
+    assert "new games begin" in caplog.text
 
 
 MANY_CORES: dict[str, Any] = {

@@ -152,7 +152,7 @@ def test_a_finished_run_says_what_would_let_it_go_on(
     monkeypatch.setattr("alphac4.runs.session.TrainingSession", None)  # nothing is left to do
     assert main(command) == 0
     output = capsys.readouterr()
-    assert "is finished, with all of its 2 iterations. To continue, ask for more: --iterations 4" in output.err
+    assert "is finished, with all 2 iterations. To train longer, use --iterations 4" in output.err
     assert "Trained 2 iterations" in output.out
     (tmp_path / "run" / "reports.jsonl").unlink()
     assert main(command) == 0

@@ -1,1 +1,1 @@
-"""A run in its folder, resumed exactly, with reports, curves, costs and the judge's figures."""
+"""Runs in folders: exact resumption, reports, curves, costs and evaluation by exact play."""

@@ -1,4 +1,4 @@
-"""Costs of a run, interrupted attempts included, and the provenance of its networks."""
+"""Costs of a run, including interrupted attempts, and the provenance of its networks."""
 
 import hashlib
 import logging
@@ -19,17 +19,17 @@ from alphac4.training.loop import Callback, Progress
 
 logger = logging.getLogger(__name__)
 
-WRITE_INTERVAL_S = 2.0  # a kill loses the costs of this time at most
+WRITE_INTERVAL_S = 2.0  # a kill loses at most the costs of this time
 
 _COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
 
 
 class CostCounter(Callback):
-    """Counts a run's costs in a small file, which is written more often than the run's state.
+    """Callback that counts a run's costs in a small file, which is written more often than the run's state.
 
     Args:
         path: the file.
-        committed: the costs in the run's state; the larger of both counts.
+        committed: the costs in the run's state. The greater number of the file and the state counts.
     """
 
     def __init__(self, path: Path, committed: Costs) -> None:
@@ -44,7 +44,7 @@ class CostCounter(Callback):
         self._started = self._written = time.perf_counter()
 
     def now(self) -> Costs:
-        """Return the costs until now."""
+        """Return the current costs."""
         return self._costs + Costs(seconds=time.perf_counter() - self._started)
 
     def on_progress(self, progress: Progress) -> None:
@@ -60,10 +60,10 @@ class CostCounter(Callback):
 
 
 def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
-    """Return the network that the settings name for a new run, if any, and the facts about it.
+    """Return the network of the setting ``start_from`` with its provenance; None if a run starts from random weights.
 
     Raises:
-        ValueError: if it cannot be read or does not fit the run.
+        ValueError: if the network cannot be read or does not fit the run.
     """
     name = config.start_from
     if not name:
@@ -72,21 +72,22 @@ def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] 
     checkpoint = load_checkpoint(Path(name))
     try:
         if checkpoint.geometry != config.board.geometry():
-            raise ValueError("plays on another board than the run")
+            raise ValueError("the network is for another board than the run's")
         config.network_config().check_grown_from(checkpoint.network.config)
-        facts = {key: checkpoint.provenance[key] for key in _COPIED_PROVENANCE if key in checkpoint.provenance}
-        total_costs(facts)
+        provenance = {key: checkpoint.provenance[key] for key in _COPIED_PROVENANCE if key in checkpoint.provenance}
+        total_costs(provenance)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     digest = hashlib.sha256(named_file(Path(name)).read_bytes()).hexdigest()
-    return checkpoint.network, {"checkpoint": name, "sha256": digest, **facts}
+    return checkpoint.network, {"checkpoint": name, "sha256": digest, **provenance}
 
 
 def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
-    """Return the provenance of a network of a run.
+    """Return the provenance of a run's network.
 
-    ``seconds``, ``games`` and ``evaluations`` are those of the run until then, interrupted attempts included. For a run
-    that began with another network, ``started_from`` describes that network, and ``with_start`` adds its costs.
+    ``seconds``, ``games`` and ``evaluations`` are the run's costs so far, including interrupted attempts. For a run
+    that started from another network, ``started_from`` is the provenance of that network, and ``with_start`` the sum of
+    both costs.
     """
     provenance: dict[str, Any] = {"run": run, "iteration": iteration, **_rounded(costs), "config": to_dict(config)}
     if state.changes:
@@ -98,10 +99,10 @@ def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, con
 
 
 def total_costs(provenance: Mapping[str, Any]) -> Costs:
-    """Return the costs of a network and of the one that its run began with; missing ones are 0.
+    """Return the costs of a network, including those of the network that its run started from; missing ones are 0.
 
     Raises:
-        ValueError: if another program has recorded something that is not a number.
+        ValueError: if a cost is not a number.
     """
     recorded = read_record(dict[str, Any], provenance.get("with_start", provenance), "with_start")
     return read_record(Costs, {key: recorded[key] for key in asdict(Costs()) if key in recorded})

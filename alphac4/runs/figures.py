@@ -1,4 +1,4 @@
-"""Pictures of training: boards with the search's opinion, calibration, distributions, errors."""
+"""Figures of training: games with the search's policies, calibration of values, openings, mistakes."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -21,9 +21,9 @@ SET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
 def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
-    """Make a figure outside pyplot's global list, which would keep every one in memory.
+    """Return a new figure, which is not in pyplot's global list, because that would keep it in memory.
 
-    TensorBoard shows pictures 350 pixels wide or 215 high, and scales others badly.
+    TensorBoard shows images 350 pixels wide or 215 high, and scales other sizes badly.
     """
     figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
@@ -31,7 +31,7 @@ def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
 
 
 def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
-    """Write titles and labels small enough for such pictures."""
+    """Set title and labels in a size that suits small figures."""
     axes.set_title(title, fontsize=8, color=INK)
     axes.set_xlabel(xlabel, fontsize=7)
     axes.set_ylabel(ylabel, fontsize=7)
@@ -39,7 +39,7 @@ def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") ->
 
 
 def to_image(figure: Figure) -> np.ndarray:
-    """Return the pixels, uint8 [height, width, 3]."""
+    """Return the figure's pixels, uint8 [height, width, 3]."""
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     canvas.draw()  # type: ignore[no-untyped-call]
@@ -47,7 +47,7 @@ def to_image(figure: Figure) -> np.ndarray:
 
 
 def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = None, title: str = "") -> None:
-    """Draw a board with its last stone marked, and the policy of the side to move as bars above the columns."""
+    """Draw a board with its last move marked, and the policy of the side to move as bars above the columns."""
     geometry = position.geometry
     axes.add_patch(Rectangle((-0.5, -0.5), geometry.columns, geometry.rows, color=BOARD_BLUE, zorder=0))
     grid = position.grid()
@@ -77,7 +77,7 @@ def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = 
 
 
 def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: int = 4, width: float = 10.4) -> Figure:
-    """Draw a game at evenly spread moments, each with the search's policy and value, and the final board."""
+    """Draw ``moments`` boards of a game, evenly spaced up to the final one, with the search's policies and values."""
     searched = len(record.values)
     shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
     rows = -(-(len(shown) + 1) // columns)
@@ -92,12 +92,12 @@ def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: i
         draw_board(axes, position, record.policies[index], f"{ply + 1}. {side}: {record.values[index]:+z.2f}")
     result = {1: "red wins", 0: "draw", -1: "yellow wins"}[record.outcome]
     draw_board(all_axes[len(shown)], Position.from_moves(record.moves, geometry), None, f"end: {result}")
-    figure.suptitle(f"{record.moves}\nvalue of each position to its side", fontsize=7, color=INK)
+    figure.suptitle(f"{record.moves}\nvalues are for the side to move", fontsize=7, color=INK)
     return figure
 
 
 def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
-    """Draw mean root values against mean outcomes; on the diagonal, values are right on average."""
+    """Draw mean outcomes against mean root values; calibrated values are on the diagonal."""
     figure = new_figure()
     axes = figure.subplots()
     axes.plot([-1, 1], [-1, 1], color="#bbbbbb", linewidth=1)
@@ -113,7 +113,7 @@ def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
 
 
 def bars_figure(counts: Mapping[str, int], title: str, xlabel: str) -> Figure:
-    """Draw shares as bars, in the given order."""
+    """Draw the shares of ``counts`` as bars, in the given order."""
     figure = new_figure()
     axes = figure.subplots()
     total = max(sum(counts.values()), 1)
@@ -126,16 +126,16 @@ def bars_figure(counts: Mapping[str, int], title: str, xlabel: str) -> Figure:
 
 
 def mistakes_figure(reports: Sequence[IterationReport]) -> Figure:
-    """Draw the share of mistakes by set, raw and with search, in the judged iterations."""
+    """Draw the share of mistakes by set, raw and with search, in iterations with an evaluation."""
     figure = new_figure()
     iterations = [report.iteration for report in reports]
     evaluations = [report.evaluation for report in reports if report.evaluation is not None]
-    every_set = dict.fromkeys(name for found in evaluations for name in found.raw.errors)
+    every_set = dict.fromkeys(name for evaluation in evaluations for name in evaluation.raw.errors)
     panels = figure.subplots(1, 2, sharey=True)
     thick: dict[str, Any] = {"linewidth": 2.2, "marker": "o", "markersize": 4}  # a single point is visible
     titles = ("raw network", f"{evaluations[-1].simulations} simulations")
     for axes, which, title in zip(panels, ("raw", "search"), titles, strict=True):
-        shares = [getattr(found, which) for found in evaluations]
+        shares = [getattr(evaluation, which) for evaluation in evaluations]
         axes.plot(iterations, [100 * share.error for share in shares], color=INK, label="all", **thick)
         for name, colour, dashes in zip(every_set, cycle(SET_COLOURS), cycle(("-", "--")), strict=False):
             errors = [100 * share.errors.get(name, np.nan) for share in shares]

@@ -1,20 +1,20 @@
-"""Files of a run, and the order in which they are written so that a kill leaves no torn run.
+"""Files of a run, written in an order that leaves the run resumable after a kill at any time.
 
 ::
 
     config.json                      the settings
-    lock                             the process that the run belongs to
+    lock                             held by the process that owns the run
     costs.json                       the run's costs so far
     replay/000012.safetensors        samples of iteration 12
     checkpoints/000012.safetensors   the networks of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games in progress
-    reports.jsonl                    a line per iteration
-    tensorboard/                     curves and pictures
+    reports.jsonl                    one line per iteration
+    tensorboard/                     curves and images
 
-An iteration counts once ``state.safetensors`` is renamed into place. A repeated iteration writes the files before it
-again, with the same content, because the state holds the games and random states that produced them. `load_state`
-writes the files after it again.
+An iteration is committed when ``state.safetensors`` is renamed into place. If a run is killed before, the repeated
+iteration writes its other files again with the same content, because the state holds the games and random states that
+produce them. If it is killed after, `load_state` writes the files that follow from the state.
 """
 
 import dataclasses
@@ -51,12 +51,12 @@ _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
 class RunFolder:
-    """The files of one run, which belong to this process until `close`.
+    """Folder of one run, locked by this process until `close`.
 
     Args:
         path: the folder.
         config: the run's settings.
-        extensions: functions of the user, which must be those that the run had before.
+        extensions: the user's functions, which must be the run's if it is resumed.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or cannot be read.
@@ -73,7 +73,7 @@ class RunFolder:
         try:
             self._lock = FileLock(path / "lock")
         except LockedError as error:
-            raise RunError(f"{error}: end that run first, or choose another folder") from error
+            raise RunError(f"{error}: stop that run first, or choose another folder") from error
         try:
             self._check_settings()
             for folder in (path, path / "checkpoints", path / "replay"):
@@ -91,7 +91,7 @@ class RunFolder:
         if refused:
             raise RunError(
                 f"{self.path} holds a run with other settings: {', '.join(refused)}; choose another folder with --run, "
-                "or name no settings, and the run goes on with its own"
+                "or leave out the settings to resume the run with its own"
             )
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class RunFolder:
         self._lock.close()
 
     def write_config(self) -> None:
-        """Store the settings. Call this once the run can start: then the folder holds a run."""
+        """Store the settings. Call this when the run can start, because the folder counts as a run from then on."""
         path, content = self.path / "config.json", json.dumps(to_dict(self.config), indent=2).encode()
         if not path.exists() or path.read_bytes() != content:
             write_atomically(path, content)
@@ -109,7 +109,7 @@ class RunFolder:
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
 
     def load_state(self) -> RunState:
-        """Return the last committed state, or a fresh one.
+        """Return the last committed state, or a new one.
 
         Raises:
             ValueError: if it or the best network is damaged, or belongs to a run with other functions.
@@ -121,7 +121,7 @@ class RunFolder:
             check_names(state.extensions, self._extensions.names())
             self._restore_best(state)
         except FileError as error:
-            advice = "restore the file, or choose a new folder and --start-from an undamaged checkpoint"
+            advice = "restore the file, or start a run in a new folder with --start-from and an undamaged checkpoint"
             raise RunError(f"{error}: {advice}") from error
         state.changes += [
             {"after_iteration": state.iteration, "setting": name, "from": old, "to": new}
@@ -131,7 +131,7 @@ class RunFolder:
         return state
 
     def commit(self, state: RunState, report: IterationReport) -> None:
-        """Commit an iteration: write its shard, its report and the state, then the files that follow from them."""
+        """Commit an iteration: write its shard, report and state, then the files that follow from the state."""
         self.replay.save()
         append_line(self.path / REPORTS_FILE, to_line(dataclasses.asdict(report)))
         self.write_state(state)
@@ -143,7 +143,7 @@ class RunFolder:
         save_state(self.path / STATE_FILE, state)
 
     def _restore_best(self, state: RunState) -> None:
-        """Copy ``best.safetensors`` back if the best iteration's own file is damaged and the copy is not."""
+        """Restore the best iteration's file from ``best.safetensors`` if it is damaged and the copy is not."""
         best = self.checkpoint_path(state.best_iteration)
         try:
             self.load_best(state)
@@ -151,18 +151,18 @@ class RunFolder:
             copy = load_checkpoint(self.best_path, self._extensions.network)
             if copy.provenance.get("iteration") != state.best_iteration:
                 raise
-            logger.warning("%s; its copy %s takes its place", damage, self.best_path)
+            logger.warning("%s; restored from its copy %s", damage, self.best_path)
             write_atomically(best, self.best_path.read_bytes())
 
     def _finish_commit(self, state: RunState) -> None:
-        """Copy the best network to ``best.safetensors``, and remove old ones."""
+        """Copy the best network to ``best.safetensors``, and remove old networks."""
         best = self.checkpoint_path(state.best_iteration)
         content = best.read_bytes()
         if not self.best_path.exists() or self.best_path.read_bytes() != content:
             write_atomically(self.best_path, content)
         for path in self.path.glob("checkpoints/*.safetensors"):
-            is_ours = _CHECKPOINT.fullmatch(path.name) and path != best  # a stray copy is not
-            if is_ours and int(path.stem) <= state.iteration - self.config.machine.keep_checkpoints:
+            is_removable = _CHECKPOINT.fullmatch(path.name) and path != best  # copies by the user are not
+            if is_removable and int(path.stem) <= state.iteration - self.config.machine.keep_checkpoints:
                 path.unlink(missing_ok=True)
 
     def load_best(self, state: RunState) -> Checkpoint:
@@ -170,12 +170,12 @@ class RunFolder:
         return load_checkpoint(self.checkpoint_path(state.best_iteration), self._extensions.network)
 
     def add_strength(self, state: RunState, strength: Mapping[str, Any]) -> None:
-        """Add measurements to the best network's file; its provenance stays as it was."""
+        """Add measurements to the best network's file, without changing its provenance."""
         measured = dataclasses.replace(self.load_best(state), strength=strength)
         save_checkpoint(self.checkpoint_path(state.best_iteration), measured)
         self._finish_commit(state)
 
     def reports(self, state: RunState) -> list[IterationReport]:
-        """Return the reports of all committed iterations; a damaged line is left out with a warning."""
+        """Return the reports of all committed iterations; damaged lines are skipped with a warning."""
         reports = read_reports(self.path / REPORTS_FILE)
         return [report for report in reports if report.iteration <= state.iteration]

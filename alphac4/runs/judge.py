@@ -1,7 +1,7 @@
-"""Mistakes of the best network by the solver's verdict, for people only.
+"""Evaluation of the best network by exact play, for people only.
 
-The verdict must not reach learning, the gate or the choice of the best network, or the solver would teach. So this is
-the only module of a run that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
+The result must not influence learning, the gate or the choice of the best network. So this is the only module of a run
+that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
 """
 
 from alphac4.evaluation.answers import ask_players, judge_sets
@@ -10,12 +10,17 @@ from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayMetrics
 from alphac4.training.matches import PlayerProvider
 
-POSITIONS_PER_SET = 40  # of each of the six packaged sets
-SIMULATIONS = 64  # per position; the raw network is judged as well
+POSITIONS_PER_SET = 40  # there are six packaged sets
+SIMULATIONS = 64  # per position, besides the raw network
 
 
 def judge(network: Network, provider: PlayerProvider) -> EvaluationReport:
-    """Return a network's mistakes on the standard board, played by a provider of a run's matches."""
+    """Return a network's mistakes on the standard board.
+
+    Args:
+        network: the network.
+        provider: of the players that choose the network's moves.
+    """
     return EvaluationReport(
         positions=sum(map(len, packaged_positions(POSITIONS_PER_SET))),
         simulations=SIMULATIONS,
@@ -31,7 +36,7 @@ def _figures(network: Network, provider: PlayerProvider, simulations: int) -> Ex
     whole = figures.pop(ALL)
     assert whole.value is not None
     return ExactPlayMetrics(
-        errors={name: found.mistakes.value for name, found in figures.items()},
+        errors={name: figure.mistakes.value for name, figure in figures.items()},
         error=whole.mistakes.value,
         low=whole.mistakes.low,
         high=whole.mistakes.high,

@@ -1,4 +1,4 @@
-"""Progress of a run on the standard error."""
+"""Progress of a run on standard error."""
 
 import contextlib
 import sys
@@ -11,7 +11,7 @@ from alphac4.training.loop import Callback, Progress
 
 
 def write_progress(text: str) -> None:
-    """Write a text above the progress bars; a closed or full standard error does not end the run."""
+    """Write a text above the progress bars; errors are ignored if standard error is closed or full."""
     if sys.stderr:
         with contextlib.suppress(OSError):
             tqdm.write(wrapped(text, sys.stderr), file=sys.stderr)
@@ -19,14 +19,14 @@ def write_progress(text: str) -> None:
 
 
 class ProgressBar(Callback):
-    """Shows each phase of an iteration on a terminal; matches have their own bars."""
+    """Progress bar of each phase of an iteration on a terminal; matches have their own bars."""
 
     def __init__(self) -> None:
         self._bar: tqdm[Any] | None = None  # of the current phase
         self._phase = ""
 
     def on_progress(self, progress: Progress) -> None:
-        """Move the bar; a new phase replaces it."""
+        """Update the bar, or replace it when a new phase begins."""
         if progress.phase != self._phase:
             self.close()
             self._phase = progress.phase

@@ -1,4 +1,4 @@
-"""Reports of a run: records of its iterations, their text, and signs that a run goes wrong."""
+"""Reports of a run: records of its iterations, their text, and warnings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,48 +14,48 @@ from alphac4.training.loop import Iteration
 from alphac4.training.matches import BASELINE_MATCH_SIMULATIONS
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 
-REPORTS_FILE = "reports.jsonl"  # in a run's folder, a line per iteration
+REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line per iteration
 
 HEADINGS = """\
-                       mistakes       points against             loss     answers              about
-iteration  minutes    raw  searched  best  classic MCTS   policy  value  a second  promoted    left"""
-"""Headings of the table of iterations: points of the candidate against the best network, and of the best network
-against classic MCTS; the judge's figures; network evaluations in self-play; time left."""
+                       mistakes       points against             loss  evaluations             about
+iteration  minutes    raw  searched  best  classic MCTS   policy  value     per s  promoted    left"""
+"""Headings of the table of iterations: mistakes of the best network by exact play; points of the candidate against the
+best network, and of the best network against classic MCTS; network evaluations in self-play; time left."""
 
-SMOOTHING_ITERATIONS = 4  # iterations that are averaged, because one is too noisy
-COLLAPSED_ENTROPY = 0.5  # of the highest entropy
-MIN_LOSS_DROP = 0.1  # share by which the policy loss must have fallen before constant errors are an alarm
+SMOOTHING_ITERATIONS = 4  # iterations to average before values are compared
+COLLAPSED_ENTROPY = 0.5  # share of the highest entropy below which self-play repeats itself
+MIN_LOSS_DROP = 0.1  # share by which the policy loss must have fallen for a warning that mistakes stay constant
 STALL_ITERATIONS = 8  # iterations without a promotion before a warning
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExactPlayMetrics:
-    """Errors of the best network in positions with exact scores."""
+    """Mistakes and value errors of the best network in positions with exact scores."""
 
-    errors: dict[str, float]  # share of moves whose outcome is worse than the best move's, by set
-    error: float  # over all sets
-    low: float  # 95 % interval
+    errors: dict[str, float]  # share of mistakes by set: moves whose outcome is worse than the best move's
+    error: float  # share of mistakes over all sets
+    low: float  # 95 % interval of `error`
     high: float
-    value_error: float  # mean distance of the predicted value from the exact outcome
+    value_error: float  # mean absolute difference between the predicted value and the exact outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationReport:
-    """The best network against exact play, for people only."""
+    """Evaluation of the best network by exact play, for people only."""
 
     positions: int  # in all sets
-    simulations: int  # a position, of the search
-    raw: ExactPlayMetrics  # the network's policy and value
+    simulations: int  # per position, of the search
+    raw: ExactPlayMetrics  # of the network's policy and value
     search: ExactPlayMetrics
-    evaluator: str = ""  # how the network ran
+    evaluator: str = ""  # backend of the network
 
 
 @dataclass(frozen=True, kw_only=True)
 class IterationReport:
-    """Everything about one iteration."""
+    """Report of one iteration."""
 
     iteration: int  # 1 for the first
-    seconds_total: float  # since the run began, over all its sessions
+    seconds_total: float  # of the run so far, including interrupted attempts
     games_total: int
     samples_total: int
     evaluations_total: int
@@ -63,17 +63,19 @@ class IterationReport:
     learning: LearningReport
     gate: MatchReport
     matches: list[MatchReport]  # against classic MCTS
-    best_iteration: int  # which iteration's network is the best; 0 is the untrained one
+    best_iteration: int  # iteration of the best network; 0 is the initial one
     memory_mb: float  # resident memory of the process
     time_shares: dict[str, float]  # share of the iteration's wall time by phase
-    warnings: list[str]  # signs of collapse or regression, in words
-    evaluation: EvaluationReport | None  # where there was one
+    warnings: list[str]  # as returned by `find_warnings`
+    evaluation: EvaluationReport | None  # None if the iteration had none
     figures: dict[str, float] = field(default_factory=dict)  # added by callbacks
 
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
-        """Return the iteration as a row below `HEADINGS`, in a run of so many ``iterations``.
+        """Return the iteration as a row of the table with `HEADINGS`.
 
-        The time left is estimated from the iterations after the ``first``, which also compiles.
+        Args:
+            iterations: length of the run, for the time left.
+            first: the first iteration of this process, which is left out of the estimate because it also compiles.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = ("", "") if judged is None else (f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}")
@@ -94,16 +96,16 @@ class IterationReport:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A run in a folder."""
+    """A finished run in a folder."""
 
     folder: Path
     best: Path  # the best network
     config: TrainConfig
-    history: Sequence[IterationReport]  # a report for each iteration
-    closing: Sequence[MatchReport]  # the best network against classic MCTS
+    history: Sequence[IterationReport]  # one report per iteration
+    closing: Sequence[MatchReport]  # of the best network against classic MCTS
 
     def __str__(self) -> str:
-        if not self.history:  # its file was lost or damaged
+        if not self.history:  # the file of reports was lost or damaged
             return f"The best network: {self.best}"
         last = self.history[-1]
         spent = f"{last.games_total:,} games, {last.samples_total:,} positions, {last.evaluations_total:,} evaluations"
@@ -117,7 +119,7 @@ class TrainedRun:
                 f"{judged.positions} positions."
             )
         lines += [
-            f"At {BASELINE_MATCH_SIMULATIONS} simulations a move against {match.opponent}: {match.summary}."
+            f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match.summary}."
             for match in self.closing
         ]
         promoted = sum(bool(report.gate.accepted) for report in self.history)
@@ -128,9 +130,9 @@ class TrainedRun:
 
 
 def read_reports(path: Path) -> list[IterationReport]:
-    """Return the reports in a file, by iteration; a damaged line is left out with a warning.
+    """Return the reports in a file, in the order of iterations; damaged lines are skipped with a warning.
 
-    An iteration that was interrupted after its report was written is repeated; its last report counts.
+    If a run was interrupted after it wrote a report, the iteration is repeated and its last report is returned.
     """
     reports = read_entries(path, lambda line: read_record(IterationReport, parse_json(line)))
     latest = {report.iteration: report for report in reports}
@@ -138,7 +140,13 @@ def read_reports(path: Path) -> list[IterationReport]:
 
 
 def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Return shares of an iteration's wall time, with self-play split into network and tree unless on a cluster."""
+    """Return the shares of an iteration's wall time by phase.
+
+    Args:
+        iteration: the iteration; its self-play is split into network and tree, except on a cluster.
+        measuring: seconds of further phases.
+        seconds: wall time of the whole iteration.
+    """
     selfplay = iteration.selfplay
     spent = {
         "self-play: network": selfplay.seconds * selfplay.network_share,
@@ -152,72 +160,72 @@ def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: f
 
 
 def find_warnings(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """Return warnings of an iteration after those of ``history``; empty when all is well."""
+    """Return the warnings of an iteration, given the reports of earlier ones; none if all is well."""
     signs, earlier = _stalling_signs([*history, report]), _stalling_signs(history)
-    stalled = [text for sign, text in signs.items() if sign not in earlier]  # each is reported once
+    stalled = [text for sign, text in signs.items() if sign not in earlier]  # each sign is reported once
     return [*_failures(report), *_regressions(report, history), *stalled]
 
 
 def _failures(report: IterationReport) -> list[str]:
-    """Failed learning, and self-play that repeats itself, within one iteration."""
-    learning, selfplay, found = report.learning, report.selfplay, []
+    """Return warnings of failed learning and collapsed exploration in one iteration."""
+    learning, selfplay, warnings = report.learning, report.selfplay, []
     if learning.skipped_steps:
-        found.append(
+        warnings.append(
             f"{learning.skipped_steps} of {learning.steps} gradient steps were skipped: "
             "their loss or gradient was not finite"
         )
     if learning.rolled_back:
-        found.append("the weights were not finite after learning: the run went back to those before it")
+        warnings.append("the weights were not finite after learning: they were rolled back to the earlier ones")
     common = max(selfplay.openings.values(), default=0)
     if selfplay.games >= 50 and common > 0.6 * selfplay.games:
-        found.append(f"{common / selfplay.games:.0%} of the games share one opening: exploration is collapsing")
+        warnings.append(f"{common / selfplay.games:.0%} of the games share one opening: exploration is collapsing")
     if selfplay.policy_entropy < 0.05:
-        found.append(f"policy targets have an entropy of {selfplay.policy_entropy:.3f} nats: nothing is explored")
-    return found
+        warnings.append(f"policy targets have an entropy of {selfplay.policy_entropy:.3f} nats: nothing is explored")
+    return warnings
 
 
 def _regressions(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """Networks that got worse, or no better for long.
+    """Return warnings of networks that got worse, or not better for many iterations.
 
-    Figures are compared with the best of many earlier ones, which was also lucky. The 95 % intervals must not touch:
-    with four matches of 20 pairs that raises a false alarm in 2 % of runs of constant strength.
+    Scores are compared with the best of many earlier ones, which is biased upwards. So the 95 % intervals must not
+    overlap: with four matches of 20 pairs this raises a false alarm in 2 % of runs of constant strength.
     """
-    gate, now, found = report.gate, report.evaluation, []
+    gate, now, warnings = report.gate, report.evaluation, []
     recent = [*history, report][-STALL_ITERATIONS:]
     if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
-        found.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
+        warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
     if gate.score_text and gate.score < 0.3:
-        found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
+        warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for match in report.matches:
         earlier = [other for past in history for other in past.matches if other.opponent == match.opponent]
         best = max(earlier, key=lambda other: other.score, default=match)
         if match.high < best.low:
-            found.append(
+            warnings.append(
                 f"score against {match.opponent} fell to {match.score:.2f}, from {best.score:.2f} at its highest"
             )
     judged = [(past.evaluation, past.iteration) for past in history if past.evaluation is not None]
     if now is None or not gate.accepted or not judged:
-        return found
+        return warnings
     for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
-        figures: ExactPlayMetrics = getattr(now, name)
+        metrics: ExactPlayMetrics = getattr(now, name)
         error, high, iteration = min((getattr(past, name).error, getattr(past, name).high, n) for past, n in judged)
-        if figures.low > high:
-            found.append(
+        if metrics.low > high:
+            warnings.append(
                 f"the gate has passed a network that makes more mistakes by exact play: {budget} in "
-                f"{figures.error:.1%} of the positions, up from {error:.1%} after iteration {iteration}"
+                f"{metrics.error:.1%} of the positions, up from {error:.1%} after iteration {iteration}"
             )
-    return found
+    return warnings
 
 
 def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
-    """Return every sign of stalling over several iterations after the last of them, by name."""
+    """Return the signs of stalling at the end of a sequence of iterations, by name."""
     if len(reports) < 2 * SMOOTHING_ITERATIONS:
         return {}
-    found = {}
+    signs = {}
     entropies = _span_means([report.selfplay.policy_entropy for report in reports])
     entropy, most = entropies[-1], entropies[SMOOTHING_ITERATIONS // 2 : -1].max()
     if entropy < COLLAPSED_ENTROPY * most:
-        found["entropy"] = (
+        signs["entropy"] = (
             f"the entropy of policy targets has fallen from {most:.2f} to {entropy:.2f} nats: self-play repeats itself"
         )
     judged = [(report.evaluation.raw.error, report.learning.policy_loss) for report in reports if report.evaluation]
@@ -225,11 +233,11 @@ def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
         errors, losses = map(_span_means, zip(*judged, strict=True))
         best = int(errors[:-SMOOTHING_ITERATIONS].argmin())
         if losses[-1] < (1 - MIN_LOSS_DROP) * losses[best] and errors[-1] >= errors[best]:
-            found["errors"] = (
+            signs["errors"] = (
                 f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but the raw network's "
-                f"mistakes stay at {errors[-1]:.1%}: the network learns its own games by heart"
+                f"mistakes stay at {errors[-1]:.1%}: the network overfits its own games"
             )
-    return found
+    return signs
 
 
 def _span_means(values: Sequence[float]) -> npt.NDArray[np.float64]:

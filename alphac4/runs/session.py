@@ -1,4 +1,4 @@
-"""A run from its settings to its closing report, for the command line and for Python."""
+"""Train a run in a folder, from its settings to the closing matches."""
 
 import contextlib
 import errno
@@ -36,16 +36,19 @@ logger = logging.getLogger(__name__)
 def find_config(
     folder: Path, preset: TrainConfig | str | None, settings: Path | Mapping[str, Any] | None
 ) -> TrainConfig:
-    """Return the settings of a run: a preset's, with those of a file or a mapping over them.
+    """Return the settings of a run.
 
-    Without a preset, those of the run in the folder come first, or those of "standard" without a run.
+    Args:
+        folder: the run's folder.
+        preset: the base, or its name; by default the settings of the run in the folder or, without a run, "standard".
+        settings: changes of the base, as a mapping or in a JSON file.
 
     Raises:
         ValueError: for an unknown preset or setting.
         OSError: if the folder is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
+        raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
     base = preset if isinstance(preset, TrainConfig) else None
     if preset is None:
         base = stored_settings(folder)
@@ -65,19 +68,19 @@ def train(
     cluster: str | None = None,
     progress: bool = True,
 ) -> TrainedRun:
-    """Train until done, then play the closing matches; a run in the folder is resumed.
+    """Train all iterations and play the closing matches; a run in the folder is resumed.
 
     Args:
         folder: the run's folder.
         config: the run's settings.
-        callbacks: watch the run, and may end it.
-        extensions: functions of the user, which must be the same when the run is resumed.
+        callbacks: called with progress and after each iteration; they may end the run.
+        extensions: the user's functions, which must be the same when the run is resumed.
         cluster: "auto" or HOST:PORT of a Ray cluster that plays the games. A run may move to a cluster and back.
-        progress: whether to write a row for each iteration to the standard error, and on a terminal progress bars.
+        progress: whether to write a row per iteration to standard error, with progress bars on a terminal.
 
     Raises:
-        StopTraining: when a callback ended the run; all committed iterations are in the folder.
-        ValueError: if the folder holds another run, or something that cannot be read.
+        StopTraining: if a callback ended the run; all committed iterations are in the folder.
+        ValueError: if the folder holds a run with other settings, or files that cannot be read.
     """
     if has_state(folder):
         with contextlib.closing(RunFolder(folder, config, extensions)) as run:
@@ -85,8 +88,8 @@ def train(
             if state.is_finished(config):
                 if progress:
                     write_progress(
-                        f"{folder} is finished, with all of its {state.iteration} iterations. "
-                        f"To continue, ask for more: --iterations {2 * state.iteration}"
+                        f"{folder} is finished, with all {state.iteration} iterations. "
+                        f"To train longer, use --iterations {2 * state.iteration}"
                     )
                 return _describe(run, state)
     with TrainingSession(
@@ -108,15 +111,14 @@ def _describe(folder: RunFolder, state: RunState) -> TrainedRun:
 
 
 class TrainingSession:
-    """A run while this process owns its folder: consumes the loop, and stores what it yields.
+    """Context manager that owns a run's folder, consumes the training loop and stores its records.
 
-    Only with ``progress`` does it write to the standard error, apart from logged warnings. `train` describes the
-    arguments.
+    The arguments are those of `train`.
 
     Raises:
-        RunError: if the folder holds a run with other settings or functions, or none that can be read.
-        ValueError: for a network to start from that does not fit.
-        RuntimeError: for a cluster that cannot be used.
+        RunError: if the folder holds a run with other settings or functions, or one that cannot be read.
+        ValueError: if the network to start from does not fit the run.
+        RuntimeError: for a device or a cluster that cannot be used.
         OSError: if the folder cannot be written.
     """
 
@@ -136,7 +138,7 @@ class TrainingSession:
         self._callbacks = callbacks
         self._progress = progress
         self._bar = ProgressBar()
-        with contextlib.ExitStack() as opened:  # closes what is open if something fails
+        with contextlib.ExitStack() as opened:  # closes what has been opened if a step fails
             self.folder = folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
             self.state = state = folder.load_state()
             self.costs = CostCounter(path / "costs.json", state.costs)
@@ -169,15 +171,18 @@ class TrainingSession:
             if state.iteration:
                 seeds = partial(loop.random.generator, state.iteration, "new games")
                 if not loop.actors.restore(state.actors, seeds):
-                    logger.warning("the games in progress fit other settings, or were a cluster's: new ones begin")
-            places = "1 core" if cores() == 1 else f"{cores()} cores"
+                    logger.warning(
+                        "discarded the games in progress, which fit other settings or were played on a cluster; "
+                        "new games begin"
+                    )
             if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"{len(loop.actors)} of {cores()} cores play; {advice}.")
             if state.iteration:
                 self._write(f"Resuming with iteration {state.iteration + 1}.")
-            used = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
-            self._write(f"On {places}: {used}, learning in {learner.precision}.")
+            machine = "1 core" if cores() == 1 else f"{cores()} cores"
+            backends = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
+            self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
             monitor = Monitor(path / "tensorboard", to_dict(config), config.board.geometry(), self.history)
@@ -193,11 +198,11 @@ class TrainingSession:
         self._opened.close()
 
     def train(self) -> list[IterationReport]:
-        """Train to the configured number of iterations; return all reports of the run.
+        """Run the remaining iterations; return the reports of all iterations.
 
         Raises:
-            StopTraining: when a callback ended the run.
-            OSError: when the folder cannot be written; what was committed before stays.
+            StopTraining: if a callback ended the run.
+            OSError: if the folder cannot be written; committed iterations stay in it.
         """
         self._write(HEADINGS)
         self._iteration_started = time.perf_counter()
@@ -211,7 +216,7 @@ class TrainingSession:
         return self.history
 
     def play_closing_matches(self) -> list[MatchReport]:
-        """Play the matches that finish a run, the best network against every budget of classic MCTS; store them."""
+        """Play and store the closing matches of the best network against each budget of classic MCTS."""
         matches = self.loop.matches.closing_matches(self.loop.best, self.config.iterations + 1)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
@@ -224,17 +229,16 @@ class TrainingSession:
         return matches
 
     def commit(self, iteration: Iteration) -> IterationReport:
-        """Measure the best network, for people only, then make an iteration count."""
+        """Evaluate the best network, for people only, and commit an iteration; return its report."""
         state, number, best = self.state, iteration.number, iteration.best
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
         matches = self.loop.matches.periodic_matches(best, number)
         between = time.perf_counter()
-        interval, judged = self.config.evaluation.interval, self.config.board.geometry() == STANDARD
-        verdict = (
-            judge(best.network, self.loop.providers[1]) if judged and interval and number % interval == 0 else None
-        )
+        interval, is_standard = self.config.evaluation.interval, self.config.board.geometry() == STANDARD
+        is_due = is_standard and interval and number % interval == 0
+        verdict = judge(best.network, self.loop.providers[1]) if is_due else None
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}
@@ -276,6 +280,6 @@ class TrainingSession:
             write_progress(text)
 
     def _write_costs(self) -> None:
-        """Write the costs of an interrupted iteration, unless the disk is full."""
+        """Write the costs of an interrupted iteration, unless the folder cannot be written."""
         with contextlib.suppress(OSError):
             self.costs.write()

@@ -1,4 +1,4 @@
-"""State of a run in one file, and the settings with which a run may resume."""
+"""State of a run in one file, and the settings that may change when it resumes."""
 
 import dataclasses
 import logging
@@ -24,21 +24,21 @@ logger = logging.getLogger(__name__)
 STATE_FILE = "state.safetensors"
 STATE_FORMAT = "alphac4-run-state-10"
 
-# Settings, or groups of them, that may differ when a run resumes: the meaning of its files does not depend on them.
+# Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
 
 
 class RunError(ValueError):
-    """A run's folder cannot be used; the message says why in one line."""
+    """Error for a run's folder that cannot be used; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Totals since a run began."""
+    """Total costs of a run."""
 
     seconds: float = 0.0
     games: int = 0  # of self-play
-    evaluations: int = 0  # positions that the network evaluated in self-play
+    evaluations: int = 0  # positions evaluated by the network in self-play
 
     def __add__(self, other: "Costs") -> "Costs":
         return Costs(**{name: value + getattr(other, name) for name, value in vars(self).items()})
@@ -46,7 +46,7 @@ class Costs:
 
 @dataclass(kw_only=True)
 class RunState:
-    """Everything that a run needs to resume after its last finished iteration."""
+    """Everything that a run needs to resume after its last committed iteration."""
 
     iteration: int = 0
     best_iteration: int = 0
@@ -54,22 +54,22 @@ class RunState:
     costs: Costs = field(default_factory=Costs)
     schedule: CosineSchedule | None = None  # of the learning rate; None before the first iteration
     extensions: dict[str, str] = field(default_factory=dict)  # names of the user's functions, by argument
-    started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with
+    started_from: dict[str, Any] = field(default_factory=dict)  # provenance of the network that the run started from
     changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, when the run was resumed
     config: dict[str, Any] = field(default_factory=dict)  # all settings
-    closing: list[MatchReport] | None = None  # matches that finish the run; None before they are played
+    closing: list[MatchReport] | None = None  # the closing matches; None before they are played
     learner: dict[str, Tensor] = field(default_factory=dict)
     actors: dict[str, np.ndarray] = field(default_factory=dict)
 
     def is_finished(self, config: TrainConfig) -> bool:
-        """Whether a run with these settings has nothing left to do."""
+        """Return whether all iterations and closing matches of these settings are done."""
         opponents = [f"uct:{rollouts}" for rollouts in config.gate.baseline_rollouts]
         has_closed = self.closing is not None and [match.opponent for match in self.closing] == opponents
         return self.iteration >= config.iterations and has_closed
 
 
 def has_state(path: Path) -> bool:
-    """Whether a folder holds a run with at least one finished iteration."""
+    """Return whether a folder holds a run with at least one committed iteration."""
     return (path / STATE_FILE).exists()
 
 
@@ -82,7 +82,11 @@ def save_state(path: Path, state: RunState) -> None:
 
 
 def load_state(path: Path) -> RunState:
-    """Read a state. Raises FileError if it is missing or damaged, or holds weights that are not finite numbers."""
+    """Read a state.
+
+    Raises:
+        FileError: if it is missing or damaged, or has weights that are not finite numbers.
+    """
     arrays, header = load_arrays(path, STATE_FORMAT)
     try:
         state = read_record(RunState, header["counters"])
@@ -107,7 +111,7 @@ def stored_settings(path: Path) -> TrainConfig | None:
     """Return the settings of the run in a folder, from its state if ``config.json`` is damaged; None without a run.
 
     Raises:
-        ValueError: if they cannot be read.
+        ValueError: if neither can be read.
     """
     config = path / "config.json"
     if not has_state(path):
@@ -121,7 +125,7 @@ def stored_settings(path: Path) -> TrainConfig | None:
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by their dotted names."""
+    """Return nested settings by dotted name."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -129,6 +133,6 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def changed_settings(before: TrainConfig, now: TrainConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the old and new values of settings that differ, by their dotted names."""
+    """Return the old and new values of settings that differ, by dotted name."""
     old, new = flatten(to_dict(before)), flatten(to_dict(now))
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}

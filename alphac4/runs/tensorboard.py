@@ -1,4 +1,4 @@
-"""Reports as curves and pictures in TensorBoard."""
+"""Write reports to TensorBoard as curves and images."""
 
 import json
 import threading
@@ -17,10 +17,10 @@ from alphac4.runs.state import flatten
 from alphac4.storage.files import naming
 from alphac4.training.reports import MatchReport
 
-PICTURE_INTERVAL_S = 30.0  # drawing them takes two
+PICTURE_INTERVAL_S = 30.0  # drawing takes two seconds
 
 # TensorBoard sorts groups by name, capital letters first: Mistakes, with three cards, and Strength come first.
-# It gives all curves of a run one colour, so each chart has one curve; the picture "Mistakes/by set" has all sets.
+# All curves of a run have one colour, so each chart has one curve; the image "Mistakes/by set" shows all sets.
 CHARTS = {
     "Is it getting stronger?": (
         *("Mistakes/raw", "Mistakes/with search"),
@@ -30,7 +30,7 @@ CHARTS = {
     ),
     "Is it learning?": (
         *("loss/policy", "loss/value", "loss/ownership", "policy/target entropy", "policy/network entropy"),
-        *("gate/score", "gate/promotions"),  # no measure of strength: equal candidates are promoted as well
+        *("gate/score", "gate/promotions"),  # not a measure of strength: equal candidates are promoted as well
     ),
     "Where does the time go?": (
         *("time/self-play: network", "time/self-play: tree", "time/learning", "time/gate"),
@@ -40,12 +40,13 @@ CHARTS = {
 
 
 class Monitor:
-    """Writes one run's curves and pictures, until `close`. Each call may raise OSError, which names the folder.
+    """Writer of one run's curves and images. Every method may raise an OSError that names the folder.
 
     Args:
-        folder: for event files; those of iterations after ``history``, left by a killed run, are hidden.
-        settings: the run's configuration, shown as text and compared between runs as hyper-parameters.
-        history: reports of the iterations before, for pictures that span the run.
+        folder: for event files; events of iterations after ``history``, left by a killed run, are hidden.
+        settings: the run's settings, shown as a table.
+        geometry: the board.
+        history: reports of earlier iterations, for images of the whole run.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class Monitor:
                 self._writer.add_custom_scalars(charts)
                 rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
                 self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
-        # TensorBoard's thread prints its errors, and has no other setting for it.
+        # TensorBoard's thread prints its errors and has no setting against it.
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
 
     def close(self) -> None:
-        """Write what is left, with pictures of the last iteration."""
+        """Write the images of the last iteration and close the file."""
         try:
             with naming(self._folder):
                 if self._undrawn is not None:
@@ -79,12 +80,12 @@ class Monitor:
             threading.excepthook = self._hook_before
 
     def _on_thread_error(self, arguments: threading.ExceptHookArgs) -> None:
-        """Hide the traceback that TensorBoard's thread prints for a full disk; `record` raises the same error."""
+        """Suppress the traceback that TensorBoard's thread prints for a full disk; `record` raises the same error."""
         if not (arguments.thread is not None and "tensorboard" in type(arguments.thread).__module__):
             self._hook_before(arguments)
 
     def record(self, report: IterationReport) -> None:
-        """Show one iteration."""
+        """Write the curves of one iteration, and its images unless the last ones are recent."""
         self._history.append(report)
         with naming(self._folder):
             for tag, value in scalars(self._history).items():
@@ -102,7 +103,7 @@ class Monitor:
         self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
-        """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""
+        """Write the closing matches of a run, as points at its last ``iteration`` and as text."""
         with naming(self._folder):
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
@@ -132,7 +133,7 @@ class Monitor:
 
 
 def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
-    """Every curve's value for the latest iteration of a run."""
+    """Return the value of every curve at the latest iteration of a run, by tag."""
     report = history[-1]
     selfplay, learning = report.selfplay, report.learning
     values = {
@@ -154,7 +155,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "speed/cache hits": selfplay.cache_hits,
         "speed/memory MB": report.memory_mb,
         **({"gate/score": report.gate.score} if report.gate.score_text else {}),
-        # A curve of 0 and 1, which TensorBoard smooths, would say nothing.
+        # Cumulative, because TensorBoard's smoothing hides a curve of 0 and 1.
         "gate/promotions": sum(bool(past.gate.accepted) for past in history),
         "gate/best iteration": report.best_iteration,
         "total/games": report.games_total,

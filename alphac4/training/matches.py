@@ -241,10 +241,8 @@ class PoolPlayerProvider:
             network=self._pool.share(network),
         )
         budget = Budget(simulations=simulations)
-        return [
-            SearchingPoolPlayer(self._pool, index, factory, name, budget, TREE_REUSE)
-            for index in range(self._pool.cores)
-        ]
+        pool = self._pool
+        return [SearchingPoolPlayer(pool, core, factory, name, budget, TREE_REUSE) for core in range(pool.cores)]
 
 
 def make_providers(
