@@ -17,7 +17,7 @@ from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line per iteration
 
 HEADINGS = """\
-                       mistakes       points against             loss  evaluations             about
+                       mistakes       points against             loss evaluations             about
 iteration  minutes    raw  searched  best  classic MCTS   policy  value     per s  promoted    left"""
 """Headings of the table of iterations: mistakes of the best network by exact play; points of the candidate against the
 best network, and of the best network against classic MCTS; network evaluations in self-play; time left."""
