@@ -50,7 +50,7 @@ def search(config: UctConfig, moves: str, simulations: int = 2000) -> SearchResu
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_takes_a_win_and_blocks_one(name: str) -> None:
+def test_every_uct_variant_takes_a_win_and_blocks_one(name: str) -> None:
     player = UctSearch(VARIANTS[name], rng=np.random.default_rng(0))
     positions = [Position.from_moves(moves) for moves in ("112233", "11223")]  # three on the bottom row, x or o to move
     assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3]
@@ -60,7 +60,7 @@ def test_every_variant_takes_a_win_and_blocks_one(name: str) -> None:
         assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3, 0]
 
 
-def test_plain_search_proves_nothing_below_the_root() -> None:
+def test_uct_without_proofs_proves_nothing_below_the_root() -> None:
     assert search(UctConfig(), "4455").simulations[0] < 100  # X wins by force, which takes three plies
     plain = search(UctConfig(proofs=False, decisive_moves=False), "4455")
     assert plain.simulations[0] == 2000
@@ -68,19 +68,19 @@ def test_plain_search_proves_nothing_below_the_root() -> None:
     assert plain.moves[0] in (2, 5)
 
 
-def test_every_move_is_tried_once_before_any_is_tried_twice() -> None:
+def test_uct_tries_each_move_once_before_any_move_twice() -> None:
     for expansion in ("one", "all"):
         assert search(UctConfig(expansion=expansion), "", 7).visits[0].tolist() == [1] * 7  # type: ignore[arg-type]
 
 
-def test_rewards_only_scale_the_values_against_exploration() -> None:
+def test_uct_rewards_scale_values_against_exploration() -> None:
     base = search(UctConfig(exploration=1.0), "44").visits
     for exploration, reward in ((0.5, "1/0.5/0"), (1.0, "2/1/0")):
         config = UctConfig(exploration=exploration, reward=reward)  # type: ignore[arg-type]
         np.testing.assert_array_equal(search(config, "44").visits, base)
 
 
-def test_scores_are_ucb1_by_hand() -> None:
+def test_uct_scores_match_ucb1_by_hand() -> None:
     config = UctConfig(exploration=0.9)
     result = search(config, "44", 500)
     visits = result.visits[0]
@@ -94,7 +94,7 @@ def test_scores_are_ucb1_by_hand() -> None:
     np.testing.assert_allclose(biased.scores[0], expected, rtol=1e-5)
 
 
-def test_final_rules_by_hand() -> None:
+def test_final_move_follows_each_rule_by_hand() -> None:
     visits, values = np.array([10, 6, 2, 0]), np.array([0.1, 0.4, 0.3, np.nan])
     scores, proofs = np.array([0.5, 0.6, 0.9, np.inf]), np.array([UNPROVEN, UNPROVEN, UNPROVEN, ILLEGAL])
     assert [final_move(visits, values, scores, proofs, rule) for rule in ("visits", "rate", "ucb")] == [0, 1, 2]
@@ -108,7 +108,7 @@ def test_final_rules_by_hand() -> None:
     assert final_move(tie, values, scores, proofs, "visits") == 1  # the better mean
 
 
-def test_guarded_rollouts_take_every_win_and_block_every_threat() -> None:
+def test_rollouts_with_decisive_moves_take_every_win_and_block_every_threat() -> None:
     states = np.array([5], np.uint64)
 
     def results(moves: str, style: Rollout) -> set[float]:
@@ -134,7 +134,7 @@ def test_guarded_rollouts_take_every_win_and_block_every_threat() -> None:
     ],
     ids=["centre", "guided"],
 )
-def test_styled_rollouts_draw_moves_in_proportion(style: Rollout, weights: list[float]) -> None:
+def test_weighted_rollouts_draw_moves_in_proportion_to_weights(style: Rollout, weights: list[float]) -> None:
     states, empty = np.array([9], np.uint64), np.uint64(0)
     counts = np.zeros(7)
     for _ in range(16_000):
@@ -143,7 +143,7 @@ def test_styled_rollouts_draw_moves_in_proportion(style: Rollout, weights: list[
     np.testing.assert_allclose(counts / 16_000, np.array(weights) / sum(weights), atol=0.01)
 
 
-def test_several_trees_share_the_budget_and_add_up_on_any_number_of_threads() -> None:
+def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None:
     config, positions = UctConfig(final="ucb"), [Position.from_moves(moves) for moves in ("", "44", "4455")]
     searches = [UctSearch(config, rng=np.random.default_rng(0), roots=4, threads=threads) for threads in (1, 2)]
     result, again = (each.search(positions, Budget(simulations=1200)) for each in searches)
@@ -156,14 +156,14 @@ def test_several_trees_share_the_budget_and_add_up_on_any_number_of_threads() ->
     assert (result.value[2], result.wdl[2].tolist()) == (1, [1, 0, 0])
 
 
-def test_an_untried_move_is_never_the_final_one() -> None:
+def test_final_move_has_visits() -> None:
     for seed in range(10):
         search = UctSearch(UctConfig(final="ucb"), rng=np.random.default_rng(seed))
         result = search.search([Position()], Budget(simulations=5))  # for seven columns: the highest score is infinite
         assert result.visits[0, result.moves[0]] > 0
 
 
-def test_options_come_back_from_their_names() -> None:
+def test_uct_options_round_trip_through_their_text() -> None:
     for config in VARIANTS.values():
         options, defaults = UctOptions(**vars(config)), vars(UctOptions())
         given = parse_options(describe_options(vars(options), defaults), UCT_OPTIONS)
@@ -185,7 +185,7 @@ def test_options_come_back_from_their_names() -> None:
         ("roots=1000000000", "at most 256"),  # would take all memory before the first simulation
     ],
 )
-def test_bad_options_are_refused_with_what_could_be_said(written: str, told: str) -> None:
+def test_invalid_uct_options_are_rejected_with_the_valid_ones(written: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         parse_player(f"uct:100,{written}", rng=np.random.default_rng(0), threads=1)
 
@@ -206,7 +206,7 @@ def stones(position: Position) -> tuple[np.uint64, np.uint64]:
 
 
 @pytest.mark.parametrize("geometry", BOARDS)
-def test_evaluations_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np.random.Generator) -> None:
+def test_heuristics_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np.random.Generator) -> None:
     lines = naive_lines(geometry)
     directions = {tuple(np.subtract(line[1], line[0])) for line in lines}
     worth = {geometry.run_length - 1: 10.0, geometry.run_length - 2: 5.0, geometry.run_length - 3: 2.0, 0: 0.0}
@@ -236,7 +236,7 @@ def test_evaluations_agree_with_counting_cell_by_cell(geometry: Geometry, rng: n
         assert longest_run(geometry, stones(position)[0]) == (longest * runs[longest - 1] if longest else 0)
 
 
-def test_known_positions_have_the_values_counted_by_hand() -> None:
+def test_heuristics_match_values_counted_by_hand() -> None:
     corner, centre = np.uint64(1), np.uint64(1) << np.uint64(3 * 7 + 2)  # on 3 and on 13 lines
     assert lines_value(STANDARD, centre, corner) == pytest.approx((13 - 3) / (13 + 3))
     own, other = stones(Position.from_moves("11223"))  # O, who holds two on the second row; X three on the first

@@ -50,14 +50,14 @@ def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: 
     return trees
 
 
-def test_puct_is_the_published_formula() -> None:
+def test_puct_and_ucb1_scores_match_the_published_formulas() -> None:
     # c = 1.25 + log(19655 / 19652) = 1.2501526 for N = 2; sqrt(N + 1) = 1.7320508
     assert exploration_weight(PuctConfig(), 2) == pytest.approx(1.2501526, abs=1e-7)
     assert puct_score(0.5, 0.2, 2, 1.2501526 * 1.7320508) == pytest.approx(0.5 + 1.2501526 * 1.7320508 * 0.2 / 3)
     assert ucb1_score(0.5, 4, math.log(16), 0.7) == pytest.approx(0.5 + 0.7 * math.sqrt(math.log(16) / 4))
 
 
-def test_an_unvisited_move_is_worth_the_mean_so_far_less_its_reduction() -> None:
+def test_unvisited_move_has_the_node_mean_less_the_fpu_reduction() -> None:
     trees = root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.25, proofs=[UNPROVEN] * 3 + [PROVEN_DRAW])
     scores = np.empty((1, 4))
     action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3), scores)
@@ -78,7 +78,7 @@ def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctCon
     return trees, parameters
 
 
-def test_priors_rank_the_first_visits_and_full_columns_get_none() -> None:
+def test_priors_decide_first_visits_and_are_zero_for_full_columns() -> None:
     trees, parameters = evaluated_root([9.0, 0, 0, 2.0, 0, 0, 0], moves="111111")
     priors = trees.priors[0, ROOT]
     weight = math.exp(2 / PuctConfig().prior_temperature)
@@ -86,7 +86,7 @@ def test_priors_rank_the_first_visits_and_full_columns_get_none() -> None:
     assert select_action(trees, 0, ROOT, parameters) == 3
 
 
-def test_a_leaf_is_worth_its_win_less_its_loss_and_its_priors_are_a_softmax() -> None:
+def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
     trees = make_trees(1, 2, NARROW, np.random.default_rng(0))
     position = Position.from_moves("33", NARROW)  # whose mirror image, "22", is asked about
     reset_tree(trees, 0, position.own, position.occupied)
@@ -97,7 +97,7 @@ def test_a_leaf_is_worth_its_win_less_its_loss_and_its_priors_are_a_softmax() ->
     assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())
 
 
-def test_noise_is_a_dirichlet_distribution_over_the_legal_moves() -> None:
+def test_root_noise_is_dirichlet_over_legal_moves() -> None:
     trees, _ = evaluated_root([0.0] * 7, moves="111111")
     before = trees.priors[0, ROOT].copy()
     noisy = np.empty((4000, 7))
@@ -112,19 +112,19 @@ def test_noise_is_a_dirichlet_distribution_over_the_legal_moves() -> None:
     np.testing.assert_allclose(noisy[:, 1:].std(axis=0), 0.25 * math.sqrt(1 / 6 * 5 / 6 / 11), rtol=0.05)
 
 
-def test_a_proof_one_ply_earlier_is_the_opponents_and_one_ply_longer() -> None:
+def test_parent_proof_changes_sides_and_adds_one_ply() -> None:
     assert parent_proof(PROVEN_WIN - 1) == 2 - PROVEN_WIN
     assert parent_proof(2 - PROVEN_WIN) == PROVEN_WIN - 3
     assert parent_proof(PROVEN_DRAW) == PROVEN_DRAW
 
 
-def test_the_mixed_value_weighs_visited_values_by_their_priors() -> None:
+def test_mixed_value_weights_visited_values_by_priors() -> None:
     # N = 4; the visited moves' mean by prior is (0.4 * 0.5 - 0.3 * 0.5) / 0.7 = 1 / 14; (0.2 + 4 / 14) / 5 = 17 / 175
     assert mixed_value(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR) == pytest.approx(17 / 175)
     assert mixed_value(root([0] * 4, [0] * 4, value=0.2), 0, PRIOR) == pytest.approx(0.2)
 
 
-def test_the_improved_policy_raises_priors_by_completed_values() -> None:
+def test_improved_policy_reweights_priors_by_completed_values() -> None:
     policy = np.empty(4, np.float32)
     improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR, 0.1, policy)
     # sigma(q) = (50 + 3) * 0.1 * (q + 1) / 2 = 2.65 (q + 1), with the mixed value 17 / 175 where there is no visit
@@ -137,7 +137,7 @@ def test_the_improved_policy_raises_priors_by_completed_values() -> None:
     np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
 
 
-def test_visits_make_a_policy_without_the_moves_that_lose() -> None:
+def test_visit_policy_is_zero_for_proven_losses() -> None:
     policy = np.empty(4, np.float32)
     visit_policy(root([3, 5, 1, 0], [0] * 4, proofs=[UNPROVEN, LOSS, UNPROVEN, UNPROVEN]), 0, policy)
     assert policy.tolist() == [0.75, 0, 0.25, 0]
@@ -145,11 +145,11 @@ def test_visits_make_a_policy_without_the_moves_that_lose() -> None:
     np.testing.assert_allclose(policy, PRIOR / 0.9 * [1, 1, 1, 0], rtol=1e-6)  # without a visit, the priors
 
 
-def test_the_most_visited_move_is_played_unless_it_loses() -> None:
+def test_best_action_is_the_most_visited_move_that_is_not_proven_to_lose() -> None:
     assert best_action(root([3, 5, 9, 0], [0.0] * 4, proofs=[UNPROVEN, PROVEN_DRAW, LOSS, UNPROVEN]), 0) == 1
 
 
-def test_a_proven_root_has_the_policy_of_its_fastest_wins() -> None:
+def test_policy_targets_of_a_proven_root_share_its_fastest_wins() -> None:
     trees = root([1, 9, 1, 1], [0] * 4, proofs=[PROVEN_WIN - 3, PROVEN_WIN - 5, PROVEN_WIN - 3, UNPROVEN])
     policies = np.empty((2, 4), np.float32)
     visit_policy(trees, 0, policies[0])
@@ -157,7 +157,7 @@ def test_a_proven_root_has_the_policy_of_its_fastest_wins() -> None:
     assert policies.tolist() == [[0.5, 0, 0.5, 0]] * 2
 
 
-def test_moves_are_drawn_by_visits_to_the_power_of_the_inverse_temperature() -> None:
+def test_choose_move_draws_by_visits_to_the_power_of_inverse_temperature() -> None:
     config = SelfPlayConfig(temperature=2.0, temperature_end=0.0, temperature_halflife=4.0)
     parameters, games = make_parameters(config), make_games(1, NARROW)
     trees = root([16, 4, 1, 50], [0] * 4, proofs=[UNPROVEN] * 3 + [LOSS])
@@ -170,13 +170,13 @@ def test_moves_are_drawn_by_visits_to_the_power_of_the_inverse_temperature() -> 
     assert {choose_move(trees, games, 0, parameters) for _ in range(100)} == {0}
 
 
-def test_the_move_of_a_proven_position_is_the_fastest_win() -> None:
+def test_choose_move_plays_the_fastest_proven_win() -> None:
     won = root([9, 9, 0, 0], [0] * 4, proofs=[UNPROVEN, PROVEN_WIN - 7, PROVEN_WIN - 5, UNPROVEN])
     parameters, games = make_parameters(SelfPlayConfig()), make_games(1, NARROW)
     assert {choose_move(won, games, 0, parameters) for _ in range(100)} == {2}
 
 
-def test_the_regret_of_a_move_is_what_the_best_one_looks_better_by() -> None:
+def test_regret_is_the_best_value_less_the_value_of_the_move() -> None:
     trees = root([5, 3, 1, 0], [0.25, -0.25, 0.5, 0.0], value=-0.5)  # the best is the most visited one
     assert [regret(trees, 0, column) for column in range(4)] == [0.0, 0.5, 0.0, 0.75]
     trees.proof[0, ROOT, 1] = LOSS
@@ -185,7 +185,7 @@ def test_the_regret_of_a_move_is_what_the_best_one_looks_better_by() -> None:
     assert regret(trees, 0, 1) == 0.0
 
 
-def test_returns_are_td_lambda_cut_at_moves_made_to_explore() -> None:
+def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
     games = make_games(3, STANDARD)
     games.plies[:], games.outcome[:] = [3, 3, 2], [1, 1, 0]  # the first player wins with the third move; a draw
     games.value[:, :3], games.draw[:, :3] = [0.2, -0.4, 0.6], [0.2, 0.0, 0.4]
@@ -218,7 +218,7 @@ def opinion(planes: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.slow
-def test_visits_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None:
+def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) -> None:
     """PUCT as `mctx.muzero_policy` has it, and the policy that `mctx.gumbel_muzero_policy` would learn from its tree.
 
     What has to agree: no noise; no proofs; first-play urgency without a reduction, which is a transform of Q-values for

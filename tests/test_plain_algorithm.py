@@ -105,7 +105,7 @@ def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("leaves", [1, 3])
 @pytest.mark.parametrize("shape", [(4, 5, 3), (6, 7, 4)])
-def test_the_compiled_search_visits_what_the_plain_one_does(
+def test_compiled_search_has_the_visits_of_the_plain_search(
     shape: tuple[int, int, int], leaves: int, plain: dict[str, Any], rng: np.random.Generator
 ) -> None:
     geometry, game, opinion = make_geometry(*shape), plain["Game"](*shape), Opinion(make_geometry(*shape), rng)
@@ -143,7 +143,7 @@ def test_the_compiled_search_visits_what_the_plain_one_does(
     assert largest == leaves
 
 
-def test_the_reader_plays_the_trained_network(
+def test_example_lets_a_person_play_the_network(
     plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Words that are no columns are asked for again. The shown stones are those of the game."""
@@ -162,5 +162,5 @@ def test_the_reader_plays_the_trained_network(
     assert end.strip() in ("x wins", "o wins", "a draw")
 
 
-def test_the_example_is_short_enough_to_read() -> None:
+def test_example_has_at_most_420_lines() -> None:
     assert len(EXAMPLE.read_text().splitlines()) <= 420

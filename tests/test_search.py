@@ -33,7 +33,7 @@ Planes = npt.NDArray[np.float32]
 
 
 @both_kinds
-def test_forced_moves_are_found_and_proven(kind: str) -> None:
+def test_search_finds_and_proves_forced_moves(kind: str) -> None:
     search = make_search(kind)
     win = search.search([Position.from_moves("414141")], Budget(simulations=10))  # before any simulation
     assert (win.moves[0], win.value[0]) == (3, 1.0)
@@ -73,7 +73,7 @@ def test_proofs_agree_with_minimax(shape: tuple[int, int, int, bool], kind: str)
     assert proven > 50
 
 
-def test_the_best_line_begins_with_the_move(rng: np.random.Generator) -> None:
+def test_principal_variation_begins_with_the_move_played(rng: np.random.Generator) -> None:
     configs = [*(UctConfig(final=rule) for rule in ("visits", "rate", "ucb")), UctConfig(proofs=False)]
     searches = [make_search("puct"), *(UctSearch(config, rng=rng) for config in configs)]
     positions = [Position.from_moves(moves) for moves in ("", "4", "4544", "74", "44", "123123")]
@@ -88,7 +88,7 @@ def test_the_best_line_begins_with_the_move(rng: np.random.Generator) -> None:
     assert [line[0] for line in result.variations] == result.moves.tolist()
 
 
-def test_lockstep_searches_equal_searches_alone(rng: np.random.Generator) -> None:
+def test_batched_search_equals_separate_searches(rng: np.random.Generator) -> None:
     positions = random_positions(20, rng)
     together = make_search("puct").search(positions, Budget(simulations=80))
     for position, visits in zip(positions, together.visits, strict=True):
@@ -108,7 +108,7 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
 
 
 @pytest.mark.parametrize("style", [Rollout(), Rollout(depth=16)], ids=["uniform", "of equal weights, never cut off"])
-def test_rollouts_agree_with_plain_random_games(style: Rollout) -> None:
+def test_rollouts_have_the_mean_result_of_random_games(style: Rollout) -> None:
     states = np.array([3], np.uint64)
     mean = run_rollouts(make_geometry(4, 4, 3), np.uint64(0), np.uint64(0), 200_000, states, style)
     rng = random.Random(0)
@@ -127,7 +127,7 @@ def test_rollouts_agree_with_plain_random_games(style: Rollout) -> None:
 
 
 @both_kinds
-def test_no_positions_and_the_narrowest_board_are_searched(kind: str) -> None:
+def test_search_accepts_an_empty_batch_and_a_board_of_one_column(kind: str) -> None:
     search = make_search(kind)
     result = search.search([], Budget(simulations=5))
     assert (len(result.moves), result.visits.shape) == (0, (0, 7))
@@ -137,13 +137,13 @@ def test_no_positions_and_the_narrowest_board_are_searched(kind: str) -> None:
 
 
 @both_kinds
-def test_every_simulation_is_one_root_visit(kind: str) -> None:
+def test_each_simulation_adds_one_root_visit(kind: str) -> None:
     search = make_search(kind)
     result = search.search([Position.from_moves("445")], Budget(simulations=300))  # some end in proven leaves
     assert result.visits[0].sum() == root_visits(search._kept.trees, 0) == 300
 
 
-def test_a_tree_stops_before_its_sums_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_stops_at_the_maximum_number_of_visits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.mcts.search.MAX_VISITS", 5000)
     search = UctSearch(UctConfig(proofs=False, decisive_moves=False), rng=np.random.default_rng(0))
     # Textbook UCT adds no nodes at the end of a game, so that nothing else would stop it before its time is up.
@@ -152,7 +152,7 @@ def test_a_tree_stops_before_its_sums_do(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @both_kinds
-def test_a_kept_tree_holds_what_was_known_below_the_moves_played(kind: str) -> None:
+def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> None:
     search = make_search(kind, reuse="trees")
     search.search([Position()], Budget(simulations=400))
     trees = search._kept.trees
@@ -171,7 +171,7 @@ def test_a_kept_tree_holds_what_was_known_below_the_moves_played(kind: str) -> N
 
 
 @both_kinds
-def test_trees_are_kept_wherever_their_games_stand(kind: str) -> None:
+def test_trees_are_reused_at_any_place_in_the_batch(kind: str) -> None:
     search = make_search(kind, reuse="trees")
     search.search([Position.from_moves(moves) for moves in ("44", "112", "27")], Budget(simulations=500))
     known = {moves: search.node(index, [3, 2]).visits for index, moves in ((0, "4443"), (2, "2743"))}
@@ -185,7 +185,7 @@ def test_trees_are_kept_wherever_their_games_stand(kind: str) -> None:
             known[moves] = visits
 
 
-def test_equal_positions_have_trees_of_their_own() -> None:
+def test_equal_positions_have_separate_trees() -> None:
     search = make_search("uct", reuse="trees")
     search.search([Position()], Budget(simulations=200))
     twice = search.search([Position.from_moves("44")] * 2, Budget(simulations=300))
@@ -193,7 +193,7 @@ def test_equal_positions_have_trees_of_their_own() -> None:
     assert twice.visits[1].sum() == 300
 
 
-def test_what_is_proven_is_played_out_without_another_simulation() -> None:
+def test_proven_win_is_played_out_without_further_simulations() -> None:
     chance = np.random.default_rng(4)
     played = 0
     while played < 8:
@@ -220,7 +220,7 @@ def test_what_is_proven_is_played_out_without_another_simulation() -> None:
         assert search.search([Position.from_moves("4")], Budget(simulations=3)).simulations[0] == 3
 
 
-def test_a_game_that_leaves_a_proven_line_is_searched_anew() -> None:
+def test_game_that_leaves_a_proven_line_is_searched_from_a_new_tree() -> None:
     search, fresh = make_search("puct", reuse="proofs"), make_search("puct")
     won = Position.from_moves("232572656452153")
     left = 0
@@ -235,7 +235,7 @@ def test_a_game_that_leaves_a_proven_line_is_searched_anew() -> None:
     assert left
 
 
-def test_an_interrupted_search_leaves_no_half_made_tree() -> None:
+def test_interrupted_search_discards_its_trees() -> None:
     class Interrupted(UniformEvaluator):
         calls = 0
 
@@ -272,7 +272,7 @@ POSITIONS = [Position.from_moves(text) for text in ("", "4", "44", "443", "445",
 
 
 @pytest.mark.parametrize("leaves", [1, 8])
-def test_a_cache_saves_evaluations_and_changes_nothing_else(leaves: int, network: PolicyValueNetwork) -> None:
+def test_evaluation_cache_saves_evaluations_without_changing_results(leaves: int, network: PolicyValueNetwork) -> None:
     plain, cached = Counting(network), Counting(network)
     without = NetworkSearch(plain, rng=np.random.default_rng(0), leaves=leaves)
     with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), leaves=leaves, cache=2**14)

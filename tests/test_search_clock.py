@@ -56,9 +56,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize("positions", [[DRAWN], [Position(), DRAWN, DRAWN]])
-def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
-    positions: list[Position], looks: list[float]
-) -> None:
+def test_search_with_proven_draws_only_reads_the_clock(positions: list[Position], looks: list[float]) -> None:
     """Every few hundred simulations, and not only when the network is asked; so for each position of a batch.
 
     A kept tree is searched no longer, although it knows already that all of its simulations end in draws.
@@ -83,7 +81,7 @@ def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
     ],
     ids=["uct", "plain uct", "evaluated uct", "puct"],
 )
-def test_a_time_budget_ends_the_search(make: Callable[[], TreeSearch], looks: list[float]) -> None:
+def test_time_budget_ends_the_search(make: Callable[[], TreeSearch], looks: list[float]) -> None:
     positions = [Position(), Position.from_moves("44"), DRAWN]
     result = make().search(positions, Budget(simulations=ENOUGH, seconds=20))
     assert ((result.simulations > 0) & (result.simulations < ENOUGH)).all()
@@ -91,7 +89,7 @@ def test_a_time_budget_ends_the_search(make: Callable[[], TreeSearch], looks: li
     assert len(looks) < 100
 
 
-def test_without_time_for_a_single_visit_the_prior_decides(looks: list[float]) -> None:
+def test_search_without_time_for_a_visit_plays_the_highest_prior(looks: list[float]) -> None:
     result = guided(4).search([Position()], Budget(seconds=0.5))
     assert result.visits.sum() == 0
     assert result.moves[0] == 4  # and not the leftmost one
@@ -99,7 +97,7 @@ def test_without_time_for_a_single_visit_the_prior_decides(looks: list[float]) -
     assert len(looks) <= 3
 
 
-def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
+def test_drawn_selfplay_game_does_not_block_other_slots() -> None:
     """A slot walks a bounded number of simulations for each call to the network, and still ends its search."""
     config = SelfPlayConfig(full_simulations=5000, fast_simulations=5000, dirichlet_fraction=0.0)
     actor = Actor(STANDARD, config, Sure(1), 1, np.random.default_rng(0))

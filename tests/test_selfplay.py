@@ -60,7 +60,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_samples_are_the_positions_of_the_games_replayed_by_the_rules(config: SelfPlayConfig) -> None:
+def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> None:
     proven_wins = 0
     for block in play_blocks(config)[0]:
         samples, row = samples_in([block], config), 0
@@ -94,7 +94,7 @@ def test_samples_are_the_positions_of_the_games_replayed_by_the_rules(config: Se
     assert proven_wins > 0
 
 
-def test_one_seed_gives_the_same_games_whatever_the_threads_do() -> None:
+def test_selfplay_games_depend_on_the_seed_and_not_on_threads() -> None:
     once, twice, other = (play_blocks(SMALL, seed=seed, actors=2) for seed in (1, 1, 2))
     for first, second, third in zip(once, twice, other, strict=True):
         a, b, c = map(samples_in, (first, second, third))
@@ -102,7 +102,7 @@ def test_one_seed_gives_the_same_games_whatever_the_threads_do() -> None:
         assert not np.array_equal(a.own[:100], c.own[:100])
 
 
-def test_games_go_on_from_a_saved_state() -> None:
+def test_actor_resumes_games_from_a_saved_state() -> None:
     def samples(actor: Actor) -> Samples:
         return samples_in(actor.play(40, lambda: False))
 
@@ -115,7 +115,7 @@ def test_games_go_on_from_a_saved_state() -> None:
     assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), got.arrays().values(), strict=True))
 
 
-def test_an_error_in_an_actor_reaches_the_caller_and_ends_the_others() -> None:
+def test_play_together_raises_an_actors_error_and_stops_the_others() -> None:
     class Broken:
         def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
             raise RuntimeError("device lost")
@@ -128,7 +128,7 @@ def test_an_error_in_an_actor_reaches_the_caller_and_ends_the_others() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("actor-")]
 
 
-def test_an_error_in_a_check_ends_the_actors_at_once() -> None:
+def test_play_together_stops_actors_at_once_if_a_check_raises() -> None:
     """Also while they play their first moves and no block has come."""
     slow = SelfPlayConfig(full_simulations=10**6, fast_simulations=10**6)
     actors = [Actor(STANDARD, slow, UniformEvaluator(), 4, np.random.default_rng(0)) for _ in range(2)]
@@ -147,7 +147,7 @@ def test_an_error_in_a_check_ends_the_actors_at_once() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("actor-")]
 
 
-def test_openings_are_varied_and_the_empty_board_is_among_them() -> None:
+def test_selfplay_openings_have_random_lengths_including_zero() -> None:
     games = [block.games for block in play_blocks(SelfPlayConfig(full_simulations=4, fast_simulations=2), 8000)[0]]
     openings = np.concatenate([game.opening for game in games])
     assert 0.4 < (openings == 0).mean() < 0.7
@@ -177,7 +177,7 @@ def record(folder: Path, iterations: int) -> Replay:
     return replay
 
 
-def test_shards_are_read_and_damaged_or_missing_ones_are_reported(
+def test_replay_loads_shards_and_reports_damaged_or_missing_ones(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     replay = record(tmp_path, 5)
@@ -197,7 +197,7 @@ def test_shards_are_read_and_damaged_or_missing_ones_are_reported(
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"00000{n}.safetensors" for n in (1, 2, 4)]
 
 
-def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:
+def test_replay_window_has_the_latest_samples_and_old_shards_are_removed(tmp_path: Path) -> None:
     replay = record(tmp_path, 5)
     window = numbers(replay.window(25))
     assert sorted(window[5:15]) == list(range(40, 50))
@@ -209,7 +209,7 @@ def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> N
     assert replay.total == 50
 
 
-def test_the_window_does_not_tell_who_has_recorded_what(tmp_path: Path) -> None:
+def test_replay_does_not_depend_on_the_actors_that_recorded_samples(tmp_path: Path) -> None:
     """As cores take other games each time: neither in memory nor on disk."""
     samples, windows = some_samples(60), []
     for name, cuts in (("one", [0, 60]), ("two", [35, 60, 0, 35])):
@@ -223,14 +223,14 @@ def test_the_window_does_not_tell_who_has_recorded_what(tmp_path: Path) -> None:
             np.testing.assert_array_equal(array, theirs.arrays()[name])
 
 
-def test_the_window_grows_by_the_published_formula() -> None:
+def test_window_size_matches_the_published_formula() -> None:
     # KataGo's constants: with c = 250 000, a = 0.75, b = 0.4, N = 4 c, by hand.
     assert window_size(1000, 250_000) == 1000
     expected = 250_000 * (1 + 0.4 * (4**0.75 - 1) / 0.75)
     assert window_size(1_000_000, 250_000) == pytest.approx(expected, abs=1)
 
 
-def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Generator) -> None:
+def test_mirrored_batch_positions_have_mirrored_policies(rng: np.random.Generator) -> None:
     samples = some_samples(64)
     batch = next(batches(samples, STANDARD, 64, 1, rng))
     plain = make_planes(STANDARD, samples.own[:1], samples.occupied[:1])[0]
@@ -263,7 +263,7 @@ class OddEvaluator:
         return logits[:, :7], wdl / wdl.sum(axis=1, keepdims=True)
 
 
-def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
+def test_actor_cache_saves_evaluations_without_changing_games() -> None:
     records, asked = [], []
     for entries in (0, 64, 2**16):
         evaluator = OddEvaluator()
@@ -281,7 +281,7 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     assert set(asked[2]) <= set(asked[0])
 
 
-def test_after_an_update_an_actor_plays_by_the_new_weights_only() -> None:
+def test_actor_uses_no_cached_evaluations_of_earlier_weights() -> None:
     """Whatever its cache has kept of the old ones: it plays the games of one without a cache."""
     records = []
     for entries in (0, 2**16):
@@ -295,7 +295,7 @@ def test_after_an_update_an_actor_plays_by_the_new_weights_only() -> None:
     assert records[0] == records[1]
 
 
-def test_an_evaluation_that_two_threads_have_mixed_up_is_asked_for_again() -> None:
+def test_corrupted_cache_entries_are_evaluated_again() -> None:
     evaluator = OddEvaluator()
     search = NetworkSearch(evaluator, cache=2**12)
     asked = []
