@@ -1,4 +1,4 @@
-"""Fixtures shared by the tests, and the rule that continuous integration skips none of them."""
+"""Fixtures of several test modules, and the option ``--no-skips`` for continuous integration."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
-CASES = {"default": 30, "deep": 2000}  # per test of hypothesis, by its profile: pytest --hypothesis-profile=deep
+CASES = {"default": 30, "deep": 2000}  # examples per hypothesis test, by profile: pytest --hypothesis-profile=deep
 for name, cases in CASES.items():
     hypothesis.settings.register_profile(
         name,
@@ -37,7 +37,7 @@ for name, cases in CASES.items():
     )
 hypothesis.settings.load_profile("default")
 
-adapt_process()  # the processes that pytest-xdist starts share the cores, and inherit how long their threads spin
+adapt_process()  # before pytest-xdist starts processes, which share the cores and inherit the environment
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,8 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep out of the user's cache, and let Ctrl-C reach its tests: a shell's background processes ignore it."""
-    if not hasattr(config, "workerinput"):  # pytest-xdist's workers share the cache of the process that started them
+    """Use a temporary cache, and restore the handler of Ctrl-C, which background processes of a shell ignore."""
+    if not hasattr(config, "workerinput"):  # pytest-xdist's workers share the cache of their parent process
         cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
         os.environ["ALPHAC4_CACHE"] = os.environ["ALPHAC4_STATE"] = cache.name
         config.add_cleanup(cache.cleanup)
@@ -55,17 +55,17 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(optionalhook=True)  # which pytest knows with pytest-xdist alone
+@pytest.hookimpl(optionalhook=True)  # defined by pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: those that wait for a browser, another process or Ray leave theirs idle."""
+    """Return one process more than there are cores, because some tests wait for a browser, a process or Ray."""
     return min(cores() + 1, 8)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a module's tests, and all that open a browser, in one worker; skip what needs a GPU or its simulator.
+    """Group each module's tests, and all tests with a browser, in one worker; skip tests without a GPU or simulator.
 
-    Those that take longest come first, so that none of them is the last.
+    The slowest groups come first, so that none of them is left for the end.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
         groups.setdefault(group, []).append(item)
     marks = {name: [item.get_closest_marker("slow") for item in group] for name, group in groups.items()}
-    seconds = {name: sum(sum(mark.args) or 3 for mark in found if mark) for name, found in marks.items()}
+    seconds = {name: sum(sum(mark.args) or 3 for mark in group if mark) for name, group in marks.items()}
     items[:] = [item for name in sorted(groups, key=lambda name: -seconds[name]) for item in groups[name]]
     try:
         the_device()
@@ -87,14 +87,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse to run where pytest and pytest-xdist do not agree on groups: browsers would meet others' event loops."""
+    """Stop if pytest ignores the groups of pytest-xdist, because browsers need an event loop of their own."""
     if getattr(session.config.option, "loadgroup", False) and not all("@" in item.nodeid for item in session.items):
-        raise pytest.UsageError("pytest-xdist's groups have no effect with this version of pytest")
+        raise pytest.UsageError("this version of pytest ignores pytest-xdist's groups: install the pinned versions")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With ``--no-skips`` turn a test's skip into a failure; an expected failure is no skip."""
+    """Turn a skipped test into a failure if ``--no-skips`` is given; expected failures are not affected."""
     report = yield
     if not item.get_closest_marker("gpu") and not hasattr(report, "wasxfail"):
         refuse_skip(report, item.config)
@@ -105,41 +105,41 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """The same for a whole module, which `pytest.importorskip` skips while it is collected."""
+    """Do the same for a module that `pytest.importorskip` skips during collection."""
     report = yield
     refuse_skip(report, collector.config)
     return report
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
-    """Fail a report that says "skipped" if ``--no-skips`` was given."""
+    """Mark a skipped report as failed if ``--no-skips`` is given."""
     if report.skipped and config.getoption("no_skips"):
-        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
-        report.longrepr = f"--no-skips: {why}"
+        report.longrepr = f"--no-skips: {reason}"
 
 
 @pytest.fixture(autouse=True)
 def _same_weights() -> None:
-    """Let a test draw the same untrained networks whichever tests came before it, so that its failures come again."""
+    """Seed PyTorch, so that a test's untrained networks do not depend on the tests before it."""
     torch.manual_seed(0)
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Random numbers that are the same in every run."""
+    """Return a generator with a fixed seed."""
     return np.random.default_rng(7)
 
 
 @pytest.fixture
 def network(request: pytest.FixtureRequest) -> PolicyValueNetwork:
-    """A small network as if it were trained, which sees stones, or what a test's parameter says."""
+    """Return a small network with random norms and heads; its planes are stones or the test's parameter."""
     return as_if_trained(NetworkConfig(planes=getattr(request, "param", "stones"), channels=16, blocks=2))
 
 
 @pytest.fixture
 def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
-    """The file of that network."""
+    """Return the path of that network's checkpoint."""
     path = tmp_path / "small.safetensors"
     save_checkpoint(path, Checkpoint(network=network))
     return path
@@ -147,5 +147,5 @@ def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing for TensorBoard, which takes two seconds a run."""
+    """Draw no images for TensorBoard, which takes two seconds per run."""
     monkeypatch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda _monitor, _report: {})

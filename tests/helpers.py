@@ -1,4 +1,4 @@
-"""What tests of several modules need."""
+"""Helpers for tests of several modules."""
 
 import contextlib
 import importlib.util
@@ -30,24 +30,24 @@ from alphac4.solver import no_known_scores, shared_solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
-LATE = 14  # stones from which on positions are solved in a moment
+LATE = 14  # stones from which positions are solved in milliseconds
 Lines = list[str | type[BaseException]]
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 
 
 def load_script(name: str) -> ModuleType:
-    """A script of the repository as a module."""
+    """Import a script of the repository as a module."""
     specification = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    sys.modules[name] = module  # where dataclasses look for it
+    sys.modules[name] = module  # dataclasses need it
     specification.loader.exec_module(module)
     return module
 
 
 def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:
-    """A network whose norms and heads are not at their initial values: with those the tower computes nothing."""
+    """Return a network with random norms and heads, because with their initial values the tower has no effect."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = PolicyValueNetwork(config)
@@ -63,7 +63,7 @@ def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:
 
 
 def save_untrained(path: Path, geometry: Geometry = STANDARD) -> Path:
-    """Save a small new network of a board."""
+    """Save a small untrained network for a board; return its path."""
     network = PolicyValueNetwork(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1))
     save_checkpoint(path, Checkpoint(network=network.eval(), geometry=geometry))
     return path
@@ -72,13 +72,13 @@ def save_untrained(path: Path, geometry: Geometry = STANDARD) -> Path:
 def search_by_hand(
     geometry: Geometry,
     positions: Sequence[Position],
-    opinion: Callable[[Any], tuple[Any, Any]],
+    evaluate: Callable[[Any], tuple[Any, Any]],
     parameters: PuctConfig,
     simulations: int,
 ) -> Trees:
-    """Trees of the package's after so many simulations, without proofs.
+    """Return the package's trees after ``simulations``, without proofs.
 
-    ``opinion`` maps planes [B, 2, R, C] to logits [B, A] and values [B].
+    ``evaluate`` maps planes [B, 2, R, C] to logits [B, A] and values [B].
     """
     rng = np.random.default_rng(0)
     trees = make_trees(len(positions), simulations + 1, geometry, rng, proofs=False, look_ahead=False)
@@ -86,7 +86,7 @@ def search_by_hand(
     for t in range(len(positions)):
         reset_tree(trees, t, own[t], occupied[t])
     for _ in range(simulations + 1):
-        logits, wdl = canonical_answers(geometry, trees.leaf_own, trees.leaf_occupied, opinion)
+        logits, wdl = canonical_answers(geometry, trees.leaf_own, trees.leaf_occupied, evaluate)
         for t in range(len(positions)):
             expand(trees, t, logits[t], wdl[t], 1.0)
             if root_visits(trees, t) < simulations:
@@ -95,20 +95,17 @@ def search_by_hand(
 
 
 def canonical_answers(
-    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], opinion: Callable[..., Any]
+    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], evaluate: Callable[..., Any]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Logits [B, A] and win/draw/loss [B, 3] of an ``opinion`` as a search expects them.
-
-    They are those of the canonical one of a position and its mirror image.
-    """
-    logits, values = opinion(make_planes(geometry, own, occupied))
+    """Return logits [B, A] and win/draw/loss [B, 3] of the canonical orientations, which searches expect."""
+    logits, values = evaluate(make_planes(geometry, own, occupied))
     _, mirrored = canonical_keys(geometry, own, occupied)
     logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits), np.float32)
     return logits, np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
 
 
 class SumsOfEighths:
-    """Answers that every computer computes alike."""
+    """Evaluator with bit-identical answers on every machine."""
 
     def __init__(self, geometry: Geometry) -> None:
         rng = np.random.default_rng(3)
@@ -124,7 +121,7 @@ class SumsOfEighths:
 
 
 class Counting:
-    """Thinks a position with n stones worth n hundredths to the side to move; remembers what it was asked last."""
+    """Player for which a position with n stones has the value n / 100; it stores the positions of the last call."""
 
     name = "counting"
 
@@ -137,7 +134,7 @@ class Counting:
 
 
 def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> list[Position]:
-    """Unfinished positions of all stages."""
+    """Return unfinished positions with any number of stones."""
     positions: list[Position] = []
     while len(positions) < count:
         position = Position(geometry=geometry)
@@ -151,7 +148,7 @@ def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = 
 
 
 def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothing") -> NetworkSearch | UctSearch:
-    """A search of either kind, the first without any knowledge from a network."""
+    """Return a search of either kind, without a trained network."""
     rng = np.random.default_rng(0)
     if kind.startswith("puct"):
         leaves = 8 if kind == "puct with 8 leaves" else 1
@@ -163,7 +160,7 @@ both_kinds = pytest.mark.parametrize("kind", ["puct", "uct"])
 
 
 def reader(lines: Lines) -> Callable[[str], str]:
-    """Answers with one line after the other, or raises it, and then finds the end of the input."""
+    """Return a function in place of `input` that returns or raises each of ``lines``, then raises EOFError."""
     answers = iter(lines)
 
     def read(_prompt: str) -> str:
@@ -177,7 +174,7 @@ def reader(lines: Lines) -> Callable[[str], str]:
 
 @contextlib.contextmanager
 def held_elsewhere(path: Path) -> Iterator[None]:
-    """A lock as process 4711 of this machine holds it; afterwards as a kill leaves it."""
+    """Hold a lock as process 4711 of this machine would; afterwards the file is as after a kill."""
     fcntl = pytest.importorskip("fcntl")
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -186,7 +183,7 @@ def held_elsewhere(path: Path) -> Iterator[None]:
 
 
 class LateSolver:
-    """The solver of late positions, as though all moves before were the best, so that the opening takes no time."""
+    """Solver of late positions that assumes best play before them, so that the opening takes no time."""
 
     book = no_known_scores()
 

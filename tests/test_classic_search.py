@@ -35,7 +35,7 @@ VARIANTS = {
     "all children, plain": UctConfig(expansion="all", proofs=False, decisive_moves=False),
     "half rewards": UctConfig(reward="1/0.5/0", final="rate", exploration=0.7),
     "centre": UctConfig(rollout="centre"),
-    "guarded rollouts": UctConfig(rollout_decisive_moves=True, proofs=False, decisive_moves=False),
+    "decisive rollouts": UctConfig(rollout_decisive_moves=True, proofs=False, decisive_moves=False),
     "cut off": UctConfig(rollout_depth=6, evaluation="chains", evaluation_use="bias", bias_weight=0.0),
     "leaf evaluation": UctConfig(rollout_depth=0, evaluation="chains"),
     "lines as bias": UctConfig(evaluation="lines"),
@@ -52,7 +52,7 @@ def search(config: UctConfig, moves: str, simulations: int = 2000) -> SearchResu
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_uct_variant_takes_a_win_and_blocks_one(name: str) -> None:
     player = UctSearch(VARIANTS[name], rng=np.random.default_rng(0))
-    positions = [Position.from_moves(moves) for moves in ("112233", "11223")]  # three on the bottom row, x or o to move
+    positions = [Position.from_moves(moves) for moves in ("112233", "11223")]  # x has three in a row; x or o to move
     assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3]
     for board in (make_geometry(5, 9, 4, diagonals=False), make_geometry(4, 5, 4)):
         player = UctSearch(VARIANTS[name], geometry=board, rng=np.random.default_rng(0))
@@ -61,7 +61,7 @@ def test_every_uct_variant_takes_a_win_and_blocks_one(name: str) -> None:
 
 
 def test_uct_without_proofs_proves_nothing_below_the_root() -> None:
-    assert search(UctConfig(), "4455").simulations[0] < 100  # X wins by force, which takes three plies
+    assert search(UctConfig(), "4455").simulations[0] < 100  # x has a forced win in three plies
     plain = search(UctConfig(proofs=False, decisive_moves=False), "4455")
     assert plain.simulations[0] == 2000
     assert (plain.proofs[0] == UNPROVEN).all()
@@ -99,7 +99,7 @@ def test_final_move_follows_each_rule_by_hand() -> None:
     scores, proofs = np.array([0.5, 0.6, 0.9, np.inf]), np.array([UNPROVEN, UNPROVEN, UNPROVEN, ILLEGAL])
     assert [final_move(visits, values, scores, proofs, rule) for rule in ("visits", "rate", "ucb")] == [0, 1, 2]
     two_wins = np.array([PROVEN_WIN - 5, PROVEN_WIN - 3, UNPROVEN, ILLEGAL])
-    assert final_move(visits, values, scores, two_wins, "visits") == 1  # the fewest moves to win
+    assert final_move(visits, values, scores, two_wins, "visits") == 1  # the fastest win
     losses = np.array([5 - PROVEN_WIN, 9 - PROVEN_WIN, 3 - PROVEN_WIN, ILLEGAL])
     assert final_move(visits, values, scores, losses, "rate") == 1  # the slowest loss
     one_loss = np.array([5 - PROVEN_WIN, UNPROVEN, UNPROVEN, ILLEGAL])
@@ -116,9 +116,9 @@ def test_rollouts_with_decisive_moves_take_every_win_and_block_every_threat() ->
         own, occupied = np.uint64(position.own), np.uint64(position.occupied)
         return {rollout(STANDARD, own, occupied, states, 0, style) for _ in range(200)}
 
-    assert results("112233", Rollout(decisive_moves=True)) == {1.0}  # X to move has three in the bottom row
+    assert results("112233", Rollout(decisive_moves=True)) == {1.0}  # x to move has three in the bottom row
     assert len(results("112233", Rollout())) > 1
-    # O to move must block column 4. Cut off two plies on, nobody has ever won; unguarded rollouts are often lost.
+    # o to move must block column 4: it does not lose within two plies if the rollout blocks, but often if it does not.
     assert results("11223", Rollout(decisive_moves=True, depth=2)) == {0.0}
     assert -1.0 in results("11223", Rollout(depth=2))
 
@@ -151,7 +151,7 @@ def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None
     assert result.visits[:2].sum(axis=1).tolist() == [1200, 1200]
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
     assert [line[0] for line in result.variations] == result.moves.tolist()
-    # A proof in one of the trees counts.
+    # A proof in one of the trees holds for the position.
     assert describe_proof(int(result.proofs[2, result.moves[2]])) == "wins in 2 moves"
     assert (result.value[2], result.wdl[2].tolist()) == (1, [1, 0, 0])
 
@@ -159,22 +159,22 @@ def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None
 def test_final_move_has_visits() -> None:
     for seed in range(10):
         search = UctSearch(UctConfig(final="ucb"), rng=np.random.default_rng(seed))
-        result = search.search([Position()], Budget(simulations=5))  # for seven columns: the highest score is infinite
+        result = search.search([Position()], Budget(simulations=5))  # unvisited columns have an infinite score
         assert result.visits[0, result.moves[0]] > 0
 
 
 def test_uct_options_round_trip_through_their_text() -> None:
     for config in VARIANTS.values():
         options, defaults = UctOptions(**vars(config)), vars(UctOptions())
-        given = parse_options(describe_options(vars(options), defaults), UCT_OPTIONS)
-        assert defaults | given == vars(options)
+        parsed = parse_options(describe_options(vars(options), defaults), UCT_OPTIONS)
+        assert defaults | parsed == vars(options)
     assert parse_options(",tree=keep,exploration=0.5", UCT_OPTIONS) == {"tree": "keep", "exploration": 0.5}
     player = parse_player("uct:300,final=rate,roots=2", rng=np.random.default_rng(0), threads=1)
     assert player.name == "uct:300,final=rate,roots=2"
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("options", "message"),
     [
         ("final=best", "'visits', 'rate', 'ucb'"),
         ("proofs=yes", "proofs is on or off, not 'yes'"),
@@ -182,12 +182,12 @@ def test_uct_options_round_trip_through_their_text() -> None:
         ("exploration=1e999", "finite"),
         ("rollout-depth=-1", "rollout_depth must be at least 0, not -1"),
         ("tree=keep,roots=2", "roots=1"),
-        ("roots=1000000000", "at most 256"),  # would take all memory before the first simulation
+        ("roots=1000000000", "at most 256"),  # so many trees would exhaust the memory
     ],
 )
-def test_invalid_uct_options_are_rejected_with_the_valid_ones(written: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        parse_player(f"uct:100,{written}", rng=np.random.default_rng(0), threads=1)
+def test_invalid_uct_options_are_rejected_with_the_valid_ones(options: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_player(f"uct:100,{options}", rng=np.random.default_rng(0), threads=1)
 
 
 BOARDS = [STANDARD, make_geometry(5, 5, 3), make_geometry(4, 4, 3), make_geometry(5, 6, 4, False)]
@@ -195,7 +195,7 @@ Cells = set[tuple[int, int]]
 
 
 def cells_of(position: Position) -> tuple[Cells, Cells]:
-    """Own and the opponent's cells (row, column)."""
+    """Return the side to move's and the opponent's cells (row, column)."""
     sides = (1, 2) if position.first_to_move else (2, 1)
     own, other = ({(int(r), int(c)) for r, c in np.argwhere(position.grid() == side)} for side in sides)
     return own, other
@@ -224,7 +224,7 @@ def test_heuristics_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np
         assert chain_points(geometry, *stones(position)) == ours
         assert chains_value(geometry, *stones(position)) == pytest.approx(math.tanh((ours - theirs) / CHAINS_SCALE))
 
-        runs = [  # of each length, over all directions in which a winning line fits
+        runs = [  # numbers of runs by length, over all directions with winning lines
             sum(
                 all((row + i * down, column + i * right) in own for i in range(length))
                 for row, column in own
@@ -237,8 +237,8 @@ def test_heuristics_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np
 
 
 def test_heuristics_match_values_counted_by_hand() -> None:
-    corner, centre = np.uint64(1), np.uint64(1) << np.uint64(3 * 7 + 2)  # on 3 and on 13 lines
+    corner, centre = np.uint64(1), np.uint64(1) << np.uint64(3 * 7 + 2)  # 3 and 13 lines go through them
     assert lines_value(STANDARD, centre, corner) == pytest.approx((13 - 3) / (13 + 3))
-    own, other = stones(Position.from_moves("11223"))  # O, who holds two on the second row; X three on the first
+    own, other = stones(Position.from_moves("11223"))  # o has two in the second row, x three in the first
     assert (longest_run(STANDARD, own), longest_run(STANDARD, other)) == (2, 3)
     assert longest_value(STANDARD, own, other) == pytest.approx(math.tanh((2 - 3) / LONGEST_SCALE))

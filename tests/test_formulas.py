@@ -1,4 +1,4 @@
-"""The formulas of search and self-play: numbers that a reader can work out again, and mctx's results."""
+"""Formulas of search and self-play, compared with numbers worked out by hand and with mctx."""
 
 import math
 from functools import partial
@@ -36,13 +36,13 @@ from alphac4.selfplay.games import choose_move, make_games, make_parameters, reg
 from alphac4.selfplay.samples import lambda_returns
 
 Floats = npt.NDArray[np.float32]
-NARROW = make_geometry(5, 4, 4)  # four moves are enough to calculate with
+NARROW = make_geometry(5, 4, 4)  # four moves, which keeps calculations by hand short
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1], np.float32)
 LOSS = 2 - PROVEN_WIN
 
 
 def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: list[int] | None = None) -> Trees:
-    """A tree of one node with four moves that has been evaluated as ``value``; ``values`` are the moves' means."""
+    """Return a tree of one node with four moves and the evaluation ``value``; ``values`` are the moves' means."""
     trees = make_trees(1, 1, NARROW, np.random.default_rng(0))
     trees.size[0], trees.value[0, ROOT], trees.child[0, ROOT] = 1, value, NO_NODE
     trees.priors[0, ROOT], trees.proof[0, ROOT] = PRIOR, proofs or [UNPROVEN] * 4
@@ -68,7 +68,7 @@ def test_unvisited_move_has_the_node_mean_less_the_fpu_reduction() -> None:
 
 
 def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctConfig]:
-    """A tree whose root has been given these logits and an even value."""
+    """Return a tree whose root has been evaluated with these logits and the value 0."""
     parameters = PuctConfig(fpu_reduction=0.0)
     trees = make_trees(1, 50, STANDARD, np.random.default_rng(0))
     position = Position.from_moves(moves)
@@ -88,7 +88,7 @@ def test_priors_decide_first_visits_and_are_zero_for_full_columns() -> None:
 
 def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
     trees = make_trees(1, 2, NARROW, np.random.default_rng(0))
-    position = Position.from_moves("33", NARROW)  # whose mirror image, "22", is asked about
+    position = Position.from_moves("33", NARROW)  # its mirror image, "22", is evaluated
     reset_tree(trees, 0, position.own, position.occupied)
     logits = np.log(PRIOR)[::-1].copy()
     expand(trees, 0, logits, np.array([0.6, 0.3, 0.1], np.float32), 1.0)
@@ -127,11 +127,11 @@ def test_mixed_value_weights_visited_values_by_priors() -> None:
 def test_improved_policy_reweights_priors_by_completed_values() -> None:
     policy = np.empty(4, np.float32)
     improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR, 0.1, policy)
-    # sigma(q) = (50 + 3) * 0.1 * (q + 1) / 2 = 2.65 (q + 1), with the mixed value 17 / 175 where there is no visit
+    # sigma(q) = (50 + 3) * 0.1 * (q + 1) / 2 = 2.65 (q + 1), with the mixed value 17 / 175 for unvisited moves
     weights = PRIOR * np.exp(2.65 * np.array([0.5, -0.5, 17 / 175, 17 / 175]))
     np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
 
-    proofs = [UNPROVEN, LOSS, PROVEN_DRAW, ILLEGAL]  # a draw counts 0, a loss and a full column get nothing
+    proofs = [UNPROVEN, LOSS, PROVEN_DRAW, ILLEGAL]  # the draw's value is 0; the loss and the full column get 0
     improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2, proofs=proofs), 0, PRIOR, 0.1, policy)
     weights = np.array([0.4 * math.exp(2.65 * 0.5), 0, 0.2, 0])
     np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
@@ -142,7 +142,7 @@ def test_visit_policy_is_zero_for_proven_losses() -> None:
     visit_policy(root([3, 5, 1, 0], [0] * 4, proofs=[UNPROVEN, LOSS, UNPROVEN, UNPROVEN]), 0, policy)
     assert policy.tolist() == [0.75, 0, 0.25, 0]
     visit_policy(root([0] * 4, [0] * 4, proofs=[UNPROVEN, UNPROVEN, UNPROVEN, LOSS]), 0, policy)
-    np.testing.assert_allclose(policy, PRIOR / 0.9 * [1, 1, 1, 0], rtol=1e-6)  # without a visit, the priors
+    np.testing.assert_allclose(policy, PRIOR / 0.9 * [1, 1, 1, 0], rtol=1e-6)  # without visits, the priors
 
 
 def test_best_action_is_the_most_visited_move_that_is_not_proven_to_lose() -> None:
@@ -177,11 +177,11 @@ def test_choose_move_plays_the_fastest_proven_win() -> None:
 
 
 def test_regret_is_the_best_value_less_the_value_of_the_move() -> None:
-    trees = root([5, 3, 1, 0], [0.25, -0.25, 0.5, 0.0], value=-0.5)  # the best is the most visited one
+    trees = root([5, 3, 1, 0], [0.25, -0.25, 0.5, 0.0], value=-0.5)  # the best move is the most visited one
     assert [regret(trees, 0, column) for column in range(4)] == [0.0, 0.5, 0.0, 0.75]
     trees.proof[0, ROOT, 1] = LOSS
     assert regret(trees, 0, 1) == 1.25
-    trees.proof[0, ROOT, 0] = PROVEN_WIN - 3  # then nothing is explored
+    trees.proof[0, ROOT, 0] = PROVEN_WIN - 3  # a proven position has no exploring moves
     assert regret(trees, 0, 1) == 0.0
 
 
@@ -189,15 +189,15 @@ def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
     games = make_games(3, STANDARD)
     games.plies[:], games.outcome[:] = [3, 3, 2], [1, 1, 0]  # the first player wins with the third move; a draw
     games.value[:, :3], games.draw[:, :3] = [0.2, -0.4, 0.6], [0.2, 0.0, 0.4]
-    games.regret[1, 0], games.regret[:, 1] = 0.3, 0.05  # only the second game explores, and only on its first ply
+    games.regret[1, 0], games.regret[:, 1] = 0.3, 0.05  # only the first move of the second game explores
     searched = [[0.5, 0.2, 0.3], [0.3, 0.0, 0.7]]  # win = (1 - draw + value) / 2
-    found = lambda_returns(games, 0.5, 0.1)
-    # The last move: the outcome. Before it 0.5 [0.3, 0, 0.7] + 0.5 [0, 0, 1], then 0.5 [0.5, 0.2, 0.3] + 0.5 of that,
-    # turned round.
-    np.testing.assert_allclose(found[0, :3], [[0.675, 0.1, 0.225], [0.15, 0, 0.85], [1, 0, 0]])
-    np.testing.assert_allclose(found[1, :3], [searched[0], [0.15, 0, 0.85], [1, 0, 0]])
-    np.testing.assert_allclose(found[2, :2], [[0.25, 0.6, 0.15], [0, 1, 0]])
-    # Lambda 1 without a cut is the outcome, lambda 0 is the search, but for the last move.
+    actual = lambda_returns(games, 0.5, 0.1)
+    # Last ply: the outcome. The ply before: 0.5 [0.3, 0, 0.7] + 0.5 [0, 0, 1]. The first: 0.5 [0.5, 0.2, 0.3] + 0.5 of
+    # that for the other side.
+    np.testing.assert_allclose(actual[0, :3], [[0.675, 0.1, 0.225], [0.15, 0, 0.85], [1, 0, 0]])
+    np.testing.assert_allclose(actual[1, :3], [searched[0], [0.15, 0, 0.85], [1, 0, 0]])
+    np.testing.assert_allclose(actual[2, :2], [[0.25, 0.6, 0.15], [0, 1, 0]])
+    # Lambda 1 without a cut gives the outcome, and lambda 0 the search's value, except for the last move.
     outcome = lambda_returns(games, 1.0, 2.0)
     np.testing.assert_allclose(outcome[:2, :3], [[[1, 0, 0], [0, 0, 1], [1, 0, 0]]] * 2)
     np.testing.assert_allclose(outcome[2, :2], [[0, 1, 0]] * 2)
@@ -205,26 +205,26 @@ def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
 
 
 SIMULATIONS, C_SCALE = 32, 0.1
-POLICY_WEIGHTS, VALUE_WEIGHTS = (  # so short that every order of adding them up gives the same float32
+POLICY_WEIGHTS, VALUE_WEIGHTS = (  # with so few bits that sums in any order are the same float32
     (np.round(np.random.default_rng(6).normal(size=(84, n), scale=scale) * 2**18) / 2**18).astype(np.float32)
     for n, scale in ((7, 0.2), (1, 0.06))
 )
 
 
-def opinion(planes: Any) -> tuple[Any, Any]:
-    """Logits [B, A] and values [B] of planes [B, 2, R, C], NumPy's or JAX's: those of a linear network."""
+def evaluate_linearly(planes: Any) -> tuple[Any, Any]:
+    """Return logits [B, A] and values [B] of planes [B, 2, R, C] by a linear network, in NumPy or JAX."""
     flat = planes.reshape(len(planes), -1)
     return flat @ POLICY_WEIGHTS, (flat @ VALUE_WEIGHTS)[:, 0]
 
 
 @pytest.mark.slow
 def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) -> None:
-    """PUCT as `mctx.muzero_policy` has it, and the policy that `mctx.gumbel_muzero_policy` would learn from its tree.
+    """Compare PUCT with `mctx.muzero_policy`, and the improved policy with `mctx.gumbel_muzero_policy`.
 
-    What has to agree: no noise; no proofs; first-play urgency without a reduction, which is a transform of Q-values for
-    mctx; values in [-1, 1], where mctx would rescale them by the least and the greatest of a node, so that our
-    ``c_scale`` is twice its ``value_scale``. mctx counts a node's own evaluation as a visit under the logarithm of
-    PUCT's weight, as ours does not: ``log((n + 2 + c) / c) = log((n + 1 + d) / d) + log(d / c)`` with ``d = c + 1``.
+    Both searches have no noise, no proofs, and first-play urgency without a reduction, which in mctx is a transform of
+    Q-values. Values are in [-1, 1], without mctx's rescaling by the least and the greatest value of a node, so that
+    our ``c_scale`` is twice its ``value_scale``. Only mctx counts a node's own evaluation as a visit in the logarithm
+    of PUCT's weight: ``log((n + 2 + c) / c) = log((n + 1 + d) / d) + log(d / c)`` with ``d = c + 1``.
     """
     jax = pytest.importorskip("jax", reason="needs pip install 'alphac4[peers]'")
     mctx = pytest.importorskip("mctx", reason="needs pip install 'alphac4[peers]'")
@@ -238,7 +238,7 @@ def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) ->
         return jnp.where(tree.children_prior_logits[node] > -1e8, values, -jnp.inf)  # no full column
 
     def evaluate(board: Any) -> tuple[Any, Any]:
-        logits, values = opinion(jnp.stack([board == 1, board == -1], axis=1).astype(jnp.float32))
+        logits, values = evaluate_linearly(jnp.stack([board == 1, board == -1], axis=1).astype(jnp.float32))
         return jnp.where(board[:, -1] == 0, logits, -1e9), values
 
     def play(_parameters: Any, _key: Any, action: Any, board: Any) -> tuple[Any, Any]:
@@ -279,9 +279,9 @@ def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) ->
     parameters = PuctConfig(
         c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0
     )
-    trees = search_by_hand(STANDARD, positions, opinion, parameters, SIMULATIONS)
+    trees = search_by_hand(STANDARD, positions, evaluate_linearly, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
-    assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # simulations that end with the game are among them
+    assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # some simulations reach the end of the game
     for t, policy in enumerate(policies):
         ours = np.empty(7, np.float32)
         improved_policy(trees, t, trees.priors[t, ROOT], C_SCALE, ours)

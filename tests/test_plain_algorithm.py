@@ -1,4 +1,4 @@
-"""The compiled search beside the plain one of examples/alphazero.py."""
+"""Comparison of the compiled search with the plain one of examples/alphazero.py."""
 
 import runpy
 from pathlib import Path
@@ -16,7 +16,7 @@ from alphac4.mcts.tree import ROOT, Trees, make_trees, reset_tree
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
 SIMULATIONS = 120
-LONGER = 3 * VISITS_PER_LEAF  # until several leaves wait at the same time
+LONGER = 3 * VISITS_PER_LEAF  # simulations after which several leaves wait at the same time
 PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0)
 
 
@@ -25,39 +25,39 @@ def plain() -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLE))
 
 
-class Opinion:
-    """A linear network: logits [B, C] and values [B] of planes [B, 2, R, C], rounded so that sums are exact."""
+class LinearNetwork:
+    """Linear network: logits [B, C] and values [B] of planes [B, 2, R, C], rounded so that sums are exact."""
 
     def __init__(self, geometry: Geometry, rng: np.random.Generator) -> None:
         cells = 2 * geometry.cells
         self.policy, self.value = rng.normal(size=(cells, geometry.columns)), rng.normal(size=cells) / 10
 
-    def of(self, planes: Any) -> tuple[Any, Any]:
+    def evaluate(self, planes: Any) -> tuple[Any, Any]:
         flat = planes.reshape(len(planes), -1)
         values = np.tanh(flat @ self.value)
         return (flat @ self.policy).astype(np.float32), np.round(values * 2**12).astype(np.float32) / 2**12
 
 
-def search_with_leaves(position: Position, opinion: Opinion, simulations: int, leaves: int) -> Trees:
-    """The compiled search of several leaves at a time, without proofs."""
+def search_with_leaves(position: Position, network: LinearNetwork, simulations: int, leaves: int) -> Trees:
+    """Run the compiled search with several leaves at a time, without proofs."""
     geometry = position.geometry
     trees = make_trees(1, simulations + 1, geometry, np.random.default_rng(0), proofs=False, look_ahead=False)
     reset_tree(trees, 0, position.own, position.occupied)
-    places, waiting, cache = make_leaves(leaves, PLANES["stones"], geometry), 0, make_cache(0, geometry)
-    targets, going_on = np.array([simulations]), 1
-    while going_on:
-        waiting, asked, going_on = step(trees, 1, targets, PARAMETERS, places, waiting, leaves, cache)
-        assert asked == waiting  # nothing is in the cache
-        if asked:
-            answers = canonical_answers(geometry, places.own[:asked], places.occupied[:asked], opinion.of)
-            places.logits[:asked], places.wdl[:asked] = answers
+    arrays, waiting, cache = make_leaves(leaves, PLANES["stones"], geometry), 0, make_cache(0, geometry)
+    targets, unfinished = np.array([simulations]), 1
+    while unfinished:
+        waiting, batch, unfinished = step(trees, 1, targets, PARAMETERS, arrays, waiting, leaves, cache)
+        assert batch == waiting  # the cache is empty
+        if batch:
+            answers = canonical_answers(geometry, arrays.own[:batch], arrays.occupied[:batch], network.evaluate)
+            arrays.logits[:batch], arrays.wdl[:batch] = answers
     return trees
 
 
 def plain_search_with_leaves(
     plain: dict[str, Any], game: Any, root: Any, evaluate: Any, simulations: int, leaves: int
 ) -> int:
-    """The same with the nodes and the formula of the example; returns the largest batch."""
+    """Run the same search with the example's nodes and formula; return the size of the largest batch."""
     largest = 0
     while sum(root.visits) < simulations:
         waiting: list[tuple[list[tuple[Any, int]], Any]] = []
@@ -93,7 +93,7 @@ def plain_search_with_leaves(
 
 
 def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> Position:
-    """A random one that no move ends: the package would not ask an evaluator about another."""
+    """Return a random position that no move ends, because the package would evaluate others by proofs."""
     while True:
         position = Position(geometry=geometry)
         while position.plies < plies and position.outcome() is None:
@@ -108,11 +108,11 @@ def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> 
 def test_compiled_search_has_the_visits_of_the_plain_search(
     shape: tuple[int, int, int], leaves: int, plain: dict[str, Any], rng: np.random.Generator
 ) -> None:
-    geometry, game, opinion = make_geometry(*shape), plain["Game"](*shape), Opinion(make_geometry(*shape), rng)
+    geometry, game, network = make_geometry(*shape), plain["Game"](*shape), LinearNetwork(make_geometry(*shape), rng)
 
     def evaluate(nodes: list[Any]) -> None:
         for node in nodes:
-            logits, values = opinion.of(game.planes(node.position)[None])
+            logits, values = network.evaluate(game.planes(node.position)[None])
             weights = np.exp(logits[0][node.moves] - logits[0][node.moves].max())
             node.prior, node.value = (weights / weights.sum()).tolist(), float(values[0])
 
@@ -122,10 +122,10 @@ def test_compiled_search_has_the_visits_of_the_plain_search(
         root = plain["Node"](game, (int(position.own), int(position.occupied)))
         evaluate([root])
         if leaves == 1:
-            trees = search_by_hand(geometry, [position], opinion.of, PARAMETERS, SIMULATIONS)
+            trees = search_by_hand(geometry, [position], network.evaluate, PARAMETERS, SIMULATIONS)
             plain["search"](game, [root], evaluate, SIMULATIONS)
         else:
-            trees = search_with_leaves(position, opinion, LONGER, leaves)
+            trees = search_with_leaves(position, network, LONGER, leaves)
             largest = max(largest, plain_search_with_leaves(plain, game, root, evaluate, LONGER, leaves))
         pairs = [(ROOT, root)]
         for number, node in pairs:
@@ -146,7 +146,7 @@ def test_compiled_search_has_the_visits_of_the_plain_search(
 def test_example_lets_a_person_play_the_network(
     plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Words that are no columns are asked for again. The shown stones are those of the game."""
+    """Input that is not a column is asked for again, and the printed boards are those of the game."""
     typed = iter(["x", "7", "", *"0123401234012340123401234"])
     asked: list[str] = []
     monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or next(typed))

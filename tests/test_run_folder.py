@@ -118,7 +118,7 @@ def test_a_damaged_file_is_refused_with_advice_and_changes_nothing(kind: str, ru
     for path in (run / STATE_FILE,) if kind == "state" else (best, copy):
         flip(path)
     content = copy.read_bytes()
-    with pytest.raises(RunError, match=r"\w+\.safetensors: .*: restore the file, or choose a new folder"):
+    with pytest.raises(RunError, match=r"\w+\.safetensors: .*: restore the file, or start a run in a new folder"):
         TrainingSession(run, tiny_run(iterations=3))
     assert copy.read_bytes() == content
 

@@ -35,7 +35,7 @@ Planes = npt.NDArray[np.float32]
 @both_kinds
 def test_search_finds_and_proves_forced_moves(kind: str) -> None:
     search = make_search(kind)
-    win = search.search([Position.from_moves("414141")], Budget(simulations=10))  # before any simulation
+    win = search.search([Position.from_moves("414141")], Budget(simulations=10))  # proven without a simulation
     assert (win.moves[0], win.value[0]) == (3, 1.0)
     assert describe_proof(int(win.proofs[0, 3])) == "wins in 1 move"
     block = search.search([Position.from_moves("12121")], Budget(simulations=50))
@@ -53,7 +53,7 @@ def test_proofs_agree_with_minimax(shape: tuple[int, int, int, bool], kind: str)
     rows, columns, run, diagonals = shape
     geometry = make_geometry(*shape)
     search = make_search(kind, geometry)
-    late = geometry.cells // 2 - 2  # before that minimax takes long
+    late = geometry.cells // 2 - 2  # stones; minimax is slow for earlier positions
     positions = [p for p in random_positions(150, np.random.default_rng(11), geometry) if p.plies >= late]
     result = search.search(positions, Budget(simulations=3000))
     proven = 0
@@ -66,7 +66,7 @@ def test_proofs_agree_with_minimax(shape: tuple[int, int, int, bool], kind: str)
             proven += 1
             outcome, plies = minimax(drop(board, column, "xo"[position.plies % 2]), rows, run, diagonals)
             assert np.sign(proof) == -outcome, (position.moves, column)
-            # The tree may not know the fastest win yet, for either side, but never claims a faster one.
+            # The proof may be longer than the fastest win, for either side, but not shorter.
             assert outcome == 0 or PROVEN_WIN - abs(proof) >= plies + 1
         if abs(result.value[index]) == 1.0 and UNPROVEN not in proofs.values():
             assert minimax(board, rows, run, diagonals)[0] == result.value[index]
@@ -82,7 +82,7 @@ def test_principal_variation_begins_with_the_move_played(rng: np.random.Generato
         result = search.search(positions, Budget(simulations=simulations))
         assert [line[0] for line in result.variations] == result.moves.tolist()
         differ += int((result.moves != result.visits.argmax(axis=1)).sum())
-    assert differ  # or nothing was asked
+    assert differ  # in some positions, the move is not the most visited one
     player = NetworkPlayer("p", UniformEvaluator(), Budget(simulations=30), rng, temperature=1.0)
     result = player.search(positions)
     assert [line[0] for line in result.variations] == result.moves.tolist()
@@ -101,13 +101,13 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
     parts = (positions, [position.mirror() for position in positions])
     evaluator = Evaluator(network, backend="torch-fp32")
     logits = [evaluator.evaluate(make_planes(STANDARD, *stones(part)))[0] for part in parts]
-    assert np.abs(logits[0] - logits[1][:, ::-1]).max() > 0.1  # although the network itself is not
+    assert np.abs(logits[0] - logits[1][:, ::-1]).max() > 0.1  # the network is not symmetric
     results = [NetworkSearch(evaluator, rng=rng).search(part, Budget(simulations=1)) for part in parts]
     assert (results[0].priors == results[1].priors[:, ::-1]).all()
     assert (results[0].wdl == results[1].wdl).all()
 
 
-@pytest.mark.parametrize("style", [Rollout(), Rollout(depth=16)], ids=["uniform", "of equal weights, never cut off"])
+@pytest.mark.parametrize("style", [Rollout(), Rollout(depth=16)], ids=["uniform", "equal weights, never cut off"])
 def test_rollouts_have_the_mean_result_of_random_games(style: Rollout) -> None:
     states = np.array([3], np.uint64)
     mean = run_rollouts(make_geometry(4, 4, 3), np.uint64(0), np.uint64(0), 200_000, states, style)
@@ -123,7 +123,7 @@ def test_rollouts_have_the_mean_result_of_random_games(style: Rollout) -> None:
                 break
         results.append(winner)
     assert mean == pytest.approx(np.mean(results), abs=5 * np.std(results) / math.sqrt(len(results)))
-    assert abs(mean) > 0.1  # moving first helps, so that the sides could not be mixed up
+    assert abs(mean) > 0.1  # the first player has an advantage, so that swapped sides would be noticed
 
 
 @both_kinds
@@ -131,7 +131,7 @@ def test_search_accepts_an_empty_batch_and_a_board_of_one_column(kind: str) -> N
     search = make_search(kind)
     result = search.search([], Budget(simulations=5))
     assert (len(result.moves), result.visits.shape) == (0, (0, 7))
-    narrow = make_geometry(63, 1, 4)  # whose column fills a whole word of bits, and where nobody ever has four
+    narrow = make_geometry(63, 1, 4)  # the column fills a 64-bit word, and every game is drawn
     result = make_search(kind, narrow).search([Position(geometry=narrow)], Budget(simulations=10))
     assert (result.moves.tolist(), result.value[0]) == ([0], 0.0)
 
@@ -146,7 +146,7 @@ def test_each_simulation_adds_one_root_visit(kind: str) -> None:
 def test_search_stops_at_the_maximum_number_of_visits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.mcts.search.MAX_VISITS", 5000)
     search = UctSearch(UctConfig(proofs=False, decisive_moves=False), rng=np.random.default_rng(0))
-    # Textbook UCT adds no nodes at the end of a game, so that nothing else would stop it before its time is up.
+    # Textbook UCT adds no nodes at the end of a game, so that only the maximum stops it before its time is up.
     position = Position.from_moves("4211246127725627666331655732133177543")
     assert search.search([position], Budget(seconds=600)).simulations[0] == 5000
 
@@ -176,8 +176,8 @@ def test_trees_are_reused_at_any_place_in_the_batch(kind: str) -> None:
     search.search([Position.from_moves(moves) for moves in ("44", "112", "27")], Budget(simulations=500))
     known = {moves: search.node(index, [3, 2]).visits for index, moves in ((0, "4443"), (2, "2743"))}
     assert known["4443"].tolist() != known["2743"].tolist()
-    now = ["2743", "5", "4443"]  # the second game has ended, one begins, and the order is another
-    for simulations in (1, 3000):  # the latter ask for more room
+    now = ["2743", "5", "4443"]  # in another order, with a new game in place of the second one
+    for simulations in (1, 3000):  # the second search needs larger trees
         after = search.search([Position.from_moves(moves) for moves in now], Budget(simulations=simulations))
         assert after.simulations.tolist() == [simulations] * 3
         for moves, visits in zip(now, after.visits, strict=True):
@@ -189,7 +189,7 @@ def test_equal_positions_have_separate_trees() -> None:
     search = make_search("uct", reuse="trees")
     search.search([Position()], Budget(simulations=200))
     twice = search.search([Position.from_moves("44")] * 2, Budget(simulations=300))
-    assert twice.visits[0].sum() > 300  # follows from the one tree that there was
+    assert twice.visits[0].sum() > 300  # only one of them can reuse the tree
     assert twice.visits[1].sum() == 300
 
 
@@ -216,7 +216,7 @@ def test_proven_win_is_played_out_without_further_simulations() -> None:
             assert result.simulations[0] == 0
         assert position.outcome() == -1
         assert position.plies <= last
-        search.search([Position()], Budget(simulations=3))  # a new game begins afresh
+        search.search([Position()], Budget(simulations=3))  # a new game does not reuse the tree
         assert search.search([Position.from_moves("4")], Budget(simulations=3)).simulations[0] == 3
 
 
@@ -227,11 +227,11 @@ def test_game_that_leaves_a_proven_line_is_searched_from_a_new_tree() -> None:
     for column in won.legal_columns():
         assert search.search([won], Budget(simulations=4000)).root_proof(0) != UNPROVEN
         after = won.play(column)
-        expected, found = (s.search([after], Budget(simulations=50)) for s in (fresh, search))
-        if found.root_proof(0) == UNPROVEN:  # although the tree of the proof has no room for these simulations
+        expected, actual = (s.search([after], Budget(simulations=50)) for s in (fresh, search))
+        if actual.root_proof(0) == UNPROVEN:  # the tree of the proof has no room for these simulations
             left += 1
-            assert found.simulations.tolist() == expected.simulations.tolist()
-            assert found.visits.tolist() == expected.visits.tolist()
+            assert actual.simulations.tolist() == expected.simulations.tolist()
+            assert actual.visits.tolist() == expected.visits.tolist()
     assert left
 
 
@@ -249,14 +249,14 @@ def test_interrupted_search_discards_its_trees() -> None:
     with pytest.raises(KeyboardInterrupt):
         search.search([Position.from_moves("4")], Budget(simulations=100))
     for moves in ("43", "41"):
-        found, fresh = (
+        actual, expected = (
             each.search([Position.from_moves(moves)], Budget(simulations=50)) for each in (search, make_search("puct"))
         )
-        assert (found.visits == fresh.visits).all()
+        assert (actual.visits == expected.visits).all()
 
 
 class Counting:
-    """An evaluator that counts what it is asked, and whose answers do not depend on the other rows of a batch."""
+    """Batch-invariant evaluator that counts evaluated positions."""
 
     def __init__(self, network: PolicyValueNetwork) -> None:
         self.rows = self.version = 0
@@ -276,9 +276,9 @@ def test_evaluation_cache_saves_evaluations_without_changing_results(leaves: int
     plain, cached = Counting(network), Counting(network)
     without = NetworkSearch(plain, rng=np.random.default_rng(0), leaves=leaves)
     with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), leaves=leaves, cache=2**14)
-    for simulations in (60, 300):  # the second search asks about much that is known by then
+    for simulations in (60, 300):  # the second search finds many evaluations of the first
         expected = without.search(POSITIONS, Budget(simulations=simulations))
-        found = with_cache.search(POSITIONS, Budget(simulations=simulations))
-        np.testing.assert_array_equal(found.visits, expected.visits)
-        np.testing.assert_array_equal(found.value, expected.value)
+        actual = with_cache.search(POSITIONS, Budget(simulations=simulations))
+        np.testing.assert_array_equal(actual.visits, expected.visits)
+        np.testing.assert_array_equal(actual.value, expected.value)
     assert cached.rows < 0.7 * plain.rows

@@ -1,4 +1,4 @@
-"""Searches limited by time, with a clock that advances by one second whenever somebody looks at it."""
+"""Searches with time budgets, on a clock that advances by one second whenever it is read."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -20,12 +20,13 @@ from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, make_plan, restart_searches
 
-DRAWN = Position.from_moves("15257261452643115367565214214636")  # column 2 soon is a proven draw, 3, 4 and 7 stay open
-ENOUGH = 300_000  # simulations, so that a search that does not look at the clock ends as well
+# Column 2 soon is a proven draw; columns 3, 4 and 7 stay unproven.
+DRAWN = Position.from_moves("15257261452643115367565214214636")
+MAX_SIMULATIONS = 300_000  # ends a search that does not read the clock
 
 
-class Sure:
-    """Puts everything on one column, and takes every position to be won by the side to move."""
+class OneColumnEvaluator:
+    """Evaluator with all prior on one column, for which every position is won by the side to move."""
 
     def __init__(self, column: int) -> None:
         self.column = column
@@ -37,13 +38,13 @@ class Sure:
 
 
 def guided(column: int = 1, **options: object) -> NetworkSearch:
-    """A search by somebody who is sure of a column."""
-    return NetworkSearch(Sure(column), rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
+    """Return a search with all prior on one column."""
+    return NetworkSearch(OneColumnEvaluator(column), rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The times at which the clock was looked at so far."""
+def clock_reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the times at which the clock has been read."""
     times: list[float] = []
 
     def perf_counter() -> float:
@@ -56,19 +57,19 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize("positions", [[DRAWN], [Position(), DRAWN, DRAWN]])
-def test_search_with_proven_draws_only_reads_the_clock(positions: list[Position], looks: list[float]) -> None:
-    """Every few hundred simulations, and not only when the network is asked; so for each position of a batch.
+def test_search_with_proven_draws_only_reads_the_clock(positions: list[Position], clock_reads: list[float]) -> None:
+    """The clock is read every few hundred simulations, even without calls of the network, for each position of a batch.
 
-    A kept tree is searched no longer, although it knows already that all of its simulations end in draws.
+    This also holds for reused trees, in which all simulations end in proven draws from the start.
     """
     keeping = guided(reuse="trees")
     for _ in range(3):
-        looks.clear()
-        result = keeping.search(positions, Budget(simulations=ENOUGH, seconds=400))
+        clock_reads.clear()
+        result = keeping.search(positions, Budget(simulations=MAX_SIMULATIONS, seconds=400))
         for position, simulations in zip(positions, result.simulations, strict=True):
             if position is DRAWN:
                 assert 20_000 < simulations <= 402 * MAX_SIMULATIONS_PER_STEP
-        assert len(looks) <= 402 * len(positions) + 2
+        assert len(clock_reads) <= 402 * len(positions) + 2
 
 
 @pytest.mark.parametrize(
@@ -81,26 +82,26 @@ def test_search_with_proven_draws_only_reads_the_clock(positions: list[Position]
     ],
     ids=["uct", "plain uct", "evaluated uct", "puct"],
 )
-def test_time_budget_ends_the_search(make: Callable[[], TreeSearch], looks: list[float]) -> None:
+def test_time_budget_ends_the_search(make: Callable[[], TreeSearch], clock_reads: list[float]) -> None:
     positions = [Position(), Position.from_moves("44"), DRAWN]
-    result = make().search(positions, Budget(simulations=ENOUGH, seconds=20))
-    assert ((result.simulations > 0) & (result.simulations < ENOUGH)).all()
-    assert result.seconds >= 2 * 20  # all of the time for the first two; the third may be proven before
-    assert len(looks) < 100
+    result = make().search(positions, Budget(simulations=MAX_SIMULATIONS, seconds=20))
+    assert ((result.simulations > 0) & (result.simulations < MAX_SIMULATIONS)).all()
+    assert result.seconds >= 2 * 20  # the first two positions use all of their time; the third may be proven earlier
+    assert len(clock_reads) < 100
 
 
-def test_search_without_time_for_a_visit_plays_the_highest_prior(looks: list[float]) -> None:
+def test_search_without_time_for_a_visit_plays_the_highest_prior(clock_reads: list[float]) -> None:
     result = guided(4).search([Position()], Budget(seconds=0.5))
     assert result.visits.sum() == 0
-    assert result.moves[0] == 4  # and not the leftmost one
+    assert result.moves[0] == 4  # not the leftmost column
     assert result.variations == [[4]]
-    assert len(looks) <= 3
+    assert len(clock_reads) <= 3
 
 
 def test_drawn_selfplay_game_does_not_block_other_slots() -> None:
-    """A slot walks a bounded number of simulations for each call to the network, and still ends its search."""
+    """A slot runs a bounded number of simulations per call of the network, and its search still ends."""
     config = SelfPlayConfig(full_simulations=5000, fast_simulations=5000, dirichlet_fraction=0.0)
-    actor = Actor(STANDARD, config, Sure(1), 1, np.random.default_rng(0))
+    actor = Actor(STANDARD, config, OneColumnEvaluator(1), 1, np.random.default_rng(0))
     trees, games = actor._trees, actor._games
     games.moves[0, : DRAWN.plies] = [int(name) - 1 for name in DRAWN.moves or ""]
     games.plies[0] = DRAWN.plies
@@ -112,7 +113,7 @@ def test_drawn_selfplay_game_does_not_block_other_slots() -> None:
     restart_searches(trees, games, planes)
     done, most = 0, 0
     for _ in range(2000):
-        logits, wdl = Sure(1).evaluate(planes)
+        logits, wdl = OneColumnEvaluator(1).evaluate(planes)
         advance(trees, games, parameters, plan, puct, logits, wdl, planes, actor._cache)
         most = max(most, int(games.simulations[0]) - done)
         done = int(games.simulations[0])
