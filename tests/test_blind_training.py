@@ -27,7 +27,7 @@ def contracts(package: Path) -> str:
     return done.stdout
 
 
-def test_every_way_to_the_judge_breaks_a_contract(tmp_path: Path) -> None:
+def test_imports_of_solver_or_evaluation_break_an_import_contract(tmp_path: Path) -> None:
     """Wherever something is learned, played or promoted; also through a helper, and by asking the judge of a run."""
     left_out = shutil.ignore_patterns("__pycache__", "static", "local", "sets", "networks")
     copy = shutil.copytree(PACKAGE, tmp_path / "alphac4", ignore=left_out)
@@ -63,14 +63,14 @@ def uses(function: object, name: str) -> list[str]:
     return called
 
 
-def test_only_the_report_gets_the_verdict() -> None:
+def test_verdict_is_used_in_the_report_only() -> None:
     """The judge is asked once, when an iteration is over, and what it says goes into the report alone."""
     assert inspect.getsource(TrainingSession).count("judge(") == 1
     assert "verdict = judge(" in inspect.getsource(TrainingSession.commit)
     assert uses(TrainingSession.commit, "verdict") == ["IterationReport"]
 
 
-def test_no_module_goes_through_the_packages_own_names() -> None:
+def test_no_module_imports_the_top_level_package() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [name.name for name in node.names] if isinstance(node, ast.Import) else []

@@ -10,7 +10,7 @@ COUNTS = {"kills": 3, "disks": 2, "soak": 10}
 
 
 @pytest.mark.slow
-def test_campaigns_of_a_few_cases_find_nothing() -> None:
+def test_short_campaigns_find_no_failures() -> None:
     """In a process of their own, because they fork."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from campaigns.command import main;"

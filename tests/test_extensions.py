@@ -55,7 +55,7 @@ def same_weights(first: Iteration, second: Iteration) -> bool:
     return all(torch.equal(ours, theirs) for ours, theirs in zip(weights(first), weights(second), strict=True))
 
 
-def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration) -> None:
+def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) -> None:
     selfplay = CONFIG.selfplay
     again, _ = train(
         loss=lambda outputs, batch: alphac4.standard_losses(outputs, batch, CONFIG.learning.ownership_weight),
@@ -83,13 +83,13 @@ def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration
     ],
     ids=lambda functions: next(iter(functions)),
 )
-def test_a_function_reaches_the_part_that_it_replaces(functions: dict[str, Any], plain: Iteration) -> None:
+def test_each_function_changes_what_is_learned(functions: dict[str, Any], plain: Iteration) -> None:
     changed, _ = train(**functions)
     assert not same_weights(changed, plain)
     assert changed.learning.skipped_steps == 0
 
 
-def test_functions_get_what_their_descriptions_say() -> None:
+def test_functions_are_called_with_the_documented_arguments() -> None:
     """Shapes, and who is to move."""
     seen: dict[str, Any] = {}
 
@@ -146,12 +146,12 @@ def test_functions_get_what_their_descriptions_say() -> None:
         ({"gate": lambda _play: None}, "gate returned None; expected True or False"),
     ],
 )
-def test_what_a_function_may_not_return_is_named(functions: dict[str, Any], message: str) -> None:
+def test_invalid_results_of_functions_are_named(functions: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(**functions)
 
 
-def test_a_gate_may_promote_without_a_match() -> None:
+def test_gate_can_promote_without_a_match() -> None:
     history = train(gate=lambda _play: True)
     assert [iteration.gate.accepted for iteration in history] == [True, True]
     assert [iteration.best.iteration for iteration in history] == [1, 2]
@@ -159,7 +159,7 @@ def test_a_gate_may_promote_without_a_match() -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_run_records_what_targets_of_ones_own_make_of_its_searches(tmp_path: Path) -> None:
+def test_run_records_the_targets_of_user_functions(tmp_path: Path) -> None:
     def leftmost(recorded: Games | Samples) -> Any:
         full = [(recorded.occupied >> np.uint64(7 * column + 5)) & np.uint64(1) for column in range(7)]
         return np.eye(7, dtype=np.float32)[np.argmin(full, axis=0)]
@@ -184,7 +184,7 @@ class RecordAndStop(alphac4.Callback):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_run_with_functions_resumes_only_with_them(tmp_path: Path) -> None:
+def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> None:
     """A callback's figures are recorded; a custom network is loaded by the function that builds it."""
     extensions = {"network": Linear, "gate": lambda _play: True}
     straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)

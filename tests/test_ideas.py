@@ -15,7 +15,7 @@ MAX_LINES = 40  # of code, without the header, empty lines and docstrings
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("name", IDEAS)
-def test_an_idea_trains(
+def test_idea_trains(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if name == "sweep":
@@ -28,7 +28,7 @@ def test_an_idea_trains(
 
 
 @pytest.mark.parametrize("name", IDEAS)
-def test_an_idea_takes_few_lines(name: str) -> None:
+def test_idea_has_few_lines_of_code(name: str) -> None:
     text = (FOLDER / f"{name}.py").read_text()
     tree = ast.parse(text)
     documented = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]

@@ -86,7 +86,7 @@ def some_batches(bad: int) -> list[Batch]:
     return batches
 
 
-def test_losses_are_those_worked_by_hand() -> None:
+def test_standard_losses_match_values_by_hand() -> None:
     """Cross-entropies; policies count by their weight, and the ownership of cells that are empty."""
     # Logits ln 3 apart: softmax is 3/4, 1/4. The second position's policy counts half as much as the first one's.
     policy = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
@@ -117,7 +117,7 @@ def test_losses_are_those_worked_by_hand() -> None:
     )
 
 
-def test_the_gradient_is_the_sum_over_all_parts() -> None:
+def test_gradient_is_the_clipped_sum_over_all_parts() -> None:
     """Each by itself through a copy of the network, with norms of its own; then clipped together."""
     learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART_SIZE))
     (batch,) = stream_of(some_samples(3 * PART_SIZE), 1, seed=0, size=3 * PART_SIZE)
@@ -137,7 +137,7 @@ def test_the_gradient_is_the_sum_over_all_parts() -> None:
     torch.testing.assert_close(actual, total / float(total.norm()), atol=1e-6, rtol=1e-4)
 
 
-def test_the_losses_of_parts_are_those_of_the_batch() -> None:
+def test_losses_of_parts_equal_those_of_the_batch() -> None:
     """In evaluation mode, where batch norm does not depend on what else is in a part."""
     learner = make_learner()
     learner.network.eval()
@@ -153,7 +153,7 @@ def test_the_losses_of_parts_are_those_of_the_batch() -> None:
 
 @pytest.mark.parametrize("planes", PLANES)
 @BOTH_OPTIMIZERS
-def test_any_number_of_cores_learns_the_same_bit_for_bit(config: LearningConfig, planes: str) -> None:
+def test_learning_is_bit_identical_on_any_number_of_cores(config: LearningConfig, planes: str) -> None:
     """Weights, running statistics, averages, moments and figures, whether networks see lines or stones alone."""
     network = dataclasses.replace(NETWORK, planes=planes)
     config = dataclasses.replace(config, batch_size=3 * PART_SIZE - 10)
@@ -185,7 +185,7 @@ def test_running_statistics_are_the_mean_over_all_parts() -> None:
     torch.testing.assert_close(norm.running_var, 0.9 + 0.1 * variance)
 
 
-def test_the_average_follows_the_weights_as_worked_by_hand_and_is_the_candidate() -> None:
+def test_average_matches_values_by_hand_and_is_the_candidate() -> None:
     """It follows closely at first: with decay (1 + n) / (10 + n) after n steps, until that is the configured one."""
     learner = make_learner(dataclasses.replace(CONFIG, ema_decay=0.25))
     expected = {name: value.double() for name, value in learner.network.state_dict().items()}
@@ -203,7 +203,7 @@ def test_the_average_follows_the_weights_as_worked_by_hand_and_is_the_candidate(
                 assert not torch.equal(value, learner.network.state_dict()[name]), name
 
 
-def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_it_was() -> None:
+def test_learning_rate_warms_up_falls_and_continues_in_an_extended_run() -> None:
     config = LearningConfig(learning_rate=2.0, final_learning_rate=0.2)
     schedule = CosineSchedule.of_run(config, 1000)
     assert schedule.warmup_steps == 50  # a twentieth
@@ -214,7 +214,7 @@ def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_
     assert [longer(step) for step in (500, 1000, 1500)] == pytest.approx([0.55, (0.55 + 0.1) / 2, 0.1])
 
 
-def test_a_learner_memorises_a_few_positions() -> None:
+def test_learner_memorises_a_few_positions() -> None:
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 3, (64, 6, 7))
     planes = np.stack([cells == 1, cells == 2], axis=1).astype(np.float32)
@@ -229,7 +229,7 @@ def test_a_learner_memorises_a_few_positions() -> None:
     assert report.value_loss < 0.3 * math.log(3)
 
 
-def test_fast_searches_teach_the_policy_as_much_as_is_said() -> None:
+def test_policies_of_fast_searches_have_the_configured_weight() -> None:
     samples = some_samples(50)
     batch = next(batches(samples, STANDARD, 50, 1, np.random.default_rng(0), fast_search_weight=0.25))
     expected = sorted(zip(samples.returns[:, 0].tolist(), np.where(samples.full, 1.0, 0.25).tolist(), strict=True))
@@ -245,7 +245,7 @@ def test_batches_are_whole_passes_over_the_window() -> None:
 
 
 @BOTH_OPTIMIZERS
-def test_learning_goes_on_bit_for_bit_after_a_restart(config: LearningConfig) -> None:
+def test_restored_learner_continues_bit_identical(config: LearningConfig) -> None:
     config, samples = dataclasses.replace(config, batch_size=2 * PART_SIZE), some_samples(200)
     first, second = (make_learner(config, seed=seed) for seed in (1, 2))
     first.learn_from(stream_of(samples, 4, seed=0, size=config.batch_size), SCHEDULE, 200)
@@ -257,7 +257,7 @@ def test_learning_goes_on_bit_for_bit_after_a_restart(config: LearningConfig) ->
         assert torch.equal(value, second.state()[name]), name
 
 
-def test_a_learner_follows_its_plan() -> None:
+def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
     weights = []
     for seed in (0, 0, 1):
         learner, told = make_learner(seed=3), []
@@ -277,7 +277,7 @@ def test_a_learner_follows_its_plan() -> None:
 
 @BOTH_OPTIMIZERS
 @pytest.mark.parametrize("bad", [0, 2])
-def test_a_step_that_is_not_finite_is_skipped_and_reported(config: LearningConfig, bad: int) -> None:
+def test_step_that_is_not_finite_is_skipped_and_reported(config: LearningConfig, bad: int) -> None:
     """The other batches teach what they would without it, bit for bit: weights, statistics, averages, moments."""
     ours, others = make_learner(config), make_learner(config)
     stream = some_batches(bad)

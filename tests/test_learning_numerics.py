@@ -38,7 +38,7 @@ def convolved(x: Tensor, kernel: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(12, 20), (1, 5), (5, 1)])
 @pytest.mark.parametrize(("rows", "columns"), [(6, 7), (1, 1), (8, 9)])  # a side of more than seven is cut into tiles
-def test_a_convolution_and_its_gradients_are_those_of_float64(
+def test_winograd_convolution_and_gradients_agree_with_float64(
     rows: int, columns: int, inputs: int, outputs: int
 ) -> None:
     """To some 1e-5 of the standard deviation, whatever the order of the kernel in memory."""
@@ -58,7 +58,7 @@ def test_a_convolution_and_its_gradients_are_those_of_float64(
             assert errors.square().mean().sqrt() < 5e-5 * unit
 
 
-def test_learning_may_follow_inference() -> None:
+def test_winograd_maps_computed_in_inference_mode_work_in_learning() -> None:
     """Maps that inference has computed first are kept for both."""
     winograd.line_maps.cache_clear()
     x, kernel = torch.ones(3, 4, 2, 5), torch.ones(5, 5, 3, 3, requires_grad=True)
@@ -69,7 +69,7 @@ def test_learning_may_follow_inference() -> None:
     torch.testing.assert_close(kernel.grad[0, 0, 1, 1], torch.tensor(24.0))  # cells times positions
 
 
-def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
+def test_winograd_tower_has_the_features_statistics_and_gradients_of_pytorch() -> None:
     """In learning, where norms are of the batch. In float64: rounding would move some inputs of ReLUs past zero."""
     generator = torch.Generator().manual_seed(0)
     blocks = nn.Sequential(*(ResidualBlock(16) for _ in range(3))).double()
@@ -106,7 +106,7 @@ def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART_SIZE
     return made
 
 
-def test_learning_by_winograd_learns_what_learning_without_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learning_by_winograd_has_the_gradients_of_plain_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = learner_of(), learner_of()
     used: list[int] = []
 
@@ -126,7 +126,7 @@ def test_learning_by_winograd_learns_what_learning_without_does(monkeypatch: pyt
         assert (gradients[0][name] - theirs).norm() < 0.01 * theirs.norm() + 1e-6, name
 
 
-def test_a_batch_smaller_than_the_usual_ones_is_learned_from() -> None:
+def test_learner_accepts_a_batch_smaller_than_a_part() -> None:
     made = learner_of(channels=8)
     before = made.network.policy.weight.clone()
     report = made.learn_from([random_batch(3, NetworkConfig())], SCHEDULE, window=3)
@@ -134,7 +134,7 @@ def test_a_batch_smaller_than_the_usual_ones_is_learned_from() -> None:
     assert not torch.equal(made.network.policy.weight, before)
 
 
-def test_the_backend_answers_as_the_network_with_too_little_memory_for_filtered_kernels(
+def test_winograd_backend_agrees_with_the_network_without_cached_kernels(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(winograd, "MAX_WEIGHTS", 10)
@@ -147,7 +147,9 @@ def test_the_backend_answers_as_the_network_with_too_little_memory_for_filtered_
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 72), (2, 9, 9), (2, 40, 12)])
-def test_orthogonalising_brings_singular_values_near_one_and_keeps_the_directions(shape: tuple[int, int, int]) -> None:
+def test_orthogonalised_matrices_have_singular_values_near_1_and_the_same_directions(
+    shape: tuple[int, int, int],
+) -> None:
     """By a singular value decomposition, however far apart they were."""
     matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     matrices *= torch.tensor([1e-4, 1.0, 1e4])[: shape[0], None, None]
@@ -162,7 +164,7 @@ def test_orthogonalising_brings_singular_values_near_one_and_keeps_the_direction
     assert (inner - torch.diag_embed(values)).abs().max() < 1e-3
 
 
-def test_muons_steps_are_those_worked_out_by_hand() -> None:
+def test_muon_steps_match_values_by_hand() -> None:
     """Nesterov momentum, orthogonalised, as long as a step of AdamW, after the decay; kernels of a shape together."""
     generator = torch.Generator().manual_seed(1)
     kernels = [nn.Parameter(torch.randn(shape, generator=generator)) for shape in ((4, 2, 3), (5, 2, 2), (4, 2, 3))]
@@ -182,7 +184,7 @@ def test_muons_steps_are_those_worked_out_by_hand() -> None:
         np.testing.assert_allclose(kernel.detach().numpy(), values, atol=1e-5)
 
 
-def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
+def test_muon_updates_the_towers_kernels_and_adamw_the_rest() -> None:
     """Every parameter is learned by one of them; a multiple of the rate is Muon's."""
     config = LearningConfig(optimizer="muon")
     made = Learner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, precision=FP32)
@@ -207,7 +209,7 @@ def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
         ({"neon": True, "bf16": True}, "aarch64", BF16),
     ],
 )
-def test_the_precision_follows_from_what_the_processor_is(
+def test_learning_precision_depends_on_the_processor(
     capabilities: dict[str, bool], processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)

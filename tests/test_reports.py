@@ -60,7 +60,7 @@ def reports(folder: Path) -> list[IterationReport]:
     return read_reports(folder / "reports.jsonl")
 
 
-def test_a_run_reports_what_it_did(folder: Path) -> None:
+def test_run_writes_reports_checkpoints_and_curves(folder: Path) -> None:
     first, report = reports(folder)
     assert report.samples_total >= 100
     assert first.selfplay.games + report.selfplay.games == report.games_total
@@ -85,7 +85,7 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
 
 
-def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
+def test_iteration_row_is_aligned_with_the_headings(folder: Path) -> None:
     report = reports(folder)[-1]
     row, judged, (match,) = report.row(report.iteration), report.evaluation, report.matches
     assert judged is not None
@@ -104,7 +104,7 @@ def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
     assert len(shorter) == len(HEADINGS.splitlines()[1]) < 100, "as wide as the headings, and as many terminals"
 
 
-def test_the_closing_text_names_the_iteration_of_mistakes_that_an_earlier_network_made(folder: Path) -> None:
+def test_closing_text_names_the_iteration_of_an_earlier_evaluation(folder: Path) -> None:
     first, last = reports(folder)
     told = [
         str(TrainedRun(folder=folder, best=folder, config=judged_run(), history=[first, second], closing=[]))
@@ -119,7 +119,7 @@ def test_the_closing_text_names_the_iteration_of_mistakes_that_an_earlier_networ
     ]
 
 
-def test_a_run_is_finished_by_the_matches_that_its_settings_ask_for(folder: Path) -> None:
+def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path) -> None:
     state, config = load_state(folder / STATE_FILE), judged_run()
     assert state.closing is not None
     assert [match.opponent for match in state.closing] == ["uct:20"]
@@ -130,7 +130,9 @@ def test_a_run_is_finished_by_the_matches_that_its_settings_ask_for(folder: Path
     assert not dataclasses.replace(state, closing=None).is_finished(config)
 
 
-def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reported_mistakes_equal_those_of_the_evaluate_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = [str(folder / "checkpoints" / "best.safetensors"), "--count", "6", "--simulations", "0,4"]
     assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--json"]) == 0
     budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
@@ -145,7 +147,7 @@ def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: py
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path) -> None:
+def test_evaluation_does_not_change_what_is_learned(folder: Path, tmp_path: Path) -> None:
     with TrainingSession(tmp_path, judged_run(interval=0)) as session:
         session.train()
     judged, other = outcome(folder), outcome(tmp_path)
@@ -163,7 +165,7 @@ def judged(error: float, iteration: int, like: IterationReport) -> IterationRepo
     return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
 
 
-def test_a_clear_rise_of_errors_is_warned_of_while_the_gate_passes(folder: Path) -> None:
+def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes(folder: Path) -> None:
     like = reports(folder)[-1]
     passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
     history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
@@ -186,23 +188,21 @@ def falls(run: list[IterationReport]) -> list[str]:
     return [line for index, now in enumerate(run) for line in find_warnings(now, run[:index]) if "fell" in line]
 
 
-def test_a_falling_score_against_classic_search_is_warned_of_at_once(folder: Path) -> None:
+def test_falling_score_against_classic_mcts_is_a_warning(folder: Path) -> None:
     like = reports(folder)[-1]
     good, lucky, bad = (after_match(like, np.repeat([2, 0], [won, 10 - won])) for won in (8, 9, 2))
     none = dataclasses.replace(like, matches=[])
     assert falls([lucky, good, bad, none, good]) == ["score against uct:1000 fell to 0.20, from 0.90 at its highest"]
 
 
-def test_a_score_against_classic_search_that_stays_the_same_is_rarely_called_a_fall(
-    folder: Path, rng: np.random.Generator
-) -> None:
+def test_constant_score_against_classic_mcts_is_rarely_a_warning(folder: Path, rng: np.random.Generator) -> None:
     """As the highest of several equal scores was lucky, any drop by 0.2 from it would raise 13 of these 100 alarms."""
     like = dataclasses.replace(reports(folder)[-1], evaluation=None)
     runs = [[after_match(like, points) for points in rng.binomial(2, 0.5, (4, 20))] for _ in range(100)]
     assert sum(bool(falls(run)) for run in runs) <= 5
 
 
-def test_steps_that_were_skipped_are_warned_of(folder: Path) -> None:
+def test_skipped_steps_are_a_warning(folder: Path) -> None:
     like = reports(folder)[-1]
     learning = dataclasses.replace(like.learning, steps=3, skipped_steps=1)
     found = find_warnings(dataclasses.replace(like, learning=learning), [])
@@ -249,7 +249,7 @@ def test_each_sign_of_stalling_is_reported_once(folder: Path, name: str, figures
     assert words in line
 
 
-def test_a_healthy_run_is_left_alone(folder: Path) -> None:
+def test_healthy_run_has_no_warnings(folder: Path) -> None:
     like = reports(folder)[-1]
     assert not told(iterations(like))
     assert not told(iterations(like, error=[None] * 36))  # without evaluations nothing is known of errors

@@ -101,7 +101,7 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
-def test_a_start_that_is_refused_leaves_no_settings_behind(tmp_path: Path) -> None:
+def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
     wrong = tiny_run(iterations=1, machine={"backend": "nothing", "device": "cpu"})
     with pytest.raises(ValueError, match="nothing"):
         TrainingSession(tmp_path, wrong)
@@ -111,7 +111,7 @@ def test_a_start_that_is_refused_leaves_no_settings_behind(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["state", "best network"])
-def test_a_damaged_file_is_refused_with_advice_and_changes_nothing(kind: str, run: Path) -> None:
+def test_damaged_state_or_best_network_is_rejected_with_advice(kind: str, run: Path) -> None:
     """The best network has a copy, which may be damaged as well."""
     copy, iteration = run / "checkpoints" / "best.safetensors", load_state(run / STATE_FILE).best_iteration
     best = run / "checkpoints" / f"{iteration:06d}.safetensors"
@@ -123,7 +123,7 @@ def test_a_damaged_file_is_refused_with_advice_and_changes_nothing(kind: str, ru
     assert copy.read_bytes() == content
 
 
-def test_the_copy_of_a_damaged_best_network_takes_its_place(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_best_network_is_restored_from_its_copy(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     best = run / "checkpoints" / f"{load_state(run / STATE_FILE).best_iteration:06d}.safetensors"
     content = best.read_bytes()
     flip(best)
@@ -132,7 +132,7 @@ def test_the_copy_of_a_damaged_best_network_takes_its_place(run: Path, caplog: p
         assert best.read_bytes() == content
 
 
-def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Path) -> None:
+def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> None:
     whole = (run / "config.json").read_bytes()
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
@@ -144,7 +144,7 @@ def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Pat
         assert (run / "config.json").read_bytes() == whole
 
 
-def test_a_state_with_weights_that_are_not_finite_is_refused(run: Path) -> None:
+def test_state_with_infinite_weights_is_rejected(run: Path) -> None:
     state = load_state(run / STATE_FILE)
     state.learner["network.policy.bias"][0] = float("nan")
     save_state(run / STATE_FILE, state)
@@ -152,7 +152,7 @@ def test_a_state_with_weights_that_are_not_finite_is_refused(run: Path) -> None:
         TrainingSession(run, tiny_run(iterations=3))
 
 
-def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with TrainingSession(run, tiny_run(iterations=3)) as session:
         real = session.loop.learner.learn
 
@@ -172,7 +172,7 @@ def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: py
     assert not history[3].learning.rolled_back
 
 
-def test_a_second_process_is_refused(run: Path) -> None:
+def test_second_process_cannot_open_a_run(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
     with held_elsewhere(run / "lock"), pytest.raises(RunError, match="in use by process 4711"):
         TrainingSession(run, tiny_run(iterations=3))
@@ -181,7 +181,7 @@ def test_a_second_process_is_refused(run: Path) -> None:
         assert session.state.iteration == 2
 
 
-def test_damaged_and_stray_files_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_and_stray_files_are_reported_and_skipped(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     shard = run / "replay" / "000001.safetensors"
     strays = [
         run / "checkpoints" / "000000 (1).safetensors",
@@ -201,7 +201,7 @@ def test_damaged_and_stray_files_are_reported_and_left_out(run: Path, caplog: py
         assert sum(str(path) in line for line in caplog.text.splitlines()) == 1
 
 
-def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_lines_of_reports_are_reported_and_skipped(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = run / "reports.jsonl"
     first, second = path.read_bytes().splitlines()
     nested = b'{"iteration":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -215,7 +215,7 @@ def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: p
         assert f"reports.jsonl: line {number} is damaged" in caplog.text
 
 
-def test_interrupted_attempts_count_in_the_costs_that_each_network_carries(tmp_path: Path) -> None:
+def test_costs_in_provenance_include_interrupted_attempts(tmp_path: Path) -> None:
     first = interrupt(TrainingSession(tmp_path, tiny_run(iterations=1)), 1)
     (report,) = train(tmp_path, iterations=1)
     lost = sum(progress.evaluations for progress in first)
@@ -268,7 +268,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_an_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
+def test_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
     point: str, straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it was interrupted, and on another number of cores; `campaigns.kills` does it with SIGKILL."""
@@ -284,7 +284,7 @@ def test_an_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
 
 
 @pytest.mark.slow
-def test_a_run_that_explores_is_resumed_bit_identical(tmp_path: Path) -> None:
+def test_run_with_visit_targets_and_muon_is_resumed_bit_identical(tmp_path: Path) -> None:
     """With shares of visits as targets, and Muon."""
     for blocks in (1, 2):
         interrupt(TrainingSession(tmp_path / "resumed", tiny_run(iterations=2, **EXPLORING)), blocks)
@@ -293,7 +293,7 @@ def test_a_run_that_explores_is_resumed_bit_identical(tmp_path: Path) -> None:
     assert outcome(tmp_path / "resumed") == outcome(tmp_path / "straight")
 
 
-def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_loses_at_most_two_seconds_of_the_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("alphac4.runs.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
     counter = CostCounter(tmp_path / "costs.json", Costs(seconds=50.0))
@@ -308,7 +308,7 @@ def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monke
     assert CostCounter(tmp_path / "costs.json", Costs()).now() == counter.now()
 
 
-def test_curves_on_a_full_disk_print_no_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_tensorboard_on_a_full_disk_prints_no_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """TensorBoard writes from a thread of its own; the run hears of it, and ends as with any file of its folder."""
     monitor = Monitor(tmp_path, {}, STANDARD)
     queue = monitor._writer.file_writer.event_writer._async_writer
@@ -322,7 +322,7 @@ def test_curves_on_a_full_disk_print_no_traceback(tmp_path: Path, capfd: pytest.
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> None:
+def test_extended_run_keeps_its_final_learning_rate(run: Path) -> None:
     """And may be judged and gated otherwise from then on, of which its networks tell."""
     history = train(run, iterations=4, evaluation={"interval": 9}, gate=SETTINGS["gate"] | {"simulations": 3})
     rates = [report.learning.learning_rate for report in history]
@@ -334,7 +334,7 @@ def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(run: Path, tmp_path: Path) -> None:
+def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_path: Path) -> None:
     start = run / "checkpoints" / "000002.safetensors"
     given = load_checkpoint(start)
     second: dict[str, Any] = {"start_from": str(start), "network": SETTINGS["network"] | {"blocks": 3}}
@@ -360,7 +360,7 @@ def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(ru
 
 
 @pytest.mark.parametrize("provenance", [{"seconds": "an hour"}, {"with_start": 3}])
-def test_a_start_whose_costs_are_no_numbers_is_refused(provenance: dict[str, Any], tmp_path: Path) -> None:
+def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, Any], tmp_path: Path) -> None:
     """Before anything is written; such a file another program has made."""
     start = tmp_path / "start.safetensors"
     network = PolicyValueNetwork(tiny_run().network_config())
@@ -370,14 +370,16 @@ def test_a_start_whose_costs_are_no_numbers_is_refused(provenance: dict[str, Any
     assert not (tmp_path / "run").exists()
 
 
-def test_what_an_iteration_records_too_much_the_next_one_has_less(tmp_path: Path) -> None:
+def test_surplus_samples_count_toward_the_next_iteration(tmp_path: Path) -> None:
     """So that learned positions keep their ratio to new ones."""
     for number, report in enumerate(train(tmp_path, iterations=4, samples=100), start=1):
         assert 100 * number <= report.samples_total < 100 * number + 4 * STANDARD.cells
 
 
 @pytest.mark.parametrize("rows", [0, 2, 5])
-def test_games_that_do_not_fit_are_replaced_by_new_ones(rows: int, run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_saved_games_that_do_not_fit_are_replaced_by_new_ones(
+    rows: int, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """As of other settings, of another number of games, or of a cluster, which keeps none."""
     state = load_state(run / STATE_FILE)
     state.actors = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in state.actors.items() if rows}
@@ -417,7 +419,7 @@ def die() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch-fp32", INT8])
-def test_a_run_comes_to_the_same_networks_bit_for_bit_on_any_number_of_cores(
+def test_run_is_bit_identical_on_any_number_of_cores(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that goes on with another number of them. Games in progress and the gate's choice are the same, too."""

@@ -46,7 +46,7 @@ class StopAfter(Callback):
             raise StopTraining
 
 
-def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
+def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: Path) -> None:
     for preset in PRESETS.values():
         assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
     for settings, words in (
@@ -102,7 +102,7 @@ def choices() -> list[tuple[str, Any]]:
 
 
 @given(st.lists(st.sampled_from(choices()), min_size=1, max_size=3, unique_by=lambda change: change[0]))
-def test_any_settings_train_or_are_refused_before_anything_is_written(changes: list[tuple[str, Any]]) -> None:
+def test_any_settings_train_or_are_rejected_before_anything_is_written(changes: list[tuple[str, Any]]) -> None:
     settings, error = copy.deepcopy(BASE), io.StringIO()
     for name, value in changes:
         group, _, leaf = name.rpartition(".")
@@ -119,7 +119,7 @@ def test_any_settings_train_or_are_refused_before_anything_is_written(changes: l
             assert len([line for line in error.getvalue().splitlines() if line.startswith("alphac4 train:")]) == 1
 
 
-def test_settings_come_over_those_of_a_named_preset_or_else_of_the_run(tmp_path: Path) -> None:
+def test_settings_override_those_of_the_named_preset_or_of_the_run(tmp_path: Path) -> None:
     run, file, change = tmp_path / "run", tmp_path / "part.json", {"iterations": 3}
     run.mkdir()
     (run / "config.json").write_text(json.dumps(to_dict(PRESETS["quick"])))
@@ -137,7 +137,7 @@ def train_command(folder: Path, **changes: object) -> list[str]:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_finished_run_says_what_would_let_it_go_on(
+def test_finished_run_prints_the_option_that_continues_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And a run that a full disk has ended goes on with its own settings."""
@@ -160,7 +160,7 @@ def test_a_finished_run_says_what_would_let_it_go_on(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_training_from_python_shows_what_the_command_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_training_prints_the_table_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A table with a row for each iteration, unless it is not wanted; the caller's logging stays as it was."""
     assert main(train_command(tmp_path, iterations=2)) == 0
     shown: dict[str, str] = {"command": capsys.readouterr().err}
@@ -177,7 +177,7 @@ def test_training_from_python_shows_what_the_command_shows(tmp_path: Path, capsy
     assert "is finished" in finished
 
 
-def test_ctrl_c_stops_at_once(
+def test_ctrl_c_stops_training_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real, first = CostCounter.on_progress, [True]
@@ -193,7 +193,7 @@ def test_ctrl_c_stops_at_once(
     assert "Rerun the command to resume." in capsys.readouterr().out
 
 
-def test_games_of_a_network_depend_on_the_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = []
     for name, seed in (("a", "1"), ("b", "2")):
         options = ["--samples", "60", "--games", "8", "--full-simulations", "8", "--fast-simulations", "4"]
@@ -206,7 +206,7 @@ def test_games_of_a_network_depend_on_the_seed(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every network that a run loads into an evaluator is seen here, where 8 bits are the fastest."""
     pytest.importorskip("openvino")
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, int8: [INT8] if int8 else ["torch-fp32"])
@@ -244,7 +244,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
-def test_a_resumed_run_chooses_the_backends_that_an_uninterrupted_one_does(
+def test_resumed_run_chooses_the_backends_of_an_uninterrupted_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a backend agrees or not by the weights, so that the choice changes from network to network."""
@@ -279,7 +279,7 @@ def test_a_resumed_run_chooses_the_backends_that_an_uninterrupted_one_does(
 
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_a_candidate_whose_answers_are_not_finite_loses_without_playing(
+def test_candidate_with_infinite_outputs_loses_without_playing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     learning = SETTINGS["learning"] | {"learning_rate": 1e30}
@@ -294,7 +294,7 @@ def test_a_candidate_whose_answers_are_not_finite_loses_without_playing(
 
 
 @pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])
-def test_a_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     result = MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
     monkeypatch.setattr("alphac4.training.matches.play_shared", lambda *_players, **_options: result)
     provider, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
@@ -304,7 +304,7 @@ def test_a_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monke
     assert matches.gate(contender, contender).accepted is accepted
 
 
-def test_in_a_gate_the_candidate_plays_the_best_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gate_matches_the_candidate_against_the_best_network(monkeypatch: pytest.MonkeyPatch) -> None:
     met: list[tuple[Any, Any]] = []
 
     def play(players: Any, opponents: Any, *_rest: Any, **_options: Any) -> MatchResult:
@@ -340,7 +340,7 @@ def test_iterate_produces_the_networks_of_a_run_in_a_folder(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_preset_takes_changes_of_settings_and_of_groups() -> None:
+def test_preset_accepts_changes_of_settings_and_groups() -> None:
     quick = TrainConfig.preset("quick")
     changed = TrainConfig.preset("quick", iterations=3, learning={"replay_ratio": 1.0}, gate=GateConfig(pairs=7))
     assert (changed.iterations, changed.learning.replay_ratio, changed.gate) == (3, 1.0, GateConfig(pairs=7))
@@ -360,7 +360,7 @@ def test_a_preset_takes_changes_of_settings_and_of_groups() -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_actors_play_by_promoted_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_actors_are_updated_by_promoted_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     updates, accepted = list[Any](), iter([True, False, True])
     config = tiny_run(iterations=3, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
     with TrainingSession(tmp_path, config) as session:
@@ -379,7 +379,7 @@ def test_actors_play_by_promoted_candidates_only(tmp_path: Path, monkeypatch: py
     assert torch.equal(best.policy.weight, updates[-1].policy.weight)
 
 
-def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
+def test_gate_search_uses_the_configured_exploration(tmp_path: Path) -> None:
     games = []
     gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
     for number, search in enumerate(({}, {"c_init": 20.0})):
