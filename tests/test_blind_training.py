@@ -1,4 +1,4 @@
-"""Nothing that is learned depends on the solver: proved on copies of the package that break the rule."""
+"""Learning does not depend on the solver: import contracts and tests detect code that breaks this rule."""
 
 import ast
 import inspect
@@ -28,7 +28,7 @@ def contracts(package: Path) -> str:
 
 
 def test_imports_of_solver_or_evaluation_break_an_import_contract(tmp_path: Path) -> None:
-    """Wherever something is learned, played or promoted; also through a helper, and by asking the judge of a run."""
+    """Add such imports to copies of modules that learn, play or promote, directly, through a helper or `runs.judge`."""
     left_out = shutil.ignore_patterns("__pycache__", "static", "local", "sets", "networks")
     copy = shutil.copytree(PACKAGE, tmp_path / "alphac4", ignore=left_out)
     shutil.copy(PACKAGE.parent / "pyproject.toml", tmp_path)
@@ -39,17 +39,17 @@ def test_imports_of_solver_or_evaluation_break_an_import_contract(tmp_path: Path
     (copy / "arena" / "hints.py").write_text(f'"""Hints."""\n\n{SOLVER}\n')
     gate = copy / "training" / "matches.py"
     gate.write_text(f"{gate.read_text()}\nfrom alphac4.arena import hints\nfrom alphac4.runs import judge\n")
-    said = " ".join(contracts(copy).split())
+    output = " ".join(contracts(copy).split())
     for module in modules:
         for judge in ("solver", "evaluation.answers"):
-            assert f"- alphac4.{module} -> alphac4.{judge} (l." in said
-    assert "alphac4.arena.hints" in said
-    assert f"{CONTRACT}: what plays, learns and promotes does not know it BROKEN" in said
-    assert "Only the session asks the judge BROKEN" in said
+            assert f"- alphac4.{module} -> alphac4.{judge} (l." in output
+    assert "alphac4.arena.hints" in output
+    assert f"{CONTRACT}: what plays, learns and promotes does not know it BROKEN" in output
+    assert "Only the session asks the judge BROKEN" in output
 
 
 def uses(function: object, name: str) -> list[str]:
-    """Names called in a function with a variable as an argument; the variable is used nowhere else."""
+    """Return the functions called with a variable as an argument; assert that the variable is not used elsewhere."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     called = [
         ast.unparse(call.func)
@@ -64,7 +64,7 @@ def uses(function: object, name: str) -> list[str]:
 
 
 def test_verdict_is_used_in_the_report_only() -> None:
-    """The judge is asked once, when an iteration is over, and what it says goes into the report alone."""
+    """The judge is called once, at the end of an iteration, and its result is passed to the report only."""
     assert inspect.getsource(TrainingSession).count("judge(") == 1
     assert "verdict = judge(" in inspect.getsource(TrainingSession.commit)
     assert uses(TrainingSession.commit, "verdict") == ["IterationReport"]

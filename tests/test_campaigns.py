@@ -1,4 +1,4 @@
-"""The campaigns of docs/reliability.md run; in thousands of cases they run by their own command."""
+"""Short runs of the campaigns of docs/reliability.md, which have a command for thousands of cases."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ COUNTS = {"kills": 3, "disks": 2, "soak": 10}
 
 @pytest.mark.slow
 def test_short_campaigns_find_no_failures() -> None:
-    """In a process of their own, because they fork."""
+    """Run them in a process of their own, because they fork."""
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from campaigns.command import main;"
         f"sys.exit(sum(main([name, '--count', str(count)]) for name, count in {COUNTS}.items()))"

@@ -1,4 +1,4 @@
-"""Functions of the user in place of parts of the algorithm: what reaches them, and what is refused."""
+"""User functions that replace parts of the algorithm: their arguments, effects and invalid results."""
 
 import dataclasses
 from pathlib import Path
@@ -27,7 +27,7 @@ CONFIG = tiny_run(iterations=2)
 
 
 class Linear(nn.Module):
-    """The smallest network there is."""
+    """Linear network."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def test_each_function_changes_what_is_learned(functions: dict[str, Any], plain:
 
 
 def test_functions_are_called_with_the_documented_arguments() -> None:
-    """Shapes, and who is to move."""
+    """Check shapes and the side to move."""
     seen: dict[str, Any] = {}
 
     def policy_target(games: Any) -> Any:
@@ -108,7 +108,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
     iteration = train(policy_target=policy_target, starts=starts, loss=losses)[0]
     games = seen["games"]
     first = games.opening[0]
-    assert games.moves[0, :2].tolist() == [-1, -1]  # before the start position
+    assert games.moves[0, :2].tolist() == [-1, -1]  # moves before the start position
     assert first >= 2
     assert games.visits[0, first].sum() > 0
     assert games.priors[0, first].sum() == pytest.approx(1, abs=1e-5)
@@ -176,7 +176,7 @@ def test_run_records_the_targets_of_user_functions(tmp_path: Path) -> None:
 
 
 class RecordAndStop(alphac4.Callback):
-    """Adds a figure to the first iteration's report and ends the run."""
+    """Callback that adds a figure to the first iteration's report and ends the run."""
 
     def on_iteration(self, iteration: Iteration) -> None:
         iteration.figures["doubled"] = 2.0 * iteration.number
@@ -185,7 +185,7 @@ class RecordAndStop(alphac4.Callback):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> None:
-    """A callback's figures are recorded; a custom network is loaded by the function that builds it."""
+    """A callback's figures are recorded, and a custom network is loaded with the function that builds it."""
     extensions = {"network": Linear, "gate": lambda _play: True}
     straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)
     stopped = alphac4.train(CONFIG, run=tmp_path / "stopped", callbacks=[RecordAndStop()], progress=False, **extensions)

@@ -32,7 +32,7 @@ BOTH_OPTIMIZERS = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Networks are so small here that threads would only wait for each other, for minutes on a busy machine."""
+    """Use one thread, because with networks this small, threads spend minutes waiting for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -42,12 +42,12 @@ def _one_thread() -> Iterator[None]:
 def make_learner(
     config: LearningConfig = CONFIG, seed: int = 0, workers: int | None = None, network: NetworkConfig = NETWORK
 ) -> Learner:
-    """In a precision that does not depend on the processor."""
+    """Return a learner whose precision does not depend on the processor."""
     return Learner(network, config, STANDARD, seed, workers=workers, precision=FP32)
 
 
 def some_samples(count: int, seed: int = 0) -> Samples:
-    """Positions of random games with arbitrary targets."""
+    """Return positions of random games with arbitrary targets."""
     rng = np.random.default_rng(seed)
     own, occupied = stones(random_positions(count, rng))
     return Samples(
@@ -67,12 +67,12 @@ def some_samples(count: int, seed: int = 0) -> Samples:
 def stream_of(
     samples: Samples, count: int, seed: int, size: int = 32, planes: int = PLANES["stones"]
 ) -> Iterator[Batch]:
-    """Batches as learners make them."""
+    """Yield batches as learners make them."""
     return batches(samples, STANDARD, size, count, np.random.default_rng(seed), planes=planes)
 
 
 def some_batches(bad: int) -> list[Batch]:
-    """Three batches, of which the one numbered ``bad`` has a target that is not a number."""
+    """Return three batches, of which number ``bad`` has a NaN target."""
     rng = np.random.default_rng(0)
     batches = []
     for number in range(3):
@@ -87,12 +87,12 @@ def some_batches(bad: int) -> list[Batch]:
 
 
 def test_standard_losses_match_values_by_hand() -> None:
-    """Cross-entropies; policies count by their weight, and the ownership of cells that are empty."""
-    # Logits ln 3 apart: softmax is 3/4, 1/4. The second position's policy counts half as much as the first one's.
+    """Losses are cross-entropies: of weighted policies, of values, and of the owners of empty cells."""
+    # Logits differ by ln 3: their softmax is 3/4, 1/4. The second position's policy has half the weight of the first's.
     policy = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
     value = torch.log(torch.tensor([[0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]]))
-    # One empty cell of two in the first position, both in the second. The first ends as the opponent's, foreseen with
-    # probability 1/2; the occupied cell is ignored, however wrong its prediction is.
+    # One of two cells is empty in the first position, both are in the second. The first cell will be the opponent's,
+    # predicted with probability 1/2; the wrong prediction of the occupied cell is ignored.
     planes, final = torch.zeros(2, 2, 1, 2), torch.zeros(2, 2, 1, 2)
     planes[0, 0, 0, 1] = final[0, 0, 0, 1] = final[0, 1, 0, 0] = 1
     ownership = torch.zeros(2, 3, 1, 2)
@@ -118,10 +118,10 @@ def test_standard_losses_match_values_by_hand() -> None:
 
 
 def test_gradient_is_the_clipped_sum_over_all_parts() -> None:
-    """Each by itself through a copy of the network, with norms of its own; then clipped together."""
+    """Compute each part's gradient with a copy of the network, and clip their sum."""
     learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART_SIZE))
     (batch,) = stream_of(some_samples(3 * PART_SIZE), 1, seed=0, size=3 * PART_SIZE)
-    batch = batch._replace(wdl=100 * batch.wdl)  # so that there is something to clip
+    batch = batch._replace(wdl=100 * batch.wdl)  # makes the gradient large enough to be clipped
     expected = []
     for part in zip(*(tensor.split(PART_SIZE) for tensor in learning_batch(batch, CPU)), strict=True):
         copied = copy.deepcopy(learner.network)
@@ -138,23 +138,23 @@ def test_gradient_is_the_clipped_sum_over_all_parts() -> None:
 
 
 def test_losses_of_parts_equal_those_of_the_batch() -> None:
-    """In evaluation mode, where batch norm does not depend on what else is in a part."""
+    """Compare in evaluation mode, in which batch norm does not depend on the part."""
     learner = make_learner()
     learner.network.eval()
     (batch,) = stream_of(some_samples(32), 1, seed=0)
     whole = learning_batch(batch, CPU)
     losses, entropy = learner.forward(learner.network, whole)
     parts = [LearningBatch(*part) for part in zip(*(tensor.tensor_split([5, 24]) for tensor in whole), strict=True)]
-    found = [learner.forward(learner.network, part) for part in parts]
+    outputs = [learner.forward(learner.network, part) for part in parts]
     for name, loss in {**losses, ENTROPY: entropy}.items():
-        joined = torch.cat([part[name] if name != ENTROPY else other for part, other in found])
+        joined = torch.cat([part[name] if name != ENTROPY else other for part, other in outputs])
         torch.testing.assert_close(joined, loss, msg=name)
 
 
 @pytest.mark.parametrize("planes", PLANES)
 @BOTH_OPTIMIZERS
 def test_learning_is_bit_identical_on_any_number_of_cores(config: LearningConfig, planes: str) -> None:
-    """Weights, running statistics, averages, moments and figures, whether networks see lines or stones alone."""
+    """Compare weights, running statistics, averages, moments and losses, with either kind of planes."""
     network = dataclasses.replace(NETWORK, planes=planes)
     config = dataclasses.replace(config, batch_size=3 * PART_SIZE - 10)
     states, figures = [], []
@@ -172,7 +172,7 @@ def test_learning_is_bit_identical_on_any_number_of_cores(config: LearningConfig
 
 
 def test_running_statistics_are_the_mean_over_all_parts() -> None:
-    """Of the stem, whose input is known: each part's mean and variance by PyTorch's convolution, by hand."""
+    """Compute each part's mean and variance after the stem's convolution, whose input is known."""
     learner = make_learner(dataclasses.replace(CONFIG, batch_size=2 * PART_SIZE))
     (batch,) = stream_of(some_samples(2 * PART_SIZE), 1, seed=0, size=2 * PART_SIZE)
     convolution, norm = learner.network.stem  # type: ignore[misc]
@@ -186,7 +186,7 @@ def test_running_statistics_are_the_mean_over_all_parts() -> None:
 
 
 def test_average_matches_values_by_hand_and_is_the_candidate() -> None:
-    """It follows closely at first: with decay (1 + n) / (10 + n) after n steps, until that is the configured one."""
+    """The decay after n steps is (1 + n) / (10 + n), up to the configured one."""
     learner = make_learner(dataclasses.replace(CONFIG, ema_decay=0.25))
     expected = {name: value.double() for name, value in learner.network.state_dict().items()}
     for step, batch in enumerate(stream_of(some_samples(64), 4, seed=0)):
@@ -240,8 +240,8 @@ def test_batches_are_whole_passes_over_the_window() -> None:
     samples = some_samples(40)
     made = list(stream_of(samples, 8, seed=3, size=10))
     for half in (made[:4], made[4:]):
-        found = np.concatenate([batch.wdl[:, 0] for batch in half])
-        assert sorted(found.tolist()) == sorted(samples.returns[:, 0].tolist())
+        drawn = np.concatenate([batch.wdl[:, 0] for batch in half])
+        assert sorted(drawn.tolist()) == sorted(samples.returns[:, 0].tolist())
 
 
 @BOTH_OPTIMIZERS
@@ -249,7 +249,7 @@ def test_restored_learner_continues_bit_identical(config: LearningConfig) -> Non
     config, samples = dataclasses.replace(config, batch_size=2 * PART_SIZE), some_samples(200)
     first, second = (make_learner(config, seed=seed) for seed in (1, 2))
     first.learn_from(stream_of(samples, 4, seed=0, size=config.batch_size), SCHEDULE, 200)
-    second.restore({name: value.contiguous() for name, value in first.state().items()})  # as a file keeps it
+    second.restore({name: value.contiguous() for name, value in first.state().items()})  # as loaded from a file
     for learner in (first, second):
         learner.learn_from(stream_of(samples, 4, seed=1, size=config.batch_size), SCHEDULE, 200)
     assert first.steps == second.steps == 8
@@ -260,10 +260,10 @@ def test_restored_learner_continues_bit_identical(config: LearningConfig) -> Non
 def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
     weights = []
     for seed in (0, 0, 1):
-        learner, told = make_learner(seed=3), []
-        rng, on_step = np.random.default_rng(seed), partial(told.append, 1)
+        learner, calls = make_learner(seed=3), []
+        rng, on_step = np.random.default_rng(seed), partial(calls.append, 1)
         report = learner.learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=on_step)
-        assert (report.steps, report.window, learner.steps, len(told)) == (5, 100, 5, 5)
+        assert (report.steps, report.window, learner.steps, len(calls)) == (5, 100, 5, 5)
         weights.append(learner.candidate().state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
@@ -278,7 +278,7 @@ def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
 @BOTH_OPTIMIZERS
 @pytest.mark.parametrize("bad", [0, 2])
 def test_step_that_is_not_finite_is_skipped_and_reported(config: LearningConfig, bad: int) -> None:
-    """The other batches teach what they would without it, bit for bit: weights, statistics, averages, moments."""
+    """The state after the other batches is bit-identical to learning without the skipped one."""
     ours, others = make_learner(config), make_learner(config)
     stream = some_batches(bad)
     report = ours.learn_from(stream, SCHEDULE, 24)

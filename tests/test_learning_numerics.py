@@ -1,4 +1,4 @@
-"""Numerics of learning on cores: Winograd's convolutions, Muon's steps, and the choice of the precision."""
+"""Numerics of learning on the CPU: Winograd convolutions, Muon's steps, and the choice of precision."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ SCHEDULE = CosineSchedule(end_step=100)
 
 
 def random_batch(size: int, network: NetworkConfig) -> Batch:
-    """Random boards and targets."""
+    """Return a batch of random boards and targets."""
     rng = np.random.default_rng(1)
     planes = boards_for(network, size, rng)
     policy = rng.random((size, 7)).astype(np.float32)
@@ -32,34 +32,34 @@ def random_batch(size: int, network: NetworkConfig) -> Batch:
 
 
 def convolved(x: Tensor, kernel: Tensor) -> Tensor:
-    """`winograd.convolve` in PyTorch's layout [B, channels, R, C]."""
+    """Call `winograd.convolve` with PyTorch's layout [B, channels, R, C]."""
     return winograd.convolve(x.permute(2, 3, 0, 1).contiguous(), kernel).permute(2, 3, 0, 1)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(12, 20), (1, 5), (5, 1)])
-@pytest.mark.parametrize(("rows", "columns"), [(6, 7), (1, 1), (8, 9)])  # a side of more than seven is cut into tiles
+@pytest.mark.parametrize(("rows", "columns"), [(6, 7), (1, 1), (8, 9)])  # sides above 7 are cut into tiles
 def test_winograd_convolution_and_gradients_agree_with_float64(
     rows: int, columns: int, inputs: int, outputs: int
 ) -> None:
-    """To some 1e-5 of the standard deviation, whatever the order of the kernel in memory."""
+    """The root mean square error is below 5e-5 standard deviations, with either memory format of the kernel."""
     generator = torch.Generator().manual_seed(rows * 100 + columns)
     x = torch.randn(5, inputs, rows, columns, generator=generator, requires_grad=True)
     for format_ in (torch.contiguous_format, torch.channels_last):
         kernel = torch.randn(outputs, inputs, 3, 3, generator=generator).contiguous(memory_format=format_)
         kernel.requires_grad_()
-        wanted = F.conv2d(x.double(), kernel.double(), padding=1)
-        found = convolved(x, kernel)
-        gradient = torch.randn(wanted.shape, generator=generator)
-        ours = [found, *torch.autograd.grad(found, (x, kernel), gradient)]
-        theirs = [wanted, *torch.autograd.grad(wanted, (x, kernel), gradient.double())]
-        for mine, exact in zip(ours, theirs, strict=True):
-            errors, unit = (mine - exact).detach(), exact.detach().std(correction=0).clamp(min=1.0)
+        expected = F.conv2d(x.double(), kernel.double(), padding=1)
+        actual = convolved(x, kernel)
+        gradient = torch.randn(expected.shape, generator=generator)
+        ours = [actual, *torch.autograd.grad(actual, (x, kernel), gradient)]
+        theirs = [expected, *torch.autograd.grad(expected, (x, kernel), gradient.double())]
+        for computed, exact in zip(ours, theirs, strict=True):
+            errors, unit = (computed - exact).detach(), exact.detach().std(correction=0).clamp(min=1.0)
             assert errors.abs().max() < 5e-4 * unit
             assert errors.square().mean().sqrt() < 5e-5 * unit
 
 
 def test_winograd_maps_computed_in_inference_mode_work_in_learning() -> None:
-    """Maps that inference has computed first are kept for both."""
+    """The maps are cached when inference computes them first."""
     winograd.line_maps.cache_clear()
     x, kernel = torch.ones(3, 4, 2, 5), torch.ones(5, 5, 3, 3, requires_grad=True)
     with torch.inference_mode():
@@ -70,7 +70,7 @@ def test_winograd_maps_computed_in_inference_mode_work_in_learning() -> None:
 
 
 def test_winograd_tower_has_the_features_statistics_and_gradients_of_pytorch() -> None:
-    """In learning, where norms are of the batch. In float64: rounding would move some inputs of ReLUs past zero."""
+    """Compare in training mode and float64, because rounding would change the sign of some inputs of ReLUs."""
     generator = torch.Generator().manual_seed(0)
     blocks = nn.Sequential(*(ResidualBlock(16) for _ in range(3))).double()
     for parameter in blocks.parameters():
@@ -94,7 +94,7 @@ def test_winograd_tower_has_the_features_statistics_and_gradients_of_pytorch() -
 
 
 def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART_SIZE) -> Learner:
-    """A learner whose norms let the tower do something: in a new network the last of each block is zero."""
+    """Return a learner with random norms, because in a new network the last norm of each block is zero."""
     config = LearningConfig(batch_size=batch, optimizer="muon", learning_rate=1e-3)
     network = NetworkConfig(channels=channels, blocks=2, ownership=True)
     made = Learner(network, config, STANDARD, 3, precision=FP32)
@@ -102,7 +102,7 @@ def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART_SIZE
     for module in made.network.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5, generator=generator)
-    made.take_over(made.network)  # the average has the same weights
+    made.take_over(made.network)  # copies the weights to the average
     return made
 
 
@@ -119,7 +119,7 @@ def test_learning_by_winograd_has_the_gradients_of_plain_learning(monkeypatch: p
     for one in pair:
         one.learn_from([random_batch(2 * PART_SIZE, NetworkConfig())], SCHEDULE, window=2 * PART_SIZE)
         gradients.append({n: p.grad.clone() for n, p in one.network.named_parameters() if p.grad is not None})
-        assert len(used) == 2 * 4  # parts, convolutions: all of the first learner
+        assert len(used) == 2 * 4  # parts times convolutions, of the first learner only
         pair[1].by_winograd = False
     assert len(gradients[0]) == len(list(pair[0].network.parameters()))
     for name, theirs in gradients[1].items():
@@ -150,13 +150,13 @@ def test_winograd_backend_agrees_with_the_network_without_cached_kernels(
 def test_orthogonalised_matrices_have_singular_values_near_1_and_the_same_directions(
     shape: tuple[int, int, int],
 ) -> None:
-    """By a singular value decomposition, however far apart they were."""
+    """Compare singular value decompositions, for singular values of very different sizes."""
     matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     matrices *= torch.tensor([1e-4, 1.0, 1e4])[: shape[0], None, None]
     left, before, right = torch.linalg.svd(matrices, full_matrices=False)
-    found = orthogonalised(matrices)
-    assert found.shape == matrices.shape
-    inner = left.mT @ found @ right.mT
+    actual = orthogonalised(matrices)
+    assert actual.shape == matrices.shape
+    inner = left.mT @ actual @ right.mT
     values = torch.diagonal(inner, dim1=1, dim2=2)
     large = before > 0.05 * before.amax(dim=1, keepdim=True)
     assert large.float().mean() > 0.8
@@ -165,7 +165,7 @@ def test_orthogonalised_matrices_have_singular_values_near_1_and_the_same_direct
 
 
 def test_muon_steps_match_values_by_hand() -> None:
-    """Nesterov momentum, orthogonalised, as long as a step of AdamW, after the decay; kernels of a shape together."""
+    """Steps are Nesterov momentum, orthogonalised and scaled to AdamW's size, after weight decay."""
     generator = torch.Generator().manual_seed(1)
     kernels = [nn.Parameter(torch.randn(shape, generator=generator)) for shape in ((4, 2, 3), (5, 2, 2), (4, 2, 3))]
     expected = [kernel.detach().numpy().astype(np.float64) for kernel in kernels]
@@ -185,7 +185,7 @@ def test_muon_steps_match_values_by_hand() -> None:
 
 
 def test_muon_updates_the_towers_kernels_and_adamw_the_rest() -> None:
-    """Every parameter is learned by one of them; a multiple of the rate is Muon's."""
+    """Each parameter has one of the two optimisers; Muon's learning rate is a multiple of AdamW's."""
     config = LearningConfig(optimizer="muon")
     made = Learner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, precision=FP32)
     adamw, muon = ([id(p) for group in each.param_groups for p in group["params"]] for each in made.optimizers)
@@ -204,7 +204,7 @@ def test_muon_updates_the_towers_kernels_and_adamw_the_rest() -> None:
     [
         ({"avx2": True}, "AMD EPYC", FP32),  # bf16 would be emulated
         ({"avx512_f": True, "avx512_bf16": True}, "AMD EPYC", BF16),
-        ({"avx512_f": True, "avx512_bf16": True}, "Intel(R) Xeon(R)", FP32),  # where it has been slower
+        ({"avx512_f": True, "avx512_bf16": True}, "Intel(R) Xeon(R)", FP32),  # bf16 was slower
         ({"avx512_bf16": True, "amx_bf16": True}, "Intel(R) Xeon(R)", BF16),
         ({"neon": True, "bf16": True}, "aarch64", BF16),
     ],

@@ -37,7 +37,7 @@ def judged_run(interval: int = 1) -> TrainConfig:
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_positions() -> Iterator[None]:
-    """Measure strength in seconds."""
+    """Evaluate few positions and games, in seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("alphac4.runs.judge.POSITIONS_PER_SET", 6)
         patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
@@ -48,7 +48,7 @@ def _few_positions() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run judged at every iteration on six positions, and closed."""
+    """Train a run with evaluations on six positions per set, and play its closing matches."""
     path = tmp_path_factory.mktemp("judged")
     with TrainingSession(path, judged_run()) as session:
         session.train()
@@ -75,9 +75,9 @@ def test_run_writes_reports_checkpoints_and_curves(folder: Path) -> None:
     for tag, value in scalars([first, report]).items():
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
     assert {"games/openings", "value/calibration"} < set(events.Tags()["images"])
-    assert [image.step for image in events.Images("games/openings")] == [1, 2]  # the last, however soon it came
+    assert [image.step for image in events.Images("games/openings")] == [1, 2]  # always including the last iteration
     tags = events.Tags()["scalars"] + events.Tags()["images"]
-    groups = sorted({tag.partition("/")[0] for tag in tags})  # as TensorBoard does
+    groups = sorted({tag.partition("/")[0] for tag in tags})  # TensorBoard's order
     first_cards = {tag for tag in tags if tag.startswith(f"{groups[0]}/")}
     assert first_cards == {"Mistakes/raw", "Mistakes/with search", "Mistakes/by set"}
     assert groups[1] == "Strength"
@@ -89,31 +89,31 @@ def test_iteration_row_is_aligned_with_the_headings(folder: Path) -> None:
     report = reports(folder)[-1]
     row, judged, (match,) = report.row(report.iteration), report.evaluation, report.matches
     assert judged is not None
-    told = [f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}", f"{report.gate.score:.0%}", f"{match.score:.0%}"]
-    assert row.split()[2:7] == [*told, "uct:20"]
+    cells = [f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}", f"{report.gate.score:.0%}", f"{match.score:.0%}"]
+    assert row.split()[2:7] == [*cells, "uct:20"]
     assert row.endswith("promoted") == bool(report.gate.accepted)
-    assert row.index(told[0]) + len(told[0]) == HEADINGS.index("raw") - HEADINGS.index("\n") - 1 + len("raw")
+    assert row.index(cells[0]) + len(cells[0]) == HEADINGS.index("raw") - HEADINGS.index("\n") - 1 + len("raw")
     assert report.row(10**6).startswith(row)
     minute = dataclasses.replace(report, seconds_total=60.0 * report.iteration)
     assert [minute.row(report.iteration + more).split()[-2:] for more in (1, 12)] == [["1", "min"], ["12", "min"]]
-    slow = dataclasses.replace(report, iteration=1, seconds_total=600.0)  # it compiled
+    slow = dataclasses.replace(report, iteration=1, seconds_total=600.0)  # the first iteration compiles
     later = dataclasses.replace(report, iteration=3, seconds_total=720.0)
     assert later.row(13, slow).split()[-2:] == ["10", "min"]
     shorter = dataclasses.replace(report, seconds_total=10.0 * report.iteration).row(report.iteration + 2)
     assert shorter.endswith("< 1 min")
-    assert len(shorter) == len(HEADINGS.splitlines()[1]) < 100, "as wide as the headings, and as many terminals"
+    assert len(shorter) == len(HEADINGS.splitlines()[1]) < 100, "rows are as wide as the headings, which fit terminals"
 
 
 def test_closing_text_names_the_iteration_of_an_earlier_evaluation(folder: Path) -> None:
     first, last = reports(folder)
-    told = [
+    texts = [
         str(TrainedRun(folder=folder, best=folder, config=judged_run(), history=[first, second], closing=[]))
         for second in (
             dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration),
             dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration + 1),
         )
     ]
-    assert [line.splitlines()[1].partition(":")[0] for line in told] == [
+    assert [text.splitlines()[1].partition(":")[0] for text in texts] == [
         "Mistakes by the exact solver",
         "Mistakes by the exact solver after iteration 1",
     ]
@@ -158,7 +158,7 @@ def test_evaluation_does_not_change_what_is_learned(folder: Path, tmp_path: Path
 
 
 def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
-    """A report whose network erred in that share of 240 positions, raw and with search."""
+    """Return a report with the share ``error`` of mistakes in 240 positions, raw and with search."""
     half = 1.96 * (error * (1 - error) / 240) ** 0.5
     figures = ExactPlayMetrics(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
     evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
@@ -169,8 +169,8 @@ def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes(folder: Path) -> Non
     like = reports(folder)[-1]
     passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
     history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
-    found = find_warnings(dataclasses.replace(judged(0.2, 4, like), gate=passed), history)
-    messages = [warning for warning in found if "exact play" in warning]
+    warnings = find_warnings(dataclasses.replace(judged(0.2, 4, like), gate=passed), history)
+    messages = [warning for warning in warnings if "exact play" in warning]
     assert "raw in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
     for gate, error in ((passed, 0.08), (refused, 0.2)):
         quiet = find_warnings(dataclasses.replace(judged(error, 4, like), gate=gate), history)
@@ -178,7 +178,7 @@ def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes(folder: Path) -> Non
 
 
 def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> IterationReport:
-    """An iteration with a match against classic MCTS, whose pairs of games brought these points, [pairs]."""
+    """Return a report with a match against classic MCTS; ``points`` [pairs] are those of its pairs of games."""
     interval, wins = score_interval(points.tolist()), int(points.sum())
     match = dataclasses.replace(like.gate, opponent="uct:1000", wins=wins, draws=0, losses=2 * len(points) - wins)
     return dataclasses.replace(like, matches=[dataclasses.replace(match, low=interval.low, high=interval.high)])
@@ -196,7 +196,7 @@ def test_falling_score_against_classic_mcts_is_a_warning(folder: Path) -> None:
 
 
 def test_constant_score_against_classic_mcts_is_rarely_a_warning(folder: Path, rng: np.random.Generator) -> None:
-    """As the highest of several equal scores was lucky, any drop by 0.2 from it would raise 13 of these 100 alarms."""
+    """The highest of several equal scores is biased upwards: warnings of any drop by 0.2 would fail 13 of 100 runs."""
     like = dataclasses.replace(reports(folder)[-1], evaluation=None)
     runs = [[after_match(like, points) for points in rng.binomial(2, 0.5, (4, 20))] for _ in range(100)]
     assert sum(bool(falls(run)) for run in runs) <= 5
@@ -205,13 +205,13 @@ def test_constant_score_against_classic_mcts_is_rarely_a_warning(folder: Path, r
 def test_skipped_steps_are_a_warning(folder: Path) -> None:
     like = reports(folder)[-1]
     learning = dataclasses.replace(like.learning, steps=3, skipped_steps=1)
-    found = find_warnings(dataclasses.replace(like, learning=learning), [])
-    assert "1 of 3 gradient steps were skipped" in found[0]
+    warnings = find_warnings(dataclasses.replace(like, learning=learning), [])
+    assert "1 of 3 gradient steps were skipped" in warnings[0]
     assert not [warning for warning in find_warnings(like, []) if "skipped" in warning]
 
 
 def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationReport]:
-    """Iterations that get better, but for what is changed."""
+    """Return iterations of a run that improves, except for ``changes``."""
     figures = {"entropy": falling(1.2, 0.9), "loss": falling(1.5, 1.1), "error": falling(0.2, 0.05)} | changes
     quiet = dataclasses.replace(
         like,
@@ -234,22 +234,22 @@ def falling(start: float, end: float) -> list[float]:
     return np.linspace(start, end, 36).tolist()
 
 
-def told(run: list[IterationReport]) -> list[str]:
-    """All warnings of the whole run, but for promotions that do not come."""
+def warnings_of(run: list[IterationReport]) -> list[str]:
+    """Return all warnings of a run, except those of missing promotions."""
     lines = [line for index, report in enumerate(run) for line in find_warnings(report, run[:index])]
     return [line for line in lines if "promoted" not in line]
 
 
 @pytest.mark.parametrize(
-    ("name", "figures", "words"),
+    ("name", "figures", "message"),
     [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.1] * 36, "overfits")],
 )
-def test_each_sign_of_stalling_is_reported_once(folder: Path, name: str, figures: list[float], words: str) -> None:
-    (line,) = told(iterations(reports(folder)[-1], **{name: figures}))
-    assert words in line
+def test_each_sign_of_stalling_is_reported_once(folder: Path, name: str, figures: list[float], message: str) -> None:
+    (line,) = warnings_of(iterations(reports(folder)[-1], **{name: figures}))
+    assert message in line
 
 
 def test_healthy_run_has_no_warnings(folder: Path) -> None:
     like = reports(folder)[-1]
-    assert not told(iterations(like))
-    assert not told(iterations(like, error=[None] * 36))  # without evaluations nothing is known of errors
+    assert not warnings_of(iterations(like))
+    assert not warnings_of(iterations(like, error=[None] * 36))  # without evaluations

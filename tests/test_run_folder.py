@@ -35,7 +35,7 @@ from alphac4.training.matches import Matches
 
 @pytest.fixture(scope="module", autouse=True)
 def _alike_everywhere() -> Iterator[None]:
-    """Two actors on any machine, and no pictures, which take two seconds."""
+    """Use two actors on any machine, and draw no images, which take two seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ALPHAC4_CORES", "2")
         patch.setattr("alphac4.compute.cores.MIN_GAMES", 1)
@@ -69,7 +69,7 @@ def watch(session: TrainingSession, seen: Callable[[Progress], object]) -> None:
 
 
 def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[Progress]:
-    """Let a run die once it has played so many blocks of games, and done so many iterations; returns what it had."""
+    """Interrupt a run after ``blocks`` blocks of games and ``done`` iterations; return the progress of its games."""
     seen: list[Progress] = []
 
     def die_after(progress: Progress) -> None:
@@ -85,7 +85,7 @@ def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two iterations; tests work on copies."""
+    """Train a run of two iterations, of which tests use copies."""
     folder = tmp_path_factory.mktemp("finished") / "run"
     train(folder, iterations=2)
     return folder
@@ -112,7 +112,7 @@ def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["state", "best network"])
 def test_damaged_state_or_best_network_is_rejected_with_advice(kind: str, run: Path) -> None:
-    """The best network has a copy, which may be damaged as well."""
+    """The files are not changed. The best network's copy is damaged as well."""
     copy, iteration = run / "checkpoints" / "best.safetensors", load_state(run / STATE_FILE).best_iteration
     best = run / "checkpoints" / f"{iteration:06d}.safetensors"
     for path in (run / STATE_FILE,) if kind == "state" else (best, copy):
@@ -196,7 +196,7 @@ def test_damaged_and_stray_files_are_reported_and_skipped(run: Path, caplog: pyt
     costs.write_bytes(costs.read_bytes()[:-9])
     assert len(train(run, iterations=3)) == 3
     assert all(stray.exists() for stray in strays)
-    assert shard.read_bytes() == content  # it may be mended one day
+    assert shard.read_bytes() == content  # damaged files are not removed
     for path in (strays[2], shard, costs):
         assert sum(str(path) in line for line in caplog.text.splitlines()) == 1
 
@@ -228,7 +228,7 @@ def test_costs_in_provenance_include_interrupted_attempts(tmp_path: Path) -> Non
 
 
 def after(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch, TrainingSession], None]:
-    """Let a run die when it has called a method in its second iteration."""
+    """Return a function that interrupts a run after it has called a method in its second iteration."""
 
     def arm(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
         real, target = getattr(owner, name), owner
@@ -245,7 +245,7 @@ def after(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch, TrainingSessio
 
 
 def fill_disk(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
-    """Let costs find a full disk in the second iteration."""
+    """Simulate a full disk when the costs are written in the second iteration."""
 
     def fill(_progress: Progress) -> None:
         if session.state.iteration:
@@ -271,7 +271,7 @@ POINTS = {
 def test_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
     point: str, straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever it was interrupted, and on another number of cores; `campaigns.kills` does it with SIGKILL."""
+    """Interrupt a run at each point, on another number of cores; `campaigns.kills` does so with SIGKILL."""
     with monkeypatch.context() as patch:
         patch.setenv("ALPHAC4_CORES", "3")
         with TrainingSession(tmp_path, tiny_run(iterations=2)) as session:
@@ -285,7 +285,7 @@ def test_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
 
 @pytest.mark.slow
 def test_run_with_visit_targets_and_muon_is_resumed_bit_identical(tmp_path: Path) -> None:
-    """With shares of visits as targets, and Muon."""
+    """Resume a run with settings unlike those of the other tests."""
     for blocks in (1, 2):
         interrupt(TrainingSession(tmp_path / "resumed", tiny_run(iterations=2, **EXPLORING)), blocks)
     for name in ("resumed", "straight"):
@@ -309,11 +309,11 @@ def test_kill_loses_at_most_two_seconds_of_the_costs(tmp_path: Path, monkeypatch
 
 
 def test_tensorboard_on_a_full_disk_prints_no_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """TensorBoard writes from a thread of its own; the run hears of it, and ends as with any file of its folder."""
+    """TensorBoard writes in a thread of its own; its error is raised as that of any file of the folder."""
     monitor = Monitor(tmp_path, {}, STANDARD)
     queue = monitor._writer.file_writer.event_writer._async_writer
     queue._writer.write = Mock(side_effect=OSError(28, "No space left on device"))
-    with contextlib.suppress(OSError):  # where the thread has failed already, at what it was still writing
+    with contextlib.suppress(OSError):  # raised here if the thread has failed already
         monitor._writer.add_text("settings", "x", 0)
     queue._worker.join(60)
     for write in (partial(monitor.record_closing, [], 1), monitor.close):
@@ -323,14 +323,14 @@ def test_tensorboard_on_a_full_disk_prints_no_traceback(tmp_path: Path, capfd: p
 
 
 def test_extended_run_keeps_its_final_learning_rate(run: Path) -> None:
-    """And may be judged and gated otherwise from then on, of which its networks tell."""
+    """Changed evaluation and gate settings are recorded in provenance."""
     history = train(run, iterations=4, evaluation={"interval": 9}, gate=SETTINGS["gate"] | {"simulations": 3})
     rates = [report.learning.learning_rate for report in history]
     assert rates[1] < rates[0]
     assert rates[2:] == pytest.approx([LearningConfig().final_learning_rate] * 2)
     changes = load_checkpoint(run / "checkpoints" / "000004.safetensors").provenance["changes"]
-    found = {change["setting"]: (change["after_iteration"], change["from"], change["to"]) for change in changes}
-    assert found == {"iterations": (2, 2, 4), "gate.simulations": (2, 2, 3), "evaluation.interval": (2, 0, 9)}
+    recorded = {change["setting"]: (change["after_iteration"], change["from"], change["to"]) for change in changes}
+    assert recorded == {"iterations": (2, 2, 4), "gate.simulations": (2, 2, 3), "evaluation.interval": (2, 0, 9)}
 
 
 @pytest.mark.slow
@@ -348,7 +348,7 @@ def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_pa
     with pytest.raises(ValueError, match="only blocks or planes may be added"):
         TrainingSession(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9}))
     assert not (tmp_path / "wider").exists()
-    start.unlink()  # needed no longer
+    start.unlink()  # a resumed run does not need it
     train(tmp_path / "second", iterations=2, **second)
     last = tmp_path / "second" / "checkpoints" / "000002.safetensors"
     costs = load_checkpoint(last).provenance
@@ -361,7 +361,7 @@ def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_pa
 
 @pytest.mark.parametrize("provenance", [{"seconds": "an hour"}, {"with_start": 3}])
 def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, Any], tmp_path: Path) -> None:
-    """Before anything is written; such a file another program has made."""
+    """The run is rejected before anything is written."""
     start = tmp_path / "start.safetensors"
     network = PolicyValueNetwork(tiny_run().network_config())
     save_checkpoint(start, Checkpoint(network=network, provenance=provenance))
@@ -371,7 +371,7 @@ def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, An
 
 
 def test_surplus_samples_count_toward_the_next_iteration(tmp_path: Path) -> None:
-    """So that learned positions keep their ratio to new ones."""
+    """So the replay ratio stays the same."""
     for number, report in enumerate(train(tmp_path, iterations=4, samples=100), start=1):
         assert 100 * number <= report.samples_total < 100 * number + 4 * STANDARD.cells
 
@@ -380,7 +380,7 @@ def test_surplus_samples_count_toward_the_next_iteration(tmp_path: Path) -> None
 def test_saved_games_that_do_not_fit_are_replaced_by_new_ones(
     rows: int, run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As of other settings, of another number of games, or of a cluster, which keeps none."""
+    """Saved games have another number of games, or are missing as after self-play on a cluster."""
     state = load_state(run / STATE_FILE)
     state.actors = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in state.actors.items() if rows}
     save_state(run / STATE_FILE, state)
@@ -400,7 +400,7 @@ MANY_CORES: dict[str, Any] = {
 
 
 def begin_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> TrainingSession:
-    """A run on so many cores, for whose actors one game is enough."""
+    """Start a run with one actor per core, however few games each has."""
     monkeypatch.setenv("ALPHAC4_CORES", str(cores))
     session = TrainingSession(folder, tiny_run(**MANY_CORES | changes))
     assert len(session.loop.actors) == cores
@@ -422,7 +422,7 @@ def die() -> None:
 def test_run_is_bit_identical_on_any_number_of_cores(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that goes on with another number of them. Games in progress and the gate's choice are the same, too."""
+    """This includes a run resumed on another number of cores, games in progress and the gate's decisions."""
     if backend not in backend_names("cpu"):
         pytest.skip(f"no {backend} here")
     where = {"backend": backend, "device": "cpu"}

@@ -23,7 +23,7 @@ SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
 
 def samples_of(moves: list[str]) -> Samples:
-    """Records of positions with targets that tell them apart."""
+    """Return samples of positions with different targets."""
     own, occupied = stones([Position.from_moves(text) for text in moves])
     count = len(moves)
     return Samples(
@@ -35,7 +35,7 @@ def samples_of(moves: list[str]) -> Samples:
         value=np.linspace(0, 1, count, dtype=np.float32),
         draw=np.zeros(count, np.float32),
         returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
-        final_own=own,  # the game is over at the position itself
+        final_own=own,  # as if the game ended in this position
         final_occupied=occupied,
     )
 
@@ -111,8 +111,9 @@ def test_actor_resumes_games_from_a_saved_state() -> None:
     samples(resumed)
     later = Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(99))
     later.restore(resumed.state())
-    expected, got = sort_by_content(samples(straight)), sort_by_content(samples(later))  # one may know more answers
-    assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), got.arrays().values(), strict=True))
+    # Sorted, because games may end in another order with a fuller cache.
+    expected, actual = sort_by_content(samples(straight)), sort_by_content(samples(later))
+    assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), actual.arrays().values(), strict=True))
 
 
 def test_play_together_raises_an_actors_error_and_stops_the_others() -> None:
@@ -129,7 +130,7 @@ def test_play_together_raises_an_actors_error_and_stops_the_others() -> None:
 
 
 def test_play_together_stops_actors_at_once_if_a_check_raises() -> None:
-    """Also while they play their first moves and no block has come."""
+    """The actors are still playing their first moves and have yielded no block."""
     slow = SelfPlayConfig(full_simulations=10**6, fast_simulations=10**6)
     actors = [Actor(STANDARD, slow, UniformEvaluator(), 4, np.random.default_rng(0)) for _ in range(2)]
     checks = 0
@@ -155,7 +156,7 @@ def test_selfplay_openings_have_random_lengths_including_zero() -> None:
 
 
 def some_samples(count: int, start: int = 0) -> Samples:
-    """Samples of one position, won for certain, whose values are a running number in hundredths."""
+    """Return samples of one position, numbered by their values in hundredths."""
     return replace(
         samples_of(["4455"] * count),
         policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
@@ -169,7 +170,7 @@ def numbers(samples: Samples) -> list[int]:
 
 
 def record(folder: Path, iterations: int) -> Replay:
-    """A replay of ten samples per iteration, and its shards."""
+    """Return a replay of ten samples per iteration, with its shards."""
     replay = Replay(folder)
     for iteration in range(1, iterations + 1):
         replay.add(some_samples(10, 10 * iteration), iteration)
@@ -210,7 +211,7 @@ def test_replay_window_has_the_latest_samples_and_old_shards_are_removed(tmp_pat
 
 
 def test_replay_does_not_depend_on_the_actors_that_recorded_samples(tmp_path: Path) -> None:
-    """As cores take other games each time: neither in memory nor on disk."""
+    """The order in which samples are added has no effect, in memory or on disk."""
     samples, windows = some_samples(60), []
     for name, cuts in (("one", [0, 60]), ("two", [35, 60, 0, 35])):
         (tmp_path / name).mkdir()
@@ -249,14 +250,14 @@ def test_mirrored_batch_positions_have_mirrored_policies(rng: np.random.Generato
 
 
 class OddEvaluator:
-    """Different answers for every position, the same ones whenever it is asked; counts what it is asked."""
+    """Evaluator with different but repeatable answers for every position, which records the positions."""
 
     def __init__(self) -> None:
-        self.asked: list[bytes] = []
+        self.evaluated: list[bytes] = []
         self.seed, self.version = 5, 0
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self.asked += [row.tobytes() for row in planes]
+        self.evaluated += [row.tobytes() for row in planes]
         weights = np.random.default_rng(self.seed).normal(size=(planes[0].size, 10))
         logits = np.sin(planes.reshape(len(planes), -1) @ weights).astype(np.float32)
         wdl = np.exp(logits[:, 7:])
@@ -264,25 +265,25 @@ class OddEvaluator:
 
 
 def test_actor_cache_saves_evaluations_without_changing_games() -> None:
-    records, asked = [], []
+    records, evaluated = [], []
     for entries in (0, 64, 2**16):
         evaluator = OddEvaluator()
         config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
         actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3), make_cache(entries, STANDARD))
         blocks = list(actor.play(300 + STANDARD.cells, lambda: False))
         records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
-        asked.append(evaluator.asked)
-        known, evaluated = sum(b.stats.cached for b in blocks), sum(b.stats.evaluations for b in blocks)
-        assert evaluated + actor.stats.evaluations == len(evaluator.asked)
-        assert (known > 0) == (entries > 0)
+        evaluated.append(evaluator.evaluated)
+        cached, count = sum(b.stats.cached for b in blocks), sum(b.stats.evaluations for b in blocks)
+        assert count + actor.stats.evaluations == len(evaluator.evaluated)
+        assert (cached > 0) == (entries > 0)
     assert records[0] == records[1] == records[2]
-    assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"
-    assert len(asked[2]) < len(asked[1]) < len(asked[0])
-    assert set(asked[2]) <= set(asked[0])
+    assert len(evaluated[2]) <= 1.01 * len(set(evaluated[2])), "only collisions cause repeated evaluations"
+    assert len(evaluated[2]) < len(evaluated[1]) < len(evaluated[0])
+    assert set(evaluated[2]) <= set(evaluated[0])
 
 
 def test_actor_uses_no_cached_evaluations_of_earlier_weights() -> None:
-    """Whatever its cache has kept of the old ones: it plays the games of one without a cache."""
+    """After an update of the weights, an actor with a cache plays the games of an actor without one."""
     records = []
     for entries in (0, 2**16):
         evaluator = OddEvaluator()
@@ -298,10 +299,10 @@ def test_actor_uses_no_cached_evaluations_of_earlier_weights() -> None:
 def test_corrupted_cache_entries_are_evaluated_again() -> None:
     evaluator = OddEvaluator()
     search = NetworkSearch(evaluator, cache=2**12)
-    asked = []
+    evaluated = []
     for damage in (0, 0, 1):
         search._cache.answers[:, 4] ^= np.uint32(damage)
         search.search([Position()], Budget(simulations=50))
-        asked.append(len(evaluator.asked))
-    assert 0 < asked[0] == asked[1]
-    assert asked[2] == 2 * asked[0]
+        evaluated.append(len(evaluator.evaluated))
+    assert 0 < evaluated[0] == evaluated[1]
+    assert evaluated[2] == 2 * evaluated[0]

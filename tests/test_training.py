@@ -36,7 +36,7 @@ from alphac4.training.matches import Contender, Matches
 
 
 class StopAfter(Callback):
-    """Ends a run after an iteration."""
+    """Callback that ends a run after an iteration."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -49,7 +49,7 @@ class StopAfter(Callback):
 def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: Path) -> None:
     for preset in PRESETS.values():
         assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
-    for settings, words in (
+    for settings, message in (
         ({"learning": {"batch_sise": 3}}, r"learning\.batch_sise"),
         ({"selfplay": {"c_init": "much"}}, r"selfplay\.c_init must be float"),
         ({"selfplay": {"policy_target": "vibes"}}, "policy_target"),
@@ -59,20 +59,20 @@ def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: 
         ({"evaluation": {"interval": -1}}, "interval"),
         ({"gate": {"threshold": 1.0}}, "threshold must be between 0 and 1"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             from_dict(settings)
-    for content, words in (
+    for content, message in (
         ("{", "not JSON"),
         ("[" * 200_000, "/bad.json.*nested too deeply"),
         (None, "cannot be read"),
     ):
         (tmp_path / "bad.json").write_text(content) if content else (tmp_path / "bad.json").unlink()
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             load_config(tmp_path / "bad.json")
 
 
 BASE = to_dict(tiny_run(iterations=1))
-VALUES: dict[type, list[Any]] = {  # for any setting, by its type; sizes are cheap, or cannot be
+VALUES: dict[type, list[Any]] = {  # for settings of each type; sizes are small or impossible
     bool: [True, False, 1],
     int: [0, 1, 2, 3, 9, -1, 1.5, "many", None],
     float: [0.0, 1e-9, 0.01, 1.0, 1.5, 10.0, -1.0, math.nan, math.inf],
@@ -93,7 +93,7 @@ UNCHANGED = {"iterations", "machine.device", "start_from", "gate.baseline_rollou
 
 
 def choices() -> list[tuple[str, Any]]:
-    """Each setting with each value that a test gives it."""
+    """Return all pairs of a setting and a value to test."""
     groups = {group: values for group, values in BASE.items() if isinstance(values, dict) and group != "board"}
     flat = {name: value for name, value in BASE.items() if not isinstance(value, dict)}
     flat |= {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
@@ -140,7 +140,7 @@ def train_command(folder: Path, **changes: object) -> list[str]:
 def test_finished_run_prints_the_option_that_continues_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And a run that a full disk has ended goes on with its own settings."""
+    """A run that was ended by a full disk resumes with its own settings."""
     real, calls = os.fsync, itertools.count()
     monkeypatch.setattr("os.fsync", lambda file: real(file) if next(calls) < 9 else real(-1))
     assert main(train_command(tmp_path, iterations=2)) == 2
@@ -149,7 +149,7 @@ def test_finished_run_prints_the_option_that_continues_it(
     assert main(command) == 0
     assert [report.iteration for report in read_reports(tmp_path / "run" / "reports.jsonl")] == [1, 2]
     capsys.readouterr()
-    monkeypatch.setattr("alphac4.runs.session.TrainingSession", None)  # nothing is left to do
+    monkeypatch.setattr("alphac4.runs.session.TrainingSession", None)  # a finished run needs no session
     assert main(command) == 0
     output = capsys.readouterr()
     assert "is finished, with all 2 iterations. To train longer, use --iterations 4" in output.err
@@ -161,12 +161,12 @@ def test_finished_run_prints_the_option_that_continues_it(
 
 @pytest.mark.usefixtures("no_pictures")
 def test_python_training_prints_the_table_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A table with a row for each iteration, unless it is not wanted; the caller's logging stays as it was."""
+    """The table has a row per iteration, or is not printed without ``progress``; logging is not changed."""
     assert main(train_command(tmp_path, iterations=2)) == 0
     shown: dict[str, str] = {"command": capsys.readouterr().err}
     loggers = [(log, log.level, list(log.handlers)) for log in (logging.getLogger(), logging.getLogger("alphac4"))]
     for name, progress in (("python", True), ("silent", False)):
-        for _ in range(2):  # the second time it is finished
+        for _ in range(2):  # the second call finds a finished run
             alphac4.train(run=tmp_path / name, settings=SETTINGS | {"iterations": 2}, progress=progress)
         shown[name] = capsys.readouterr().err
     assert [(log, log.level, list(log.handlers)) for log, *_ in loggers] == loggers
@@ -194,23 +194,23 @@ def test_ctrl_c_stops_training_at_once(
 
 
 def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = []
+    games = []
     for name, seed in (("a", "1"), ("b", "2")):
         options = ["--samples", "60", "--games", "8", "--full-simulations", "8", "--fast-simulations", "4"]
         options += ["--seed", seed, "--output", str(tmp_path / name), "--backend", "torch-fp32"]
         assert main(["selfplay", *options]) == 0
-        found.append(sorted((tmp_path / name / "games.txt").read_text().split()))
-    assert found[0] != found[1]
-    assert all(7 <= len(game) <= 42 for game in found[0])
+        games.append(sorted((tmp_path / name / "games.txt").read_text().split()))
+    assert games[0] != games[1]
+    assert all(7 <= len(game) <= 42 for game in games[0])
     assert "simulations/s" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every network that a run loads into an evaluator is seen here, where 8 bits are the fastest."""
+    """Record the backend of every evaluation of a run, on a machine where int8 is the fastest one."""
     pytest.importorskip("openvino")
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, int8: [INT8] if int8 else ["torch-fp32"])
-    monkeypatch.setattr("alphac4.nn.evaluator.agrees", lambda *_: True)  # however coarse they are on this processor
+    monkeypatch.setattr("alphac4.nn.evaluator.agrees", lambda *_: True)  # int8 may be too coarse on this processor
     used: list[str] = []
     evaluate = Evaluator.evaluate
 
@@ -238,8 +238,8 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
     assert set(played) == {INT8} == {report.selfplay.evaluator}
     assert report.evaluation is not None
     strength = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").strength
-    told = {part.evaluator for part in (report.gate, report.evaluation, *report.matches, *closing)}
-    assert {strength["uct:20"]["evaluator"], *told} == set(used) == {"torch-fp32"}
+    reported = {part.evaluator for part in (report.gate, report.evaluation, *report.matches, *closing)}
+    assert {strength["uct:20"]["evaluator"], *reported} == set(used) == {"torch-fp32"}
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
 def test_resumed_run_chooses_the_backends_of_an_uninterrupted_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a backend agrees or not by the weights, so that the choice changes from network to network."""
+    """Let the choice of a backend depend on the weights, so that it changes from network to network."""
 
     def by_chance(answers: Any, expected: Any, backend: str) -> bool:  # noqa: ARG001
         return backend == "torch-fp32" or bool(np.frombuffer(expected[0].tobytes(), np.uint32).sum() % 2)
@@ -319,12 +319,12 @@ def test_gate_matches_the_candidate_against_the_best_network(monkeypatch: pytest
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     matches.gate(candidate, best)
     assert met == [(candidate.network, best.network)]
-    assert [provider.players.call_count for provider in providers] == [1, 1]  # the best network's is the second
+    assert [provider.players.call_count for provider in providers] == [1, 1]  # one for each network
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_iterate_produces_the_networks_of_a_run_in_a_folder(tmp_path: Path) -> None:
-    """Bit for bit, and it ends where its caller leaves it, with nothing written."""
+    """The networks are bit-identical, and `iterate` writes no files."""
     config = tiny_run(iterations=2, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
     with TrainingSession(tmp_path / "run", config) as session:
         history = session.train()

@@ -1,1 +1,1 @@
-"""Attacks that stay: each is one command, tiny in the tests and long before a release; see docs/reliability.md."""
+"""Campaigns of faults: short in the tests, and longer by a command before a release; see docs/reliability.md."""

@@ -1,4 +1,4 @@
-"""Findings of a campaign, and the command that prints them in one line."""
+"""The command of a campaign, and its findings."""
 
 import argparse
 import importlib
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if "\ndef attack(" in path.read_text())
-MAX_FAILURES = 20  # that are printed
+MAX_FAILURES = 20  # failures to print
 
 
 @dataclass(kw_only=True)
 class Findings:
-    """Findings of a campaign."""
+    """Findings of a campaign, printed as one line."""
 
-    counts: Counter[str] = field(default_factory=Counter)  # in the order of the line
-    notes: list[str] = field(default_factory=list)  # what else the line says
+    counts: Counter[str] = field(default_factory=Counter)  # by description
+    notes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class Findings:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Attack in a temporary folder and print one line; return 1 if anything failed, else 0."""
+    """Run a campaign in a temporary folder and print its findings; return 1 if it has failures, else 0."""
     parser = argparse.ArgumentParser(prog="python -m campaigns", description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--count", type=int, required=True, help="number of kills, disks or iterations")
@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     attack = importlib.import_module(f"campaigns.{options.name}").attack
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        found: Findings = attack(Path(folder), options.count, options.seed)
-    for failure in found.failures[:MAX_FAILURES]:
+        findings: Findings = attack(Path(folder), options.count, options.seed)
+    for failure in findings.failures[:MAX_FAILURES]:
         print(" ".join(failure.split()), file=sys.stderr)
-    print(f"{options.name}: {found}, {time.monotonic() - started:.0f} s")
-    return int(bool(found.failures))
+    print(f"{options.name}: {findings}, {time.monotonic() - started:.0f} s")
+    return int(bool(findings.failures))

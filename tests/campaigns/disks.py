@@ -1,7 +1,7 @@
-"""Full disks: a run is refused space at some write, says so in one line, and goes on once there is space again.
+"""Full disks: training stops with a message of one line, and resumes when there is space again.
 
-Every second disk is a file system of a few hundred kilobytes where this process may make one, which takes root on
-Linux; in the other trials writes fail as they do on a full disk.
+Every second disk is a file system of a few hundred kilobytes if this process may mount one, which needs root on Linux.
+In the other trials, writes fail as they do on a full disk.
 """
 
 import errno
@@ -18,13 +18,13 @@ from alphac4.training.config import to_dict
 from campaigns.command import Findings
 from campaigns.tiny_run import in_child, outcome, prepare, tiny_run, train, train_by_command
 
-REFUSED = 2  # the command's exit code
+BAD_INPUT = 2  # exit code of the command
 
 
 def attack(folder: Path, count: int, seed: int) -> Findings:
     """Fill ``count`` disks."""
     prepare()
-    rng, found = np.random.default_rng(seed), Findings()
+    rng, findings = np.random.default_rng(seed), Findings()
     reference, settings = folder / "reference", folder / "settings.json"
     run, small = folder / "run", folder / "small"
     small.mkdir()
@@ -34,7 +34,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     needed = sum(path.stat().st_size for path in reference.rglob("*"))
     for trial in range(count):
         shutil.rmtree(run, ignore_errors=True)
-        size, wanted = int(rng.integers(needed // 20, needed)), int(rng.integers(1, 120))
+        size, write = int(rng.integers(needed // 20, needed)), int(rng.integers(1, 120))
         if trial % 2 == 0 and _mount(small, size):
             kind, description = "file systems", f"disk of {size} bytes"
             try:
@@ -44,32 +44,32 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
             finally:
                 subprocess.run(["umount", str(small)], check=True)
         else:
-            kind, description = "failing writes", f"write {wanted} fails"
-            problem = _fill(run, settings, wanted)
-        found.counts[kind] += 1
+            kind, description = "failing writes", f"write {write} fails"
+            problem = _fill(run, settings, write)
+        findings.counts[kind] += 1
         if not problem and (status := in_child(partial(train, run))):
             problem = f"exit status {status} with space again"
         if not problem and outcome(run) != expected:
-            problem = "the run ended otherwise"
+            problem = "the run ended differently"
         if problem:
-            found.failures.append(f"{description}: {problem}")
+            findings.failures.append(f"{description}: {problem}")
         else:
-            found.counts["runs ended as the one that had space"] += 1
-    return found
+            findings.counts["runs ended as the one that had space"] += 1
+    return findings
 
 
 def _mount(folder: Path, size: int) -> bool:
-    """Make a file system in memory; False where this process may not."""
+    """Mount a file system in memory; return False if this process may not."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     return bool(shutil.which("mount")) and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def _fill(run: Path, settings: Path, wanted: int) -> str:
-    """Train until there is no space; what was wrong with how that was reported, empty if nothing was."""
-    status, text = train_by_command(run, settings, lambda: _fail_at_write(wanted) if wanted else None)
-    if status not in (0, REFUSED) or "Traceback" in text:
+def _fill(run: Path, settings: Path, write: int) -> str:
+    """Train until there is no space; return the problem with the way that was reported, or ""."""
+    status, text = train_by_command(run, settings, lambda: _fail_at_write(write) if write else None)
+    if status not in (0, BAD_INPUT) or "Traceback" in text:
         return f"exit status {status}: {text[-300:]}"
-    if status == REFUSED:
+    if status == BAD_INPUT:
         lines = [line for line in text.splitlines() if line.startswith("alphac4 train:")]
         if len(lines) != 1 or "No space left on device" not in lines[0]:
             return f"not reported in one line: {text[-300:]}"
@@ -78,13 +78,13 @@ def _fill(run: Path, settings: Path, wanted: int) -> str:
     return ""
 
 
-def _fail_at_write(wanted: int) -> None:
-    """From the ``wanted``-th flush on there is no space."""
+def _fail_at_write(write: int) -> None:
+    """Let all flushes from number ``write`` fail."""
     flush, seen = os.fsync, [0]
 
     def fsync(descriptor: int) -> None:
         seen[0] += 1
-        if seen[0] >= wanted:
+        if seen[0] >= write:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         flush(descriptor)
 

@@ -1,6 +1,6 @@
-"""Kill -9 at file events, within each part of an iteration and at random moments; every run is then resumed.
+"""Kills (SIGKILL) of runs at file events, within each part of an iteration and at random moments.
 
-It ends as an uninterrupted one on another number of cores does, bit for bit.
+Each run is resumed and must end bit-identical to an uninterrupted run on another number of cores.
 """
 
 import math
@@ -28,9 +28,9 @@ from campaigns.command import Findings
 from campaigns.tiny_run import EXPLORING, ITERATIONS, in_child, kill_at_event, outcome, prepare, tiny_run, train
 
 CONFIGURATIONS = {"plain": tiny_run(), "exploring": tiny_run(**EXPLORING)}  # killed in turn
-MAX_KILLS = 12  # of a run, which then ends in peace
+MAX_KILLS = 12  # of a run, before it may end
 PARTS = {"self-play": (LocalActors, "play"), "learning": (Learner, "learn_latest"), "gate": (Matches, "gate")}
-CORES = 3  # at most
+MAX_CORES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,9 @@ class Reference:
 
 
 def attack(folder: Path, count: int, seed: int) -> Findings:
-    """Kill runs until there were ``count`` kills, and let each of them come to its end."""
+    """Kill runs until there are ``count`` kills, and resume each run to its end."""
     prepare()
-    rng, found = np.random.default_rng(seed), Findings()
+    rng, findings = np.random.default_rng(seed), Findings()
     references = {name: _reference(folder / name, config) for name, config in CONFIGURATIONS.items()}
     run = folder / "run"
     total, runs = 0, 0
@@ -61,7 +61,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
             event = int(rng.integers(1, reference.events + 1)) if kind == "file event" else 0
             part, call = (str(rng.choice(list(PARTS))), int(rng.integers(1, 6))) if kind == "part" else ("", 0)
             moment = float(rng.uniform(0, reference.seconds)) if kind == "moment" else math.inf
-            cores = int(rng.integers(1, CORES + 1))
+            cores = int(rng.integers(1, MAX_CORES + 1))
 
             def work(
                 config: TrainConfig = reference.config,
@@ -81,20 +81,20 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
             if status == -signal.SIGKILL:
                 place = {"file event": f"event {event}", "part": f"{part} {call}"}.get(kind, f"{moment:.2f} s")
                 killed_at.append(f"{place} on {cores} cores")
-                found.counts[f"kills at a {kind}"] += 1
+                findings.counts[f"kills at a {kind}"] += 1
         total, runs = total + len(killed_at), runs + 1
         problem = f"exit status {status}" if status else _damage(run)
         if not problem and (ended := outcome(run)) != reference.outcome:
             problem = f"differs in {[part for part in ended if ended[part] != reference.outcome[part]]}"
         elif not problem:
-            found.counts["runs that ended bit for bit as the uninterrupted one"] += 1
+            findings.counts["runs that ended bit for bit as the uninterrupted one"] += 1
         if problem:
-            found.failures.append(f"{name}, killed at {', '.join(killed_at)}: {problem}")
-    return found
+            findings.failures.append(f"{name}, killed at {', '.join(killed_at)}: {problem}")
+    return findings
 
 
-def kill_within(part: str, wanted: int) -> None:
-    """Kill this process at the ``wanted``-th report of progress within a part of an iteration."""
+def kill_within(part: str, report: int) -> None:
+    """Kill this process at report number ``report`` of progress within a part of an iteration."""
     owner, name = PARTS[part]
     run_part, check = getattr(owner, name), CostCounter.on_progress
     is_within, checks = False, 0
@@ -110,7 +110,7 @@ def kill_within(part: str, wanted: int) -> None:
     def count(costs: CostCounter, progress: Progress) -> None:
         nonlocal checks
         checks += is_within
-        if checks == wanted:
+        if checks == report:
             os.kill(os.getpid(), signal.SIGKILL)
         check(costs, progress)
 
@@ -119,7 +119,7 @@ def kill_within(part: str, wanted: int) -> None:
 
 
 def _reference(run: Path, config: TrainConfig) -> Reference:
-    """Train a run without interruption, in a child as the others."""
+    """Train a run without interruption, in a child process like the others."""
     counted = run.with_name(f"{run.name}.events")
 
     def count_events() -> None:
@@ -135,11 +135,11 @@ def _reference(run: Path, config: TrainConfig) -> Reference:
 
 
 def _damage(run: Path) -> str:
-    """Name the damage to a run that has come to its end; empty if nothing is."""
+    """Return a description of the damage to a finished run, or ""."""
     state, reports = load_state(run / STATE_FILE), read_reports(run / "reports.jsonl")
     reported = {report.iteration for report in reports}
     if state.iteration != ITERATIONS or reported != set(range(1, ITERATIONS + 1)):
-        return f"it has ended at iteration {state.iteration}, with reports of {reported}"
+        return f"it ended at iteration {state.iteration}, with reports of {reported}"
     costs = [(report.seconds_total, report.evaluations_total) for report in reports]
     if any(before > after for pair in pairwise(costs) for before, after in zip(*pair, strict=True)):
         return "costs fell"

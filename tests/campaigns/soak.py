@@ -1,4 +1,4 @@
-"""Thousands of tiny iterations in one process: memory, folder and time per iteration must stay flat."""
+"""Soak test: thousands of tiny iterations in one process, with constant memory, disk and time per iteration."""
 
 import time
 from pathlib import Path
@@ -11,13 +11,13 @@ from alphac4.training.loop import Callback, Iteration
 from campaigns.command import Findings
 from campaigns.tiny_run import prepare, tiny_run
 
-MB_PER_THOUSAND = 60.0  # resident memory that a thousand iterations may add: their reports, and what allocators keep
-KB_PER_ITERATION = 12.0  # of reports, curves and replay
-MAX_SLOWDOWN = 1.5  # later iterations look through the reports of earlier ones
+MAX_MB_PER_THOUSAND = 60.0  # growth of resident memory per thousand iterations: reports, and allocators' reserves
+MAX_KB_PER_ITERATION = 12.0  # of reports, curves and replay
+MAX_SLOWDOWN = 1.5  # later iterations search the reports of earlier ones
 
 
 class Measure(Callback):
-    """Measures memory, folder and processor time after each iteration."""
+    """Callback that measures memory, folder and processor time after each iteration."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Measure(Callback):
 
 
 def attack(folder: Path, count: int, seed: int) -> Findings:
-    """Train ``count`` iterations, at least five, and measure what grows after the first fifth of them."""
+    """Train ``count`` iterations, at least 5, and measure growth after the first fifth."""
     prepare()
     learning = {"batch_size": 16, "replay_ratio": 1.0, "min_window": 300}
     measure = Measure(folder)
@@ -46,11 +46,11 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     files = sum(path.is_file() and path.parent.name != "replay" for path in folder.rglob("*"))
     notes = [f"{count:,} iterations", f"{memory[-1]:.0f} MB at the end", f"{growth_mb:+.1f} MB per thousand iterations"]
     notes += [f"folder {growth_kb:+.1f} KB per iteration in {files} files beside replay", f"slowdown {slowdown:.2f}"]
-    found = Findings(notes=notes)
-    if growth_mb > MB_PER_THOUSAND and growth_mb * count / 1000 > 30:
-        found.failures.append("memory grows")
-    if growth_kb > KB_PER_ITERATION or files > 20:  # the window of replay grows with the run
-        found.failures.append("the folder grows")
+    findings = Findings(notes=notes)
+    if growth_mb > MAX_MB_PER_THOUSAND and growth_mb * count / 1000 > 30:
+        findings.failures.append("memory grows")
+    if growth_kb > MAX_KB_PER_ITERATION or files > 20:  # the window of replay grows with the run
+        findings.failures.append("the folder grows")
     if slowdown > MAX_SLOWDOWN and count >= 100:  # fewer iterations are too noisy
-        found.failures.append("the iterations take longer and longer")
-    return found
+        findings.failures.append("the iterations become slower")
+    return findings

@@ -1,4 +1,4 @@
-"""A run of seconds, made in forked children: they start warm, and may be killed."""
+"""Runs of a few seconds in forked children, which start with compiled code and can be killed."""
 
 import dataclasses
 import faulthandler
@@ -42,13 +42,13 @@ SETTINGS: dict[str, Any] = {
     "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": []},
     "evaluation": {"interval": 0},
 }
-# Other ways to search and to learn, which a resumed run must go on with as well.
+# Other settings of search and learning, with which runs must resume as well.
 EXPLORING: dict[str, Any] = {
     "selfplay": SETTINGS["selfplay"] | {"policy_target": "visits"},
     "learning": SETTINGS["learning"] | {"fast_search_weight": 0.5, "optimizer": "muon"},
 }
-# Parts of a report that depend on the clock, on interruptions, or on what an actor's cache has kept.
-OF_THE_MOMENT = {
+# Fields of a report that depend on the clock, on interruptions, or on the content of an actor's cache.
+VOLATILE_FIELDS = {
     *("seconds", "seconds_total", "games_total", "evaluations_total", "simulations", "evaluations"),
     *("cached_evaluations", "network_share", "tree_share", "time_shares", "memory_mb"),
 }
@@ -60,13 +60,13 @@ def tiny_run(**changes: object) -> TrainConfig:
 
 @functools.cache
 def prepare() -> None:
-    """Make this process, for good, one whose children need not compile, and from which it is safe to fork."""
+    """Prepare this process permanently for safe forks, and compile the code that its children need."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s", stream=sys.stderr)
     torch.set_num_threads(1)
-    torch.set_num_threads = lambda _threads: None  # a pool of threads would not come along into a child
+    torch.set_num_threads = lambda _threads: None  # threads of a pool do not exist in a forked child
     tqdm.monitor_interval = 0
-    Monitor._figures = lambda _self, _report: {}  # type: ignore[method-assign]  # two seconds of drawing an iteration
-    cores.MIN_GAMES = 1  # so that several actors play these few games
+    Monitor._figures = lambda _self, _report: {}  # type: ignore[method-assign]  # drawing takes two seconds
+    cores.MIN_GAMES = 1  # lets several actors play these few games
     with tempfile.TemporaryDirectory() as folder:
         train(Path(folder) / "warm", tiny_run(iterations=1))
 
@@ -79,12 +79,12 @@ def train(folder: Path, config: TrainConfig | None = None) -> None:
 
 
 def in_child(work: Callable[[], object], *, kill_after: float = math.inf, limit: float = 120.0) -> int:
-    """Do some work in a forked child; its exit status, or minus the signal that ended it.
+    """Call ``work`` in a forked child; return its exit status, or the negative number of the signal that ended it.
 
-    What it says goes to ``/dev/null``, but for the traceback of an unexpected error.
+    Its standard output is discarded; tracebacks of unexpected errors are printed.
 
     Raises:
-        TimeoutError: if it takes longer than ``limit`` seconds; it is ended then.
+        TimeoutError: if it took longer than ``limit`` seconds and was killed.
     """
     sys.stdout.flush()
     started = time.monotonic()
@@ -93,8 +93,8 @@ def in_child(work: Callable[[], object], *, kill_after: float = math.inf, limit:
         status = 1
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            faulthandler.dump_traceback_later(0.9 * limit)  # where it hangs, should it
-            tqdm.set_lock(threading.RLock())  # a fork that is killed would keep the one that all share
+            faulthandler.dump_traceback_later(0.9 * limit)  # if it hangs
+            tqdm.set_lock(threading.RLock())  # a killed child would not release the shared lock
             work()
             status = 0
         except BaseException:
@@ -111,43 +111,43 @@ def in_child(work: Callable[[], object], *, kill_after: float = math.inf, limit:
             os.kill(child, signal.SIGKILL)
         if passed > limit:
             os.waitpid(child, 0)
-            raise TimeoutError(f"still at work after {limit} s")
+            raise TimeoutError(f"the child was killed after {limit} s")
         time.sleep(0.005)
 
 
 def train_by_command(run: Path, settings: Path, first: Callable[[], object] = lambda: None) -> tuple[int, str]:
-    """Exit code of `alphac4 train` in a child, and its standard error."""
-    said = settings.with_suffix(".said")
+    """Run `alphac4 train` in a child; return its exit code and standard error."""
+    log = settings.with_suffix(".log")
 
     def work() -> None:
-        with said.open("w") as file:
+        with log.open("w") as file:
             os.dup2(file.fileno(), 2)
         first()
         os._exit(alphac4(["train", "--run", str(run), "--settings", str(settings)]))
 
-    return in_child(work), said.read_text()
+    return in_child(work), log.read_text()
 
 
-def kill_at_event(folder: Path, wanted: int) -> list[int]:
-    """Kill this process just before its ``wanted``-th change to files in a folder; the list counts them."""
-    place, seen, flush = str(folder.resolve()), [0], os.fsync
+def kill_at_event(folder: Path, event: int) -> list[int]:
+    """Kill this process before its change number ``event`` of files in a folder; return a list with their count."""
+    prefix, seen, flush = str(folder.resolve()), [0], os.fsync
 
-    def count(path: object = place) -> None:
-        if isinstance(path, str | bytes) and os.fsdecode(path).startswith(place):
+    def count(path: object = prefix) -> None:
+        if isinstance(path, str | bytes) and os.fsdecode(path).startswith(prefix):
             seen[0] += 1
-            if seen[0] == wanted:
+            if seen[0] == event:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    def on_event(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
+    def on_event(name: str, arguments: tuple[Any, ...]) -> None:
+        if name == "open":
             path, _, flags = arguments
             if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 count(path)
-        elif event in ("os.rename", "os.remove", "os.link", "os.mkdir", "os.truncate"):
+        elif name in ("os.rename", "os.remove", "os.link", "os.mkdir", "os.truncate"):
             count(arguments[0])
 
     def fsync(descriptor: int) -> None:
-        count()  # written, but not flushed
+        count()  # after the write, before the flush
         flush(descriptor)
 
     sys.addaudithook(on_event)
@@ -156,7 +156,7 @@ def kill_at_event(folder: Path, wanted: int) -> list[int]:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """The results of a finished run, without what depends on the clock and on interruptions."""
+    """Return the results of a finished run, without those that depend on the clock or on interruptions."""
     state = load_state(folder / STATE_FILE)
     checkpoints = {path.name: load_checkpoint(path) for path in sorted((folder / "checkpoints").iterdir())}
     return {
@@ -168,21 +168,21 @@ def outcome(folder: Path) -> dict[str, Any]:
             name: (checkpoint.provenance["iteration"], digest(checkpoint.network.state_dict()))
             for name, checkpoint in checkpoints.items()
         },
-        "reports": [lasting(dataclasses.asdict(report)) for report in read_reports(folder / "reports.jsonl")],
+        "reports": [stable_part(dataclasses.asdict(report)) for report in read_reports(folder / "reports.jsonl")],
         "replay": {path.name: digest(load_shard(path).arrays()) for path in (folder / "replay").iterdir()},
     }
 
 
-def lasting(report: Any) -> Any:
-    """A report without what is `OF_THE_MOMENT`."""
+def stable_part(report: Any) -> Any:
+    """Return a report without `VOLATILE_FIELDS`."""
     if isinstance(report, dict):
-        return {name: lasting(part) for name, part in report.items() if name not in OF_THE_MOMENT}
-    return [lasting(part) for part in report] if isinstance(report, list) else report
+        return {name: stable_part(part) for name, part in report.items() if name not in VOLATILE_FIELDS}
+    return [stable_part(part) for part in report] if isinstance(report, list) else report
 
 
 def digest(arrays: Mapping[str, Any]) -> str:
-    """A digest of arrays or tensors and their names."""
-    found = hashlib.sha256()
+    """Return a SHA-256 of arrays or tensors and their names."""
+    result = hashlib.sha256()
     for name, array in sorted(arrays.items()):
-        found.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        result.update(name.encode() + np.ascontiguousarray(array).tobytes())
+    return result.hexdigest()
