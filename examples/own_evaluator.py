@@ -1,4 +1,4 @@
-"""An evaluator of one's own: any function of planes in place of the network."""
+"""An evaluator of your own: any function of planes in place of the network."""
 
 import sys
 
@@ -11,10 +11,13 @@ Array = npt.NDArray[np.float32]
 
 
 def lines(planes: Array) -> tuple[Array, Array]:
-    """Compare the stones that each side has in lines of four still open to it.
+    """Compare the stones that each side has in lines of four without a stone of the other side.
 
-    ``planes`` [B, 2, R, C] hold the stones of the side to move, then its opponent's, bottom row first. Returned are
-    policy logits [B, C] and a value [B] in [-1, 1] for the side to move; win, draw and loss [B, 3] would do as well.
+    Args:
+        planes: [B, 2, R, C]: the stones of the side to move, then its opponent's, bottom row first.
+
+    Returns:
+        Policy logits [B, C] and a value [B] in [-1, 1] for the side to move, or win, draw and loss [B, 3] in its place.
     """
     own, other = planes[:, 0], planes[:, 1]
     value = np.tanh((open_lines(own, other) - open_lines(other, own)) / 10)
@@ -24,7 +27,7 @@ def lines(planes: Array) -> tuple[Array, Array]:
 
 
 def open_lines(own: Array, other: Array) -> Array:
-    """The stones [B] in lines of four cells where the other side has none; one in two lines counts twice."""
+    """Return the number of stones [B] in lines without a stone of the other side; one in two lines counts twice."""
     count = np.zeros(len(own), np.float32)
     rows, columns = own.shape[1:]
     for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):

@@ -1,6 +1,6 @@
-"""A player of one's own: a name, and a column for each position.
+"""A player of your own, which has a name and chooses a column for each position.
 
-It can play on every command line, from the folder that holds this file's folder:
+Every command accepts it as a player, if you run it from the parent folder of `examples`:
 
     alphac4 arena examples.own_player:Cautious uct:100 --games 20
     alphac4 evaluate examples.own_player:Cautious
@@ -15,9 +15,9 @@ import alphac4
 
 
 class Cautious:
-    """Wins if it can, blocks if it must, and else plays near the centre.
+    """Player that wins if it can, blocks if it must, and otherwise plays near the centre.
 
-    `alphac4` calls the class with those of ``rng``, ``geometry`` and ``threads`` that it has parameters for.
+    `alphac4` calls the class with those of ``rng``, ``geometry`` and ``threads`` that are among its parameters.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -25,11 +25,11 @@ class Cautious:
         self.rng = rng
 
     def choose(self, positions: Sequence[alphac4.Position]) -> list[int]:
-        """A 0-based column for each position; a player gets many at once, so that networks see full batches."""
+        """Return a 0-based column for each position; a match passes many at once, so that networks get full batches."""
         return [self.move(position) for position in positions]
 
     def move(self, position: alphac4.Position) -> int:
-        """One position's column."""
+        """Return the column for one position."""
         columns = position.legal_columns()
         safe = []
         for column in columns:

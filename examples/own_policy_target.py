@@ -1,7 +1,7 @@
-"""A policy target of your own: what the network learns of a search.
+"""A policy target of your own.
 
-Self-play records a policy for each position, by default one that the values found in the search improve. A function of
-finished games can put another in its place. `examples/ideas` changes other parts of the algorithm in the same way.
+Self-play records a policy target for each position, by default the prior improved by the search's values. A function of
+finished games can replace it. `examples/ideas` changes other parts of the algorithm in the same way.
 """
 
 import sys
@@ -15,18 +15,17 @@ import alphac4
 
 
 def sharper(games: Any) -> npt.NDArray[np.float32]:
-    """The shares of visits, squared, so that the network commits itself earlier.
+    """Return the squared shares of visits, normalised to sum to 1 at each ply [G, C, A].
 
-    ``games`` hold arrays by game and ply: the root's ``visits`` [G, C, A], ``values`` and ``priors`` of its moves, the
-    stones (``own``, ``occupied``), the search's ``value``, the ``outcome``, and more. Returned are policies [G, C, A]
-    that sum to 1 at every ply that was played.
+    ``games`` has arrays by game and ply: the root's ``visits`` [G, C, A], ``values`` and ``priors`` of its moves, the
+    stones (``own``, ``occupied``), the search's ``value``, the ``outcome``, and more.
     """
     squared = games.policy**2
     return np.asarray(squared / np.maximum(squared.sum(axis=-1, keepdims=True), 1e-9), np.float32)
 
 
 if __name__ == "__main__":
-    settings: dict[str, Any] = {"selfplay": {"policy_target": "visits"}}  # what the function is given
+    settings: dict[str, Any] = {"selfplay": {"policy_target": "visits"}}  # the target that the function changes
     if "--fast" in sys.argv:
         settings = {
             "iterations": 1,

@@ -1,7 +1,7 @@
-"""A rule of selection of one's own, in place of PUCT: which move a simulation tries next.
+"""A selection rule of your own, which chooses the move that a simulation tries next, in place of PUCT.
 
-A NamedTuple holds the rule's numbers, and a function scores a move. The walk down the tree is compiled with the
-function inside, so that it runs as fast as the package's own rule.
+A NamedTuple has the rule's parameters, and a function scores a move. The search is compiled with the function inlined,
+so that it is as fast as the package's own rule.
 """
 
 import math
@@ -12,18 +12,18 @@ import alphac4
 
 
 class AlphaGoZero(NamedTuple):
-    """The numbers of AlphaGo Zero's rule (Silver et al. 2017)."""
+    """Parameters of AlphaGo Zero's rule (Silver et al. 2017)."""
 
-    c: float = 2.0  # how much the prior and few visits count against the mean value
-    prior_temperature: float = 1.0  # divides the policy's logits; every rule has it
+    c: float = 2.0  # weight of the prior against the mean value
+    prior_temperature: float = 1.0  # divisor of the policy logits; every rule needs this field
 
 
 @alphac4.register_selection_rule(AlphaGoZero)
 def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: AlphaGoZero) -> float:
-    """``Q + c P sqrt(N) / (1 + n)``, where Q is 0 before the first visit.
+    """Return ``Q + c P sqrt(N) / (1 + n)``, where Q is 0 before the first visit.
 
-    Of the moves that are not proven to lose, the one with the highest score is tried. ``trees`` hold arrays by tree,
-    node and action; ``totals`` are the node's visits, values and visited priors.
+    The search tries the move with the highest score among those that are not proven to lose. ``trees`` has arrays by
+    tree, node and action; ``totals`` are sums over the node's moves.
     """
     visits = trees.visits[t, node, action]
     value = trees.value_sum[t, node, action] / visits if visits > 0 else 0.0

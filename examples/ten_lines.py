@@ -4,7 +4,7 @@ import sys
 
 import alphac4
 
-FAST = "--fast" in sys.argv  # as the tests run it
+FAST = "--fast" in sys.argv  # used by the tests
 
 agent = alphac4.load("best")
 result = agent.search("4455", simulations=20 if FAST else 600)
@@ -12,5 +12,5 @@ print(result)
 print("visits of column 4:", result.columns[3].visits)
 print("the exact score of the position is", alphac4.solve("4455"))
 if result.tree is not None:
-    print(len(result.tree.svg()), "characters of SVG; a notebook draws result.tree by itself")
+    print(len(result.tree.svg()), "characters of SVG, which notebooks show for result.tree")
 print(alphac4.play_match("fast@10", "uct:50", games=2 if FAST else 20, progress=True))

@@ -1,4 +1,4 @@
-"""Trains with an idea from the command line; every file of this folder uses it.
+"""Command line of the ideas in this folder: train `quick` with a function.
 
 python examples/ideas/no_gate.py --run runs/no-gate --seed 1 --iterations 8
 alphac4 train --preset quick --iterations 8 --seed 1 --run runs/baseline    # to compare with
@@ -9,7 +9,7 @@ from typing import Any
 
 import alphac4
 
-TINY = {  # what `--fast` takes, for a check that everything works
+TINY = {  # settings of `--fast`, which only checks that an idea works
     "samples": 100,
     "machine": {"backend": "torch-fp32"},
     "network": {"channels": 8, "blocks": 1},
@@ -21,12 +21,12 @@ TINY = {  # what `--fast` takes, for a check that everything works
 
 
 def train(run: str, **functions: Any) -> None:
-    """Train `quick` with the functions given, for some iterations, and print what has come of it."""
+    """Train `quick` with ``functions`` for some iterations, and print the result."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", default=f"runs/{run}", help="the run's folder")
     parser.add_argument("--iterations", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fast", action="store_true", help="two tiny iterations, to see that it works")
+    parser.add_argument("--fast", action="store_true", help="two tiny iterations, to check that the idea works")
     options = parser.parse_args()
     changes: dict[str, Any] = TINY | {"iterations": 2} if options.fast else {"iterations": options.iterations}
     config = alphac4.TrainConfig.preset("quick", seed=options.seed, **changes)

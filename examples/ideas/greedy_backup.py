@@ -1,12 +1,12 @@
 """Greedy backups as value targets: A0GB (Willemsen et al. 2020, "Value targets in off-policy AlphaZero").
 
-The value learns what the search finds at the end of its most visited line, in place of the game's result: moves made to
-explore do not spoil the target.
+The value target is the value at the end of the search's most visited line, in place of the game's result, so that
+exploring moves do not distort it.
 
     python examples/ideas/greedy_backup.py
 
 Two iterations with seed 0: mistakes of 12.9% raw and 13.3% with 64 simulations, where `quick` without it has 12.1%
-and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
+and 7.1% (240 positions, intervals of about 4 points on either side), which is inconclusive.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from common import train
 
 
 def greedy_values(games: Any) -> npt.NDArray[np.float32]:
-    """Win, draw and loss [G, C, 3] from the value and the draw probability at the end of the greedy line [G, C]."""
+    """Return win, draw and loss [G, C, 3] from the value and draw probability [G, C] at the end of the greedy line."""
     draw = games.greedy_draw
     value = np.clip(games.greedy_value, draw - 1, 1 - draw)
     return np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)

@@ -1,12 +1,12 @@
 """Another network: an MLP-mixer (Tolstikhin et al. 2021, arXiv 2105.01601) in place of the residual CNN.
 
-Each block mixes the cells of the board, then the channels of each cell. Convolutions know that lines look the same all
-over the board; a mixer has to learn it.
+Each block mixes the cells of the board, then the channels of each cell. A convolution treats all places on the board
+equally; a mixer has to learn this symmetry.
 
     python examples/ideas/mixer.py
 
 Two iterations with seed 0: mistakes of 12.5% raw and 7.9% with 64 simulations, where `quick` without it has 12.1%
-and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
+and 7.1% (240 positions, intervals of about 4 points on either side), which is inconclusive.
 """
 
 import torch
@@ -17,7 +17,7 @@ from alphac4.nn.config import NetworkConfig
 
 
 class Mixer(nn.Module):
-    """Planes [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
+    """Network from planes [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
 """No gate: every candidate plays the next games (AlphaZero, Silver et al. 2018; AlphaGo Zero had one).
 
-The matches of the gate take a tenth of an iteration. Without them a worse network may play for a while.
+The matches of the gate take a tenth of an iteration. Without them, a worse network may play for some iterations.
 
     python examples/ideas/no_gate.py
 
 Two iterations with seed 0: mistakes of 13.3% raw and 6.7% with 64 simulations, where `quick` without it has 12.1%
-and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
+and 7.1% (240 positions, intervals of about 4 points on either side), which is inconclusive.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from common import train
 
 
 def promote(_play: Any) -> bool:
-    """Promote without a match; ``_play(pairs=..., simulations=...)`` would play one and return its report."""
+    """Promote the candidate without a match; ``_play(pairs=..., simulations=...)`` would return a match's report."""
     return True
 
 

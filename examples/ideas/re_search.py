@@ -1,12 +1,12 @@
-"""Search the surprising positions of finished games again (after KataGo's and ReZero's re-analysis, arXiv 2404.16364).
+"""Search surprising positions of finished games again (after KataGo's and ReZero's re-analysis, arXiv 2404.16364).
 
-Fast searches see little. Those whose policy surprised the network most are repeated after the game with more
-simulations, and the network learns the new policy there.
+Fast searches have few simulations. Those with the greatest policy surprise are repeated after the game with more
+simulations, and their policies become the targets.
 
     python examples/ideas/re_search.py
 
 Two iterations with seed 0: mistakes of 12.1% raw and 7.1% with 64 simulations, where `quick` without it had 13.3%
-and 6.7% at the same commit (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
+and 6.7% at the same commit (240 positions, intervals of about 4 points on either side), which is inconclusive.
 """
 
 from typing import Any
@@ -17,25 +17,25 @@ from common import train
 
 import alphac4
 
-SIMULATIONS, PART = 64, 0.1  # of the fast searches, which one is repeated
+SIMULATIONS, REPEATED_SHARE = 64, 0.1  # of the repeated searches; share of fast searches to repeat
 
 
 class ReSearch(alphac4.Callback):
-    """A target that searches with the best network, which the callback keeps up to date."""
+    """Policy target that searches with the best network, and the callback that updates this network."""
 
     agent: alphac4.Agent | None = None
 
     def on_iteration(self, iteration: Any) -> None:
-        """Take the best network."""
+        """Load the best network."""
         self.agent = alphac4.load(iteration.best.network)
 
     def __call__(self, games: Any) -> npt.NDArray[np.float32]:
-        """Policies [G, C, A] of finished games, the most surprising fast ones by new searches."""
+        """Return policies [G, C, A] of finished games, those of surprising fast searches by new searches."""
         policy, plies = games.policy.copy(), np.arange(games.moves.shape[1])
         played = (plies >= games.opening[:, None]) & (plies < games.plies[:, None])
         fast = np.argwhere(played & ~games.full_searches)
         surprise = games.surprise[tuple(fast.T)]
-        chosen = fast[np.argsort(-surprise)[: int(PART * len(fast))]]
+        chosen = fast[np.argsort(-surprise)[: int(REPEATED_SHARE * len(fast))]]
         if self.agent is not None and len(chosen):
             positions = [alphac4.Position(games.own[g, p], games.occupied[g, p]) for g, p in chosen]
             for (g, p), result in zip(chosen, self.agent.search(positions, simulations=SIMULATIONS), strict=True):

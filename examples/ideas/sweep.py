@@ -1,12 +1,12 @@
-"""A sweep with pruning: runs of several settings, of which poor ones end early (Optuna, Akiba et al. 2019).
+"""A sweep of settings in which poor trials end early (Optuna, Akiba et al. 2019).
 
-Every trial is a loop that this file drives, so that to end one is to leave the loop. The policy loss decides, which
-compares learning rates fairly only as long as self-play is the same; a longer sweep should measure mistakes instead
+A trial iterates over `alphac4.iterate` and leaves the loop when it is pruned. Trials are compared by the policy loss,
+which is fair for learning rates only while self-play is the same; a longer sweep should measure mistakes instead
 (`alphac4.evaluate`). It needs `pip install optuna`.
 
     python examples/ideas/sweep.py
 
-It has been run with `--fast` only, which shows that it works and nothing else.
+It has been run with `--fast` only, as a check that it works.
 """
 
 import sys
@@ -20,7 +20,7 @@ FAST = "--fast" in sys.argv
 
 
 def objective(trial: optuna.Trial) -> float:
-    """The policy loss after the last iteration of a trial."""
+    """Return the policy loss after the last iteration of a trial."""
     learning = {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2, log=True)}
     changes = TINY | {"learning": {"batch_size": 64} | learning} if FAST else {"learning": learning}
     config = alphac4.TrainConfig.preset("quick", iterations=2 if FAST else 4, **changes)

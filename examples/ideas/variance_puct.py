@@ -1,13 +1,13 @@
-"""Variance-scaled PUCT: moves whose values are uncertain are explored more (after KataGo, Wu 2021).
+"""Variance-scaled PUCT: moves with uncertain values are explored more (after KataGo, Wu 2021).
 
-KataGo keeps the variance of the values below each move. Here the values are of results, so a mean Q bounds it: a move
-that always wins or loses has none, one with Q = 0 the most, 1 - Q^2. The rule is compiled into the search, in self-play
+KataGo stores the variance of the values below each move. Here the mean value Q of results in [-1, 1] bounds the
+variance by 1 - Q^2: it is 0 for a move that always wins or loses. The rule is compiled into the search, in self-play
 and in matches.
 
     python examples/ideas/variance_puct.py
 
 Two iterations with seed 0: mistakes of 11.7% raw and 6.7% with 64 simulations, where `quick` without it had 13.3%
-and 6.7% at the same commit (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
+and 6.7% at the same commit (240 positions, intervals of about 4 points on either side), which is inconclusive.
 """
 
 import math
@@ -19,17 +19,17 @@ import alphac4
 
 
 class VariancePuct(NamedTuple):
-    """Numbers of the rule."""
+    """Parameters of the rule."""
 
     c: float = 1.25
-    least: float = 0.3  # standard deviation that every move is taken to have
-    reduction: float = 0.25  # of the value of a move that has not been tried
+    least: float = 0.3  # lower bound of the standard deviation
+    reduction: float = 0.25  # of the value of unvisited moves
     prior_temperature: float = 1.0
 
 
 @alphac4.register_selection_rule(VariancePuct)
 def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: VariancePuct) -> float:
-    """``Q + c s P sqrt(N + 1) / (1 + n)`` with the standard deviation s of the move's results."""
+    """Return ``Q + c s P sqrt(N + 1) / (1 + n)`` with the standard deviation s of the move's results."""
     visits = trees.visits[t, node, action]
     value = totals.value_sum / (1.0 + totals.visits) - numbers.reduction * math.sqrt(totals.visited_prior)
     spread = 1.0
