@@ -1,4 +1,4 @@
-"""AlphaZero in one file: rules, search, self-play, learning and gate, with NumPy and PyTorch alone.
+"""AlphaZero in one file: rules, search, self-play, learning and gate, with NumPy and PyTorch only.
 
     python examples/alphazero.py                                # three in a row on 4 x 5 cells
     python examples/alphazero.py --rows 5 --columns 5 --run 4   # four in a row on 5 x 5 cells
@@ -30,11 +30,11 @@ Position = tuple[int, int]  # own stones (those of the side to move) and all sto
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A run. In brackets what AlphaZero took for chess."""
+    """Settings of a run, with AlphaZero's values for chess in brackets."""
 
     rows: int = 4
     columns: int = 5
-    run: int = 3  # so many in a row win
+    run: int = 3  # stones in a row that win
     iterations: int = 12
     games: int = 100  # of self-play in an iteration
     simulations: int = 32  # of the search before each move (800)
@@ -216,7 +216,7 @@ def search(game: Game, roots: Sequence[Node], evaluate: Evaluate, simulations: i
 
 
 def evaluate_by(game: Game, network: Network) -> Evaluate:
-    """An evaluator that asks the network."""
+    """Return an evaluator that calls the network."""
     network.eval()
 
     @torch.inference_mode()
@@ -262,7 +262,7 @@ def self_play(game: Game, evaluate: Evaluate, settings: Settings, rng: np.random
     while games:
         roots = [Node(game, position) for position, _ in games]
         evaluate(roots)
-        for root in roots:  # without noise, what the network thinks little of would never be tried
+        for root in roots:  # without noise, moves with small priors would never be tried
             noise = rng.dirichlet([settings.dirichlet_alpha] * len(root.moves))
             root.prior = [(1 - settings.noise) * p + settings.noise * n for p, n in zip(root.prior, noise, strict=True)]
         search(game, roots, evaluate, settings.simulations)
@@ -389,8 +389,8 @@ def train(settings: Settings) -> tuple[Game, Network]:
         score = play_match(game, *players)
         if score >= settings.gate:
             best = copy.deepcopy(candidate)
-        told = f"{iteration:9}  {len(window[-1]):9,}  {policy_loss:11.3f}  {value_loss:10.3f}  {score:12.0%}"
-        print(told + "  promoted" * (score >= settings.gate), flush=True)
+        row = f"{iteration:9}  {len(window[-1]):9,}  {policy_loss:11.3f}  {value_loss:10.3f}  {score:12.0%}"
+        print(row + "  promoted" * (score >= settings.gate), flush=True)
     return game, best
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Run every check in an environment of its own in .venv: lint, format, types, import contract, package, tests, documentation.
-#   ./scripts/check.sh           everything; where CI is set, a test that is skipped for want of a program fails
-#   ./scripts/check.sh --quick   without the tests marked slow and the documentation, in the .venv that is there
-# Further arguments go to pytest.
+# Run all checks in .venv: lint, format, types, import contracts, package, tests, documentation.
+#   ./scripts/check.sh           everything; if CI is set, tests that are skipped because a program is missing fail
+#   ./scripts/check.sh --quick   without slow tests and documentation, in the existing .venv
+# Further arguments are passed to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-unset PYTHONDONTWRITEBYTECODE # hundreds of processes import the same files, which are compiled once
+unset PYTHONDONTWRITEBYTECODE # hundreds of processes import the same files, which should be compiled once
 tests=()
 quick=
 if [ "${1:-}" = --quick ]; then
@@ -17,7 +17,7 @@ else
     ./scripts/setup.sh cluster cuda dev docs hub kaggle onnx openvino peers pettingzoo web
     if [ -n "${CI:-}" ]; then
         tests=(--no-skips)
-        # A person is told by the skipped tests what to install; a bare Debian machine helps itself.
+        # On Debian in CI, install the programs that tests need. Elsewhere, skipped tests name them.
         if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
             packages=()
             command -v chromium >/dev/null || packages+=(chromium)
@@ -35,7 +35,7 @@ types() {
     "$bin/mypy" && "$bin/lint-imports"
 }
 tests+=(-n auto --dist loadgroup --no-loadscope-reorder)
-# What nearly all tests use is compiled once, or several processes would compile the same at the same time.
+# Compile common code once before the tests; otherwise several processes would compile it at the same time.
 mkdir -p build
 rm -rf build/compiled
 {
@@ -49,7 +49,7 @@ wait "$compiling" || { cat build/compiling.log; exit 1; }
 if [ -n "$quick" ]; then
     exec "$bin/python" -m pytest -m "not slow" "${tests[@]}" "$@"
 fi
-./scripts/docs.sh >build/docs.log 2>&1 & # beside the tests: its notebooks wait now and then
+./scripts/docs.sh >build/docs.log 2>&1 & # at the same time as the tests
 docs=$!
 status=0
 "$bin/python" -m pytest "${tests[@]}" "$@" || status=$?

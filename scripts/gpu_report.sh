@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measure everything on one GPU in ten to fifteen minutes; the same command runs the steps that have not finished.
+# Run all measurements on one GPU, in ten to fifteen minutes. Rerun the command to continue with unfinished steps.
 #   ./scripts/gpu_report.sh [FOLDER] [POSITIONS.columns ...]     logs in FOLDER (runs/gpu-report), a summary at the end
-#   PYTHON=python3 ./scripts/gpu_report.sh                       in an environment that has the extras cuda, dev and peers
+#   PYTHON=python3 ./scripts/gpu_report.sh                       in an environment with the extras cuda, dev and peers
 set -uo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-runs/gpu-report}

@@ -1,8 +1,8 @@
 """Compute an opening book for the exact solver: ``python scripts/opening_book.py --plies 4 --rows 6 --columns 7``.
 
-The last ply is scored by search, the earlier ones from it; if interrupted, the same command goes on. The solver finds a
-book for a board in its package (``alphac4/solver/6x7x4.book``), where this writes it. Four plies take about an hour on
-the standard board, six several.
+Positions of the last ply are scored by search, earlier ones from them. Rerun an interrupted command to resume. The book
+is written to the solver's package (``alphac4/solver/6x7x4.book``), where the solver finds it. On the standard board,
+four plies take about an hour and six several hours.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from alphac4.solver.solver import Scores, Solver
 from alphac4.storage.files import FileError
 from alphac4.storage.locks import own_file
 
-SAVE_EVERY_SECONDS = 60.0
+SAVE_INTERVAL_S = 60.0
 
 
 def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -> KnownScores:
     """Score all unfinished positions with at most ``plies`` stones and write the book.
 
-    What is done is saved beside ``path`` every minute, from where another call goes on.
+    The scores are saved next to ``path`` every `SAVE_INTERVAL_S`, from which another call resumes.
     """
     partial = path.with_name(path.name + ".partial")
     *earlier, (keys, own, occupied) = unfinished_positions(geometry, plies)
@@ -40,11 +40,11 @@ def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -
         for row in missing:
             known = _merged(known, keys[[row]], solver.solve_batch(own[[row]], occupied[[row]]))
             progress.update()
-            if time.monotonic() - saved > SAVE_EVERY_SECONDS:
+            if time.monotonic() - saved > SAVE_INTERVAL_S:
                 save_book(partial, geometry, known)
                 saved = time.monotonic()
     for keys, own, occupied in reversed(earlier):
-        solver = Solver(geometry, table_bits=table_bits, book=known)  # the children are all known
+        solver = Solver(geometry, table_bits=table_bits, book=known)  # has the scores of all children
         known = _merged(known, keys, solver.analyze_batch(own, occupied).max(axis=1))
     save_book(path, geometry, known)
     partial.unlink(missing_ok=True)
@@ -52,9 +52,9 @@ def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -
 
 
 def unfinished_positions(geometry: Geometry, plies: int) -> Iterator[tuple[Words, Words, Words]]:
-    """``(keys, own, occupied)`` [B] of the positions with 0, 1, ... ``plies`` stones, as long as there are any.
+    """Yield ``(keys, own, occupied)`` [B] of the unfinished positions with 0, 1, ... ``plies`` stones.
 
-    Mirror images are one. Neighbours share stones, so that their searches share the table.
+    Mirror images are deduplicated. Adjacent positions have common stones, so that their searches share table entries.
     """
     own = occupied = np.zeros(1, np.uint64)
     for _ in range(plies + 1):
@@ -70,16 +70,16 @@ def unfinished_positions(geometry: Geometry, plies: int) -> Iterator[tuple[Words
 
 
 def _resumed(partial: Path, geometry: Geometry, plies: int) -> KnownScores:
-    """Scores that an earlier, interrupted call has saved for the same ply."""
+    """Return the scores that an interrupted call has saved for the same ply, if any."""
     try:
         known = load_book(partial, geometry)
-    except FileError:  # a save that cannot be used only costs time
+    except FileError:  # missing or damaged: start from the beginning
         known = no_known_scores()
     return known if known.plies == plies else no_known_scores()._replace(plies=plies)
 
 
 def _merged(known: KnownScores, keys: Words, scores: Scores) -> KnownScores:
-    """A book with these scores too, in the order that look-ups need."""
+    """Return the book with further scores, sorted for look-ups."""
     all_keys, all_scores = np.concatenate([known.keys, keys]), np.concatenate([known.scores, scores])
     order = np.argsort(all_keys)
     return KnownScores(all_keys[order], all_scores[order], known.plies)
@@ -88,13 +88,13 @@ def _merged(known: KnownScores, keys: Words, scores: Scores) -> KnownScores:
 def main() -> None:
     """Build the book of a board."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plies", type=int, default=4, help="stones of the last positions")
+    parser.add_argument("--plies", type=int, default=4, help="maximum number of stones")
     parser.add_argument("--rows", type=int, default=6)
     parser.add_argument("--columns", type=int, default=7)
     parser.add_argument("--run-length", type=int, default=4)
     parser.add_argument("--no-diagonals", action="store_true")
-    parser.add_argument("--table-bits", type=int, default=22, help="memory: 8 bytes times 2 to this power")
-    parser.add_argument("--output", type=Path, help="another file than the one in the package")
+    parser.add_argument("--table-bits", type=int, default=22, help="size of the table: 8 bytes times 2 to this power")
+    parser.add_argument("--output", type=Path, help="file to write (default: in the solver's package)")
     options = parser.parse_args()
     if options.plies < 0:
         parser.error(f"--plies must be at least 0, not {options.plies}")

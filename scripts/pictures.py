@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/ anew, the page's and a review's in Chromium; needs ./scripts/setup.sh web dev.
+"""Regenerate the pictures of docs/, those of the page and of a review in Chromium; needs ./scripts/setup.sh web dev.
 
-Layers and loop are written by hand, as text; the notebooks draw their own.
+The diagrams of layers and loop are text files; notebooks draw their own pictures.
 """
 
 import io
@@ -18,21 +18,21 @@ from playwright.sync_api import ViewportSize, sync_playwright
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = (sys.executable, "-m", "alphac4")
-DRAWN = (  # by commands
+DRAWING_COMMANDS = (
     "search 44 --player best@600 --svg docs/gallery/tree.svg",
     "evaluate best --simulations 0,100,600 --picture docs/gallery/mistakes.png",  # four minutes
 )
 REVIEWED = "4444452226671"  # four of its thirteen moves are mistakes
 PLAYED = "43373322244754565"  # Red's second move gives the win away, and Yellow gives it back
-WAIT = 120_000  # milliseconds
-MOVE, END = 1100, 4000  # milliseconds that the moving picture shows a move and the end
-SEARCHED = 4000  # milliseconds, in which an analysis ends even on a busy machine
+PAGE_TIMEOUT_MS = 120_000
+MOVE_MS, END_MS = 1100, 4000  # durations of a move and of the final board in the animation
+ANALYSIS_MS = 4000  # time in which an analysis ends even on a busy machine
 COLOURS = 256
 
 
 def main() -> None:
     """Draw every picture."""
-    for command in DRAWN:
+    for command in DRAWING_COMMANDS:
         subprocess.run([*COMMAND, *command.split()], check=True, cwd=DOCS.parent)
     with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -40,14 +40,14 @@ def main() -> None:
         def open_page(place: str, width: int, height: int, scheme: Literal["light", "dark"] = "light") -> Any:
             size = ViewportSize(width=width, height=height)
             page = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce").new_page()
-            page.set_default_timeout(WAIT)
+            page.set_default_timeout(PAGE_TIMEOUT_MS)
             page.goto(place)
             return page
 
         page = open_page(address, 1040, 700)
-        for game in (PLAYED, REVIEWED):  # so that a busy machine, too, knows who wins as soon as it is asked
+        for game in (PLAYED, REVIEWED):  # solve all positions first, so that results appear without delay
             for ply in range(len(game), 3, -1):
-                page.request.post(f"{address}api/exact", data={"moves": game[:ply]}, timeout=WAIT)
+                page.request.post(f"{address}api/exact", data={"moves": game[:ply]}, timeout=PAGE_TIMEOUT_MS)
 
         page = open_page(f"{address}#{REVIEWED}", 1280, 900)
         page.select_option("#second", "")
@@ -85,7 +85,7 @@ def main() -> None:
 
 @contextmanager
 def served() -> Iterator[str]:
-    """The address of the page, while it is served."""
+    """Serve the page and yield its address."""
     command = [*COMMAND, "play", "web", "--no-open", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -96,32 +96,32 @@ def served() -> Iterator[str]:
 
 
 def await_analysis(page: Any) -> None:
-    """Wait until a search of the position shown has begun, and then as long as it and the solver usually take."""
+    """Wait until the search of the current position has started, then `ANALYSIS_MS` for it and the solver."""
     page.wait_for_selector("#outlook:not(:text('Thinking')):not(:empty)")
-    page.wait_for_timeout(SEARCHED)
+    page.wait_for_timeout(ANALYSIS_MS)
     assert page.is_hidden("#problem")
 
 
 def picture_of(page: Any) -> Image.Image:
-    """The page as it is now, at three quarters of its size."""
+    """Return a screenshot of the page at three quarters of its size."""
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     return image.resize((image.width * 3 // 4, image.height * 3 // 4), Image.Resampling.LANCZOS)
 
 
 def save(page: Any, path: Path) -> None:
-    """Write the page as it is now, with all of its colours: a palette would leave out those of narrow lines."""
+    """Save a screenshot with all its colours, because a palette would lose those of narrow lines."""
     Image.open(io.BytesIO(page.screenshot())).convert("RGB").save(path, optimize=True)
 
 
 def save_moving(frames: list[Image.Image], path: Path) -> None:
-    """Write a GIF whose frames have their colours in common, so that each stores little but what it changes."""
+    """Save a GIF with one palette for all frames, so that a frame stores little more than its changes."""
     width, height = frames[0].size
     together = Image.new("RGB", (width, height * len(frames)))
     for number, frame in enumerate(frames):
         together.paste(frame, (0, height * number))
-    palette = together.quantize(COLOURS, kmeans=1)  # or else pale yellow becomes the more frequent pale red
+    palette = together.quantize(COLOURS, kmeans=1)  # without k-means, pale yellow becomes pale red
     reduced = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    durations = [MOVE] * (len(frames) - 1) + [END]
+    durations = [MOVE_MS] * (len(frames) - 1) + [END_MS]
     reduced[0].save(path, save_all=True, append_images=reduced[1:], duration=durations, loop=0, optimize=True)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set up .venv, train the quick preset into runs/quick and print how strong it got; run again to go on after a stop.
+# Set up .venv, train the quick preset in runs/quick and print its strength. Rerun the script to resume.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ./scripts/setup.sh openvino

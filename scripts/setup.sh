@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make .venv with alphac4 and the extras named as arguments, for example: ./scripts/setup.sh openvino dev
-# The extras: pyproject.toml has them under [project.optional-dependencies]; `alphac4 doctor` tells what each is for.
+# Create .venv with alphac4 and the extras given as arguments, for example: ./scripts/setup.sh openvino dev
+# pyproject.toml lists the extras under [project.optional-dependencies]; `alphac4 doctor` describes them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -x .venv/bin/python ] || [ -x .venv/Scripts/python.exe ] || "${PYTHON:-python3}" -m venv .venv
@@ -9,7 +9,7 @@ if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Window
 import sys
 
 if sys.version_info < (3, 11):
-    print("setup.sh: Python 3.11 or later is needed: remove .venv, then PYTHON=python3.11 ./scripts/setup.sh", file=sys.stderr)
+    print("setup.sh: needs Python 3.11 or later: remove .venv, then PYTHON=python3.11 ./scripts/setup.sh", file=sys.stderr)
     sys.exit(2)
 import tomllib
 
@@ -17,10 +17,10 @@ with open("pyproject.toml", "rb") as file:
     extras = tomllib.load(file)["project"]["optional-dependencies"]
 for name in sys.argv[1:]:
     if name not in extras:
-        print(f"setup.sh: no extra {name!r}; there are {', '.join(extras)}", file=sys.stderr)
+        print(f"setup.sh: unknown extra {name!r}; the extras are {', '.join(extras)}", file=sys.stderr)
         sys.exit(2)
 END
-# pip retries an index that it cannot reach for minutes, again for each package.
+# Check the package index first, because pip retries an unreachable one for minutes, for each package.
 "$bin/python" - << 'END'
 import shlex
 import ssl
@@ -36,12 +36,12 @@ settings = {name: shlex.split(value)[0] for name, _, value in (line.partition("=
 
 
 def setting(name):
-    """What pip takes for a setting: the environment's value, or else that of its files; empty if there is none."""
+    """Return pip's value of a setting, from the environment or its files; "" if there is none."""
     return next((settings[f"{place}.{name}"] for place in (":env:", "install", "global") if f"{place}.{name}" in settings), "")
 
 
 def problem(url):
-    """Why an index does not answer; empty if it answers, even with an error."""
+    """Return the reason why an index cannot be reached; "" if it answers, even with an error."""
     try:
         context = ssl.create_default_context(cafile=setting("cert") or None)
         urllib.request.urlopen(f"{url.rstrip('/')}/pip/", timeout=TIMEOUT_S, context=context).close()
@@ -61,15 +61,15 @@ if not setting("no-index") and not setting("proxy"):
                 sys.exit(2)
 END
 extras=$(IFS=,; echo "$*")
-# Pinned: a wider range could bring gigabytes of CUDA to a machine without a GPU.
+# Versions are pinned, because newer ones could install gigabytes of CUDA on a machine without a GPU.
 install=("$bin/python" -m pip install --disable-pip-version-check --constraint constraints.txt)
-[ -t 1 ] || install+=(--quiet) # a person at a terminal sees what is downloaded
-# Python compiles what is imported, when it is: to compile everything here would take as long as all the rest.
-[ -n "${PYTHONDONTWRITEBYTECODE:-}" ] || install+=(--no-compile) # where it must not, it would do so at every start
-echo "installing alphac4${extras:+ with $*} into .venv: minutes the first time, as PyTorch has 200 MB ..."
-"${install[@]}" pip # that of an older Python is slow to find out what belongs together
+[ -t 1 ] || install+=(--quiet) # downloads are shown on a terminal only
+# Modules are compiled at their first import, unless that is forbidden; compiling all here would double the time.
+[ -n "${PYTHONDONTWRITEBYTECODE:-}" ] || install+=(--no-compile)
+echo "installing alphac4${extras:+ with $*} into .venv; the first time takes minutes, because PyTorch has 200 MB ..."
+"${install[@]}" pip # older versions resolve dependencies slowly
 "${install[@]}" --editable ".${extras:+[$extras]}"
 if [[ ",$extras," == *,kaggle,* ]]; then
-    "${install[@]}" --no-deps kaggle-environments # of its many dependencies ConnectX needs those of the extra
+    "${install[@]}" --no-deps kaggle-environments # ConnectX needs only the dependencies of the extra
 fi
 echo "alphac4 is installed: $bin/alphac4 --help, or source $bin/activate and then alphac4 --help"

@@ -1,8 +1,7 @@
 """Compile the exact solver to WebAssembly, for the page without a server: ``python scripts/solver_wasm.py``.
 
-The source is `alphac4.solver` itself: Numba turns it into LLVM's language, LLVM's back end for WebAssembly into an
-object file, and that becomes a module once its function has a name to be called by. It is written to the package, as
-``alphac4/play/web/local/solver.wasm``.
+Numba compiles `alphac4.solver` to LLVM IR, LLVM's WebAssembly back end compiles it to an object file, and this script
+turns that into a module with an exported function. It is written to ``alphac4/play/web/local/solver.wasm``.
 """
 
 import os
@@ -16,44 +15,44 @@ MODULE = Path(__file__).resolve().parents[1] / "alphac4" / "play" / "web" / "loc
 EXPORTED = "score"
 TRIPLE = "wasm32-unknown-unknown"
 CUSTOM, TYPE, IMPORT, FUNCTION, EXPORT, CODE = 0, 1, 2, 3, 7, 10  # sections of a module, in this order
-FUNCTION_KIND = 0  # of what is exported
+FUNCTION_KIND = 0  # of an export
 GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_LOOP_VECTORIZE": "0", "NUMBA_SLP_VECTORIZE": "0"}
 
 
 def build_module() -> bytes:
-    """The module, whose function ``score`` is `score_position` on the standard board.
+    """Return the module, whose function ``score`` is `score_position` on the standard board.
 
-    Its parameters: pointers to the table, to the stack's words and integers, to the layout's ranks, to the book's keys
-    and scores; then as int64 the table's bits, the book's positions and plies, own and occupied stones, and whether
-    only the score's sign is asked.
+    Its parameters are pointers to the table, the stack's words and integers, the layout's ranks, and the book's keys
+    and scores; then, as int64, the table's bits, the book's positions and plies, own and occupied stones, and whether
+    only the sign of the score is needed.
 
     Raises:
-        RuntimeError: if this process has compiled something already, or LLVM lacks the back end.
+        RuntimeError: if this process has already compiled code, or LLVM lacks the back end.
     """
     return named_module(compile_object(solver_source()), EXPORTED)
 
 
 def solver_source() -> str:
-    """The solver in LLVM's language, not yet for any processor, with one visible function named `EXPORTED`."""
+    """Return the solver as LLVM IR for no particular processor, with one visible function named `EXPORTED`."""
     with tempfile.TemporaryDirectory() as cache:
-        os.environ |= GENERIC | {"NUMBA_CACHE_DIR": cache}  # what lies in the usual cache was made for this machine
+        os.environ |= GENERIC | {"NUMBA_CACHE_DIR": cache}  # the usual cache has code for this machine
         import numba
 
         if numba.config.CPU_NAME != GENERIC["NUMBA_CPU_NAME"]:  # type: ignore[attr-defined]  # noqa: SIM300
-            raise RuntimeError("the solver is compiled to WebAssembly in a process of its own")
+            raise RuntimeError("Numba is already loaded: compile the solver to WebAssembly in a new process")
         function, signature = _entry()
         compiled = numba.njit(signature, nogil=True, error_model="numpy")(function)
         text = next(iter(compiled.inspect_llvm().values()))
         name = compiled.overloads[signature.args].fndesc.llvm_func_name
     text = re.sub(r"^target .*\n", "", text, flags=re.MULTILINE)
-    # The book's arrays are views of memory that nobody counts references to.
+    # The book's arrays are views of memory without reference counts.
     text = re.sub(
         r"^define (?:linkonce_odr )?void @NRT_(incref|decref)\(.*?^}",
         r"define internal void @NRT_\1(ptr %p) {\n  ret void\n}",
         text,
         flags=re.MULTILINE | re.DOTALL,
     )
-    # Whatever else can be seen is Numba's way into it from Python: hidden, it is dropped.
+    # Other visible functions are Numba's wrappers for Python. LLVM removes them if they are internal.
     text = text.replace(" = common ", " = internal ").replace(name, EXPORTED)
     return re.sub(
         rf"^define (?:linkonce_odr |internal )?(?!.* @{EXPORTED}\()", "define internal ", text, flags=re.MULTILINE
@@ -61,7 +60,7 @@ def solver_source() -> str:
 
 
 def _entry() -> tuple[Any, Any]:
-    """The function to compile, and its signature: a search with all its memory given from outside."""
+    """Return the function to compile and its signature: a search whose memory is passed by the caller."""
     import numpy as np
     from numba import carray, types  # type: ignore[attr-defined]
 
@@ -95,7 +94,7 @@ def _entry() -> tuple[Any, Any]:
 
 
 def compile_object(text: str) -> bytes:
-    """An object file of WebAssembly from a module in LLVM's language."""
+    """Compile a module in LLVM IR to a WebAssembly object file."""
     from llvmlite import binding as llvm  # type: ignore[import-untyped]
 
     llvm.initialize_all_targets()
@@ -103,30 +102,30 @@ def compile_object(text: str) -> bytes:
     try:
         target = llvm.Target.from_triple(TRIPLE)
     except RuntimeError as error:
-        raise RuntimeError(f"this llvmlite has no back end for WebAssembly: {error}") from error
+        raise RuntimeError(f"this llvmlite has no WebAssembly back end; install another version: {error}") from error
     machine = target.create_target_machine(cpu="generic", opt=3)
     module = llvm.parse_assembly(f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"\n{text}')
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.inlining_threshold = 2000  # one function in the end, with the board's sizes as constants
+    options.inlining_threshold = 2000  # inlines everything into one function, with the board's sizes as constants
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     return bytes(machine.emit_object(module))
 
 
 def named_module(file: bytes, name: str) -> bytes:
-    """An object file of one function that needs nothing but memory, as a module that exports it by name."""
+    """Turn an object file with one function, which needs only memory, into a module that exports it as ``name``."""
     encoded = name.encode()
     exports = _number(1) + _number(len(encoded)) + encoded + bytes([FUNCTION_KIND]) + _number(0)
     module = file[:8]
     for kind, content in _sections(file):
         if kind == FUNCTION and content[0] != 1:
-            raise RuntimeError(f"{content[0]} functions are left, not one")
+            raise RuntimeError(f"the object file has {content[0]} functions; expected 1, with all others inlined")
         if kind in (TYPE, IMPORT, FUNCTION, CODE):
             if kind == CODE:
                 module += bytes([EXPORT]) + _number(len(exports)) + exports
             module += bytes([kind]) + _number(len(content)) + content
-        elif kind != CUSTOM:  # data, tables or globals would have to be placed by a linker
-            raise RuntimeError(f"a section of kind {kind} needs a linker")
+        elif kind != CUSTOM:  # data, tables or globals
+            raise RuntimeError(f"the object file has a section of kind {kind}, which needs a linker")
     return module
 
 
@@ -140,7 +139,7 @@ def _sections(file: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _read(file: bytes, position: int) -> tuple[int, int]:
-    """A number in LEB128, and where it ends."""
+    """Return a number encoded in LEB128 and the position after it."""
     number = shift = 0
     while True:
         byte = file[position]
@@ -151,7 +150,7 @@ def _read(file: bytes, position: int) -> tuple[int, int]:
 
 
 def _number(value: int) -> bytes:
-    """A number in LEB128."""
+    """Encode a number in LEB128."""
     encoded = b""
     while value > 127:
         encoded += bytes([value & 127 | 128])

@@ -1,11 +1,10 @@
-"""Measure how long training takes to reach a strength, and show where the time goes.
+"""Measure how long training takes to reach a strength, and the time of each phase.
 
     python scripts/speedrun.py quick --positions Test_L1_R3.columns Test_L1_R2.columns Test_L2_R2.columns
     python scripts/speedrun.py gpu-quick --seeds 0 1 --warm-up
 
-A run trains without a judge. Afterwards each network that played, in the order of training, is measured against exact
-play. The time to the target is that of the first network that reaches it in every set and stays the best network of at
-least one iteration; a run that never reaches it says so.
+Runs train without evaluations. Afterwards, every best network is evaluated by exact play, in the order of training. The
+time to the target is that of the first network that reaches it in every set.
 """
 
 import argparse
@@ -31,11 +30,11 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, EvaluationConfig, TrainConfig, from_dict
 
 TARGET = {"begin-hard": 7.0, "begin-medium": 2.0, "middle-medium": 2.0}  # % mistakes: AlphaZero.jl's tutorial
-AT_ONCE = 1024  # positions searched together
+BATCH_SIZE = 1024  # positions searched together
 
 
 class Judge:
-    """Measures networks of one size, all with the same searches."""
+    """Evaluator of mistakes of networks with one architecture."""
 
     def __init__(self, sets: Sequence[PositionSet], simulations: int, config: TrainConfig) -> None:
         self._sets = sets
@@ -45,21 +44,21 @@ class Judge:
         self._evaluator: Evaluator | None = None
 
     def mistakes(self, path: Path) -> dict[str, float]:
-        """The share of mistakes of a network's file in each set, in percent."""
+        """Return the percentage of mistakes of a checkpoint in each set."""
         network = load_checkpoint(path).network
         if self._evaluator is None:
             self._evaluator = self._compute.evaluator(network)
             self._search = self._compute.search(self._evaluator, self._puct, geometry=STANDARD)
         self._evaluator.update(network)
         positions = [position for part in self._sets for position in part.positions]
-        batches = [positions[first : first + AT_ONCE] for first in range(0, len(positions), AT_ONCE)]
+        batches = [positions[first : first + BATCH_SIZE] for first in range(0, len(positions), BATCH_SIZE)]
         columns = np.concatenate([self._search.search(batch, self._budget).moves for batch in batches])
         figures = judge_sets(self._sets, columns)
-        return {name: 100 * found.mistakes.value for name, found in figures.items() if name != ALL}
+        return {name: 100 * figure.mistakes.value for name, figure in figures.items() if name != ALL}
 
 
-def where_time_goes(history: Sequence[IterationReport]) -> str:
-    """Seconds of the iterations after the first, by phase."""
+def seconds_by_phase(history: Sequence[IterationReport]) -> str:
+    """Return the seconds of each phase in the iterations after the first, as text."""
     totals: dict[str, float] = {}
     before = history[0].seconds_total
     for report in history[1:]:
@@ -70,23 +69,22 @@ def where_time_goes(history: Sequence[IterationReport]) -> str:
 
 
 def main() -> int:
-    """Train, judge, print; 1 if a run does not reach the target."""
+    """Train, evaluate and print; return 1 if a run does not reach the target."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--settings", type=json.loads, default={}, help='JSON over the preset: {"iterations": 10}')
+    parser.add_argument("--settings", type=json.loads, default={}, help='changes, as JSON: {"iterations": 10}')
     parser.add_argument(
-        "--positions", type=Path, nargs="+", default=[], help="scored positions; by default the package's"
+        "--positions", type=Path, nargs="+", default=[], help="files of scored positions (default: the package's)"
     )
-    parser.add_argument("--simulations", type=int, default=600, help="of the judged searches")
+    parser.add_argument("--simulations", type=int, default=600, help="per position of the evaluation")
     parser.add_argument("--folder", type=Path, default=Path("runs/speedrun"))
-    parser.add_argument("--warm-up", action="store_true", help="compile everything in a run of one iteration first")
+    parser.add_argument("--warm-up", action="store_true", help="train one iteration first, which compiles everything")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     base = from_dict(options.settings, PRESETS[options.preset])
-    every = EvaluationConfig(interval=0)
     machine = dataclasses.replace(base.machine, keep_checkpoints=100_000)
-    base = dataclasses.replace(base, evaluation=every, machine=machine)
+    base = dataclasses.replace(base, evaluation=EvaluationConfig(interval=0), machine=machine)
     if options.warm_up:
         folder = options.folder / "warm-up"
         shutil.rmtree(folder, ignore_errors=True)
@@ -97,35 +95,35 @@ def main() -> int:
 
 
 def train(folder: Path, config: TrainConfig) -> list[IterationReport]:
-    """Train without the matches that close a run; continues an interrupted one."""
+    """Train without closing matches; an interrupted run is resumed."""
     with TrainingSession(folder, config) as session:
         return session.train()
 
 
 def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: argparse.Namespace) -> float | None:
-    """Train with a seed, print how strong each network was and when; returns the seconds to the target."""
+    """Train with a seed and print each network's mistakes; return the seconds to the target, or None."""
     config = dataclasses.replace(base, seed=seed)
     folder = options.folder / f"{options.preset}-{seed}"
     history = train(folder, config)
     judge = Judge(sets, options.simulations, config)
-    reached, known = None, 0
+    reached, measured = None, 0
     for report in history:
-        if report.best_iteration == known:
+        if report.best_iteration == measured:
             continue
-        known = report.best_iteration
-        path = folder / "checkpoints" / f"{known:06d}.safetensors"
+        measured = report.best_iteration
+        path = folder / "checkpoints" / f"{measured:06d}.safetensors"
         shares = judge.mistakes(path)
         line = ", ".join(f"{name} {share:.1f} %" for name, share in shares.items())
-        print(f"seed {seed}, iteration {known}, {report.seconds_total:.1f} s: {line}", flush=True)
+        print(f"seed {seed}, iteration {measured}, {report.seconds_total:.1f} s: {line}", flush=True)
         if reached is None and all(shares[name] <= limit for name, limit in TARGET.items() if name in shares):
             reached = report.seconds_total
     last = history[-1]
     print(
         f"seed {seed}: {last.iteration} iterations in {last.seconds_total:.1f} s, {last.samples_total:,} positions, "
-        f"{last.evaluations_total:,} evaluations; after the first iteration: {where_time_goes(history)}"
+        f"{last.evaluations_total:,} evaluations; after the first iteration: {seconds_by_phase(history)}"
     )
-    words = "never" if reached is None else f"after {reached:.1f} s"
-    print(f"seed {seed}: target {TARGET} at {options.simulations} simulations reached {words}", flush=True)
+    when = "never" if reached is None else f"after {reached:.1f} s"
+    print(f"seed {seed}: target {TARGET} at {options.simulations} simulations reached {when}", flush=True)
     return reached
 
 

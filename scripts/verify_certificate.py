@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Check from the rules alone that a certificate's player wins Connect Four, or draws, against every reply.
+"""Check by the rules only that a certificate's player wins Connect Four, or draws, against every reply.
 
     python scripts/verify_certificate.py [FILE ...]
 
-Needs nothing but Python 3.10. It plays the certificate's moves, every reply of the opponent, and so on to the end
-of every game. Nothing counts as won but four in a row on the board.
+It needs only Python 3.10. It plays the certificate's moves and every reply of the opponent to the end of every game. A
+game is won only by four in a row on the board.
 
-The file: a line of JSON, then, compressed by zlib, one digit for each position in which the player needs to be told its
-column (1 to 7). The line says what is claimed: whether the player is the first or the second, after which moves it
-plays on, and whether it wins or at least draws. Positions are visited by numbers of stones, every second one, and among
-those of one number in the order of their keys. None is written down: a position needs a digit unless the player can
-complete a run now, or the opponent could with its next stone, which it must prevent.
+A certificate is a line of JSON, followed by digits compressed by zlib: the player's column (1 to 7) in each position
+that needs one. The line has the claim: whether the player is first or second, the moves after which it plays, and
+whether it wins or at least draws. Positions are visited in the order of their numbers of stones, and with equal numbers
+in the order of their keys; they are not stored. A position has no digit if the player can complete a run, or must block
+the opponent's run.
 
-A position is two numbers of 49 bits, seven a column, the lowest cell first: the stones of the side to move, and all
-stones. Its key is the sum of the two. Of a position and its mirror image only the one with the lesser key is visited.
+A position consists of two 49-bit numbers, with 7 bits per column, lowest cell first: the stones of the side to move,
+and all stones. Its key is their sum. Of a position and its mirror image, only the one with the smaller key is visited.
 """
 
 import json
@@ -27,41 +27,41 @@ BOTTOM = [1 << (HEIGHT * column) for column in range(COLUMNS)]
 TOP = [cell << (ROWS - 1) for cell in BOTTOM]
 COLUMN = [(1 << ROWS) - 1 << (HEIGHT * column) for column in range(COLUMNS)]
 FULL = sum(COLUMN)
-MAX_RATIO = 64  # moves in a byte of a file; one that holds more is no certificate
+MAX_RATIO = 64  # moves per byte of a file; a file with more is not a certificate
 
 
-class Failure(Exception):  # noqa: N818 - no error of the program
-    """The certificate does not show what it claims."""
+class Failure(Exception):  # noqa: N818 - not an error of the program
+    """A certificate does not prove its claim."""
 
 
 def completing(stones: int) -> int:
-    """The cells, among others beside the board, where one more of these stones makes four in a row."""
+    """Return the cells, including some outside the board, where another of these stones makes four in a row."""
     cells = stones << 1 & stones << 2 & stones << 3  # upwards
-    for step in 7, 6, 8:  # across, and along both diagonals
-        before, after = stones << step, stones >> step  # the neighbours on one side and on the other
+    for step in 7, 6, 8:  # horizontally, and along both diagonals
+        before, after = stones << step, stones >> step  # neighbours on either side
         two, both = before & stones << 2 * step, after & stones >> 2 * step
         cells |= two & (stones << 3 * step | after) | both & (stones >> 3 * step | before)
     return cells
 
 
 def landing_cells(occupied: int) -> list[int]:
-    """The cell where a stone comes to rest in each column that is not full, by column; 0 for a full one."""
+    """Return the cell where a stone lands in each column; 0 for a full one."""
     return [0 if occupied & TOP[c] else (occupied & COLUMN[c]) + BOTTOM[c] for c in range(COLUMNS)]
 
 
 def mirrored(stones: int) -> int:
-    """The stones, or the key, with left and right exchanged."""
+    """Return the mirror image of stones or of a key."""
     left = (stones & 127) << 42 | (stones >> 7 & 127) << 35 | (stones >> 14 & 127) << 28
     return left | stones & 127 << 21 | stones >> 14 & 127 << 14 | stones >> 28 & 127 << 7 | stones >> 42
 
 
-Boards = dict[int, tuple[int, int]]  # a player's stones and all stones, by the position's key
+Boards = dict[int, tuple[int, int]]  # the player's stones and all stones, by the position's key
 
 
-def reply(own: int, occupied: int, losing: int, draws: bool, found: Boards) -> None:
-    """Play every move of the opponent; add the positions that follow to ``found``.
+def reply(own: int, occupied: int, losing: int, draws: bool, following: Boards) -> None:
+    """Play every move of the opponent and add the resulting positions to ``following``.
 
-    The stones are the player's, and in the cells ``losing`` the opponent would win.
+    ``own`` are the player's stones; ``losing`` are the cells where the opponent wins.
     """
     for cell in landing_cells(occupied):
         if not cell:
@@ -76,18 +76,18 @@ def reply(own: int, occupied: int, losing: int, draws: bool, found: Boards) -> N
         key = own + after
         image = mirrored(key)
         if key <= image:
-            found[key] = own, after
-        elif image not in found:
-            found[image] = mirrored(own), mirrored(after)
+            following[key] = own, after
+        elif image not in following:
+            following[image] = mirrored(own), mirrored(after)
 
 
 def begin(claim: dict[str, str]) -> Boards:
-    """The positions with which a claim begins: the player is to move."""
+    """Return the first positions of a claim in which the player is to move."""
     own, occupied, side = 0, 0, 0  # the stones of the side to move; 0 while that is the first player
     for name in claim["after"]:
         cell = landing_cells(occupied)[int(name) - 1]
         if not cell or completing(own) & cell:
-            raise Failure(f"after {claim['after']} there is nothing to play")
+            raise Failure(f"the moves {claim['after']} are illegal or end the game")
         own, occupied, side = occupied ^ own, occupied | cell, 1 - side
     level: Boards = {}
     if side == ("first", "second").index(claim["side"]):
@@ -98,12 +98,12 @@ def begin(claim: dict[str, str]) -> Boards:
     else:
         reply(occupied ^ own, occupied, completing(own), claim["result"] == "draw", level)
     if not level:
-        raise Failure(f"after {claim['after']} its player has no move")
+        raise Failure(f"its player has no move after {claim['after']}")
     return level
 
 
 def check(digits: bytes, level: Boards, draws: bool) -> tuple[int, int]:
-    """Walk every game from some positions; the numbers of positions, and of the stones in the last of them."""
+    """Play every game from the positions of ``level``; return the number of positions and the last one's stones."""
     stones, visited, used = 0, 0, 0
     while level:
         following: Boards = {}
@@ -113,7 +113,7 @@ def check(digits: bytes, level: Boards, draws: bool) -> tuple[int, int]:
             visited += 1
             cells = landing_cells(occupied)
             if completing(own) & sum(cells):
-                continue  # won on the spot
+                continue  # the player wins at once
             losing = completing(occupied ^ own)
             threats = [column for column, cell in enumerate(cells) if cell & losing]
             try:
@@ -136,35 +136,35 @@ def check(digits: bytes, level: Boards, draws: bool) -> tuple[int, int]:
         print(f"{stones:2d} stones: {len(level):,} positions", flush=True)
         level = following
     if used != len(digits):
-        raise Failure(f"{len(digits) - used:,} moves are left over")
+        raise Failure(f"{len(digits) - used:,} moves are unused")
     return visited, stones
 
 
-def say(claim: dict[str, str]) -> str:
-    """A claim in words."""
+def describe(claim: dict[str, str]) -> str:
+    """Return a claim as text."""
     after = f"after {claim['after']} " if claim["after"] else ""
     return f"{after}the {claim['side']} player {'always wins' if claim['result'] == 'win' else 'never loses'}"
 
 
 def main() -> int:
-    """Check the files named, or those that come with the project; the exit code is 2 if one is no certificate."""
+    """Check the files given, or those of the project; return the highest exit code of `check_file`."""
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(__doc__)
         return 0
     for argument in sys.argv[1:]:
         if argument.startswith("-"):
-            print(f"no option {argument}; --help explains", file=sys.stderr)
+            print(f"unknown option {argument}; see --help", file=sys.stderr)
             return 2
     shipped = Path(__file__).resolve().parent.parent / "checkpoints"
     paths = [Path(argument) for argument in sys.argv[1:]] or sorted(shipped.glob("*.certificate"))
     if not paths:
-        print(f"{shipped} holds no certificate", file=sys.stderr)
+        print(f"{shipped}: no *.certificate files found", file=sys.stderr)
         return 2
     return max(check_file(path) for path in paths)
 
 
 def check_file(path: Path) -> int:
-    """Check a file and say what it shows; 1 if it does not hold, 2 if it is no certificate."""
+    """Check a file and print the result; return 0 if the claim holds, 1 if not, 2 if it is not a certificate."""
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
         header, unpacking = json.loads(first), zlib.decompressobj()
@@ -184,7 +184,7 @@ def check_file(path: Path) -> int:
         print(f"{path}: cannot be read: {error.strerror}", file=sys.stderr)
         return 2
     except (ValueError, TypeError, KeyError, zlib.error):
-        print(f"{path}: no certificate of this board, or a damaged one", file=sys.stderr)
+        print(f"{path}: not a certificate of this board, or damaged", file=sys.stderr)
         return 2
     print(f"{path}: certificate of {header.get('player', 'nobody')}")
     try:
@@ -192,7 +192,7 @@ def check_file(path: Path) -> int:
     except Failure as failure:
         print(f"{path}: {failure}")
         return 1
-    print(f"{visited:,} positions, the last with {stones} stones: {say(claim)}.")
+    print(f"{visited:,} positions, the last with {stones} stones: {describe(claim)}.")
     return 0
 
 
@@ -200,4 +200,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except (KeyboardInterrupt, BrokenPipeError):
-        os._exit(130)  # nobody reads on
+        os._exit(130)  # without flushing to a closed pipe

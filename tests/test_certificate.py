@@ -206,7 +206,7 @@ def test_the_stand_alone_checker_tells_what_is_no_certificate(
             read_certificate(path)
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", "-v", str(path)])
     assert checker.main() == 2
-    assert "no option -v" in capsys.readouterr().err
+    assert "unknown option -v" in capsys.readouterr().err
 
 
 def test_the_stand_alone_checker_needs_nothing_but_pythons_own_library() -> None:
@@ -356,7 +356,7 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(
         return checker.check(digits, begun, claim.result == "draw")
 
     assert ours(columns) == theirs(columns)
-    for other, told in ((columns[:-1], "missing"), (np.append(columns, np.int8(0)), "left over")):
+    for other, told in ((columns[:-1], "missing"), (np.append(columns, np.int8(0)), "unused")):
         with pytest.raises(checker.Failure, match=told):
             theirs(other)
     refused = 0

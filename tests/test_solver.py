@@ -309,10 +309,10 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
             return super().solve_batch(own, occupied, **options)
 
     monkeypatch.setattr(builder, "Solver", Interrupted)
-    monkeypatch.setattr(builder, "SAVE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(builder, "SAVE_INTERVAL_S", 0.0)
     with pytest.raises(KeyboardInterrupt):
         builder.build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14)
-    monkeypatch.setattr(builder, "SAVE_EVERY_SECONDS", 60.0)
+    monkeypatch.setattr(builder, "SAVE_INTERVAL_S", 60.0)
     searched, most = 0, 10**9
     assert same(builder.build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14), whole)
     assert searched == len(levels[-1][0]) - 30
