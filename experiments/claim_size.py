@@ -1,12 +1,12 @@
-"""Estimate how large a certificate will be, and how long it will take, before it is built.
+"""Estimate the size of a certificate, and the time to build it, before it is built.
 
     python experiments/claim_size.py --side second --after 3 --result draw --record runs/after-3
-    python experiments/claim_size.py --certificate checkpoints/best.certificate   # how far off the estimates are
+    python experiments/claim_size.py --certificate checkpoints/best.certificate   # errors of the estimates
 
-The opponent keeps to some cells, drawn at random: all of the bottom row, and a number of those above, mirror images
-being one. A position is met by a walk over such replies exactly if the opponent's stones in it lie in those cells, in
-whatever order they came. So whatever a walk meets, divided by its chance of being met, is right on average: an
-estimate of the whole walk. Single draws scatter much, as a few cells decide how many games there are.
+The opponent may only use cells that are drawn at random: the bottom row, and a number of cells above it with their
+mirror images. A walk over such replies visits a position exactly if all opponent's stones in it are in those cells. So
+the number of positions visited, each divided by its probability of being visited, is an unbiased estimate of the size
+of the whole walk. Single draws have a large variance, because a few cells decide how many games there are.
 """
 
 import argparse
@@ -30,18 +30,18 @@ FREE = [(column, row) for column in range((STANDARD.columns + 1) // 2) for row i
 
 
 def cell(column: int, row: int) -> int:
-    """A cell and its mirror image."""
+    """Return the bits of a cell and its mirror image."""
     return 1 << column * (STANDARD.rows + 1) + row | 1 << (STANDARD.columns - 1 - column) * (STANDARD.rows + 1) + row
 
 
 def draw_cells(count: int, rng: np.random.Generator) -> np.uint64:
-    """The bottom row, and so many of the cells above it, each with its mirror image."""
+    """Return the bits of the bottom row and of ``count`` random cells above it, each with its mirror image."""
     drawn = sum(cell(*FREE[index]) for index in rng.choice(len(FREE), count, replace=False))
     return np.uint64(drawn | int(STANDARD.bottom))
 
 
 def estimate(keys: Keys, count: int) -> float:
-    """Estimate the number of positions from those that were met."""
+    """Estimate the number of positions from those visited with ``count`` cells."""
     total = 0.0
     for key in keys:
         own, occupied = unpack_key(STANDARD, key)
@@ -52,7 +52,7 @@ def estimate(keys: Keys, count: int) -> float:
 
 
 def certified_levels(moves: dict[int, tuple[Keys, Columns]], claim: Claim, cells: np.uint64) -> Iterator[Keys]:
-    """The positions that a certificate's player meets, level by level."""
+    """Yield the positions that a certificate's player visits, level by level."""
     walk = Walk(claim, cells=cells)
     while len(walk.keys):
         yield walk.keys
@@ -62,17 +62,17 @@ def certified_levels(moves: dict[int, tuple[Keys, Columns]], claim: Claim, cells
 
 
 def main() -> None:
-    """Draw cells several times, and print an estimate each."""
+    """Draw cells several times and print an estimate for each draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--player", default="best@auto")
     parser.add_argument("--side", choices=("first", "second"), default="first")
     parser.add_argument("--after", default="")
     parser.add_argument("--result", choices=("win", "draw"), default="win")
-    parser.add_argument("--cells", type=int, default=10, help=f"of {len(FREE)} above the bottom row, mirrored pairs")
+    parser.add_argument("--cells", type=int, default=10, help=f"mirrored pairs of cells to draw, at most {len(FREE)}")
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path, help="a folder that keeps the moves, and with which a build goes on")
-    parser.add_argument("--certificate", type=Path, help="walk this one instead, whose size is known")
+    parser.add_argument("--record", type=Path, help="folder that stores the moves, for a later build")
+    parser.add_argument("--certificate", type=Path, help="existing certificate, whose size is known, to walk instead")
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     draws = [draw_cells(options.cells, rng) for _ in range(options.draws)]
@@ -86,27 +86,28 @@ def main() -> None:
     about = {"player": options.player, "network": network_digest(options.player), "code": __version__}
     known = KnownMoves(STANDARD, options.record and options.record / "moves.jsonl", {**about, "claim": str(claim)})
     for draw, cells in enumerate(draws):
-        positions, hours, met, began = 0.0, 0.0, 0, time.perf_counter()
+        positions, hours, visited, began = 0.0, 0.0, 0, time.perf_counter()
         for level in build([player], known, claim, cells=cells):
             weight = estimate(level.keys, options.cells) / max(1, len(level.keys))
             seconds, began = time.perf_counter() - began, time.perf_counter()
             positions, hours = positions + weight * len(level.keys), hours + weight * seconds / 3600
-            met += len(level.keys)
+            visited += len(level.keys)
         print(
-            f"draw {draw}: {met:,} positions met, estimate {positions:,.0f}, {hours:,.1f} hours of a core", flush=True
+            f"draw {draw}: {visited:,} positions visited, estimate {positions:,.0f}, {hours:,.1f} core hours",
+            flush=True,
         )
 
 
 def walk_known(path: Path, draws: Sequence[np.uint64], count: int) -> None:
-    """Estimate the size of a certificate that is there."""
+    """Estimate the size of an existing certificate."""
     certificate = read_certificate(path)
     levels = list(walk_certificate(certificate))
     moves = {level.stones: (level.keys, level.moves) for level in levels}
     whole = sum(len(level.keys) for level in levels)
     for draw, cells in enumerate(draws):
-        met = list(certified_levels(moves, certificate.claim, cells))
-        total = sum(estimate(keys, count) for keys in met)
-        print(f"draw {draw}: {sum(map(len, met)):,} positions met, estimate {total:,.0f}, in truth {whole:,}")
+        visited = list(certified_levels(moves, certificate.claim, cells))
+        total = sum(estimate(keys, count) for keys in visited)
+        print(f"draw {draw}: {sum(map(len, visited)):,} positions visited, estimate {total:,.0f}, actual {whole:,}")
 
 
 if __name__ == "__main__":

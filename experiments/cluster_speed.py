@@ -1,9 +1,9 @@
-"""Speed of self-play on all cores as three nodes of a local cluster, against the same cores without one.
+"""Speed of self-play on all cores as three nodes of a local cluster, and without a cluster.
 
     python experiments/cluster_speed.py --seconds 10 --repeats 5
 
-The head has no core. Processor time is that of all processes, Ray's own included: where other programs take turns on
-the machine it says more than wall time.
+The head has no core. Processor time is that of all processes, including Ray's own; on a shared machine it is more
+reliable than wall time.
 """
 
 import argparse
@@ -25,15 +25,15 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
-WITHOUT_END = 2**40  # positions
-BLOCKS_TO_WARM_UP = 2  # of each actor
+UNLIMITED_POSITIONS = 2**40
+WARM_UP_BLOCKS = 2  # per actor
 
 
 def main() -> None:
-    """Measure in turn with and without the cluster, and print the medians."""
+    """Measure alternately with and without the cluster, and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of a turn")
-    parser.add_argument("--repeats", type=int, default=3, help="turns of each")
+    parser.add_argument("--seconds", type=float, default=10.0, help="per measurement")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each kind")
     options = parser.parse_args()
     config, network, seconds = (
         SelfPlayConfig(),
@@ -52,34 +52,34 @@ def main() -> None:
                 play_turn(actors, 0.0)
                 turns.append((without, play_turn(actors, seconds)))
     figures = []
-    for index, words in enumerate(("without a cluster", "on three nodes")):
+    for index, name in enumerate(("without a cluster", "on three nodes")):
         by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)
-        figures.append(Figure(words, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
-        figures.append(Figure(f"{words}: of processor time", float(by_processor), "simulations/s"))
+        figures.append(Figure(name, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
+        figures.append(Figure(f"{name}: by processor time", float(by_processor), "simulations/s"))
     ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
-    for ratio, words in zip(ratios, ("wall time", "processor time"), strict=True):
-        figures.append(Figure(f"on three nodes against without, by {words}", 100 * ratio, "%, median of the turns"))
+    for ratio, name in zip(ratios, ("wall time", "processor time"), strict=True):
+        figures.append(Figure(f"three nodes relative to none, by {name}", 100 * ratio, "%, median"))
     print(*figures, sep="\n")
 
 
 @dataclass(kw_only=True)
 class _Arrivals:
-    """Times at which an actor's blocks came, and the simulations of each."""
+    """Arrival times and simulations of an actor's blocks."""
 
     times: list[float] = field(default_factory=list)
     simulations: list[int] = field(default_factory=list)
 
     def rate(self) -> float:
-        """Simulations/s between the first block and the last, so that the ends of a turn do not count."""
+        """Return simulations/s between the first block and the last, without the ends of a measurement."""
         return sum(self.simulations[1:]) / (self.times[-1] - self.times[0]) if len(self.times) > 1 else 0.0
 
 
 class _TurnOver(Exception):  # noqa: N818 - not an error
-    """A turn has taken long enough."""
+    """Exception that ends a measurement."""
 
 
 def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
-    """Let actors play for so long, and at least two blocks each; simulations/s of wall and of processor time."""
+    """Play for ``seconds``, and at least two blocks per actor; return simulations/s of wall and of processor time."""
     arrivals = defaultdict[int, _Arrivals](_Arrivals)
     started, processor = time.perf_counter(), processor_seconds()
 
@@ -87,19 +87,19 @@ def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
         now = time.perf_counter()
         arrivals[index].times.append(now)
         arrivals[index].simulations.append(block.stats.simulations)
-        warm = all(len(found.times) >= BLOCKS_TO_WARM_UP for found in arrivals.values())
+        warm = all(len(arrival.times) >= WARM_UP_BLOCKS for arrival in arrivals.values())
         if len(arrivals) == len(actors) and warm and now - started >= seconds:
             raise _TurnOver
 
     with contextlib.suppress(_TurnOver):
-        actors.play(WITHOUT_END, on_block)
+        actors.play(UNLIMITED_POSITIONS, on_block)
     used = max(processor_seconds() - processor, 1e-9)
-    simulations = sum(sum(found.simulations) for found in arrivals.values())
-    return sum(found.rate() for found in arrivals.values()), simulations / used
+    simulations = sum(sum(arrival.simulations) for arrival in arrivals.values())
+    return sum(arrival.rate() for arrival in arrivals.values()), simulations / used
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and of its descendants that run now."""
+    """Return the processor time of this process and its running descendants."""
     used = 0.0
     for process in (own := psutil.Process(), *own.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended

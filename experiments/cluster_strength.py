@@ -1,10 +1,10 @@
-"""Strength of runs on a three-node local cluster against runs on one machine, at equal recorded positions.
+"""Strength of runs on a three-node local cluster and on one machine, with equal numbers of positions.
 
     python experiments/cluster_strength.py runs/cluster-strength --seeds 3
 
-A run is the quick preset, shrunk to about two minutes on two cores. For every seed one is trained with both cores of
-this machine, and one with two cores split over three nodes, whose head has none. Then the networks of each seed play a
-match, and all are measured against exact play. What is there already is not made again.
+A run is the quick preset, reduced to about two minutes on two cores. For every seed, one run is trained with both cores
+of this machine, and one with two cores on three nodes, of which the head has none. Then the networks of each seed play
+a match, and all are evaluated by exact play. Existing runs are not repeated.
 """
 
 import argparse
@@ -29,24 +29,24 @@ SETTINGS = {
     "gate": {"pairs": 15, "baseline_interval": 0, "baseline_rollouts": [200]},
     "evaluation": {"interval": 0},
 }
-BUDGETS = (0, 100)  # simulations a position
-T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # of Student's t, by the number of values
+BUDGETS = (0, 100)  # simulations per position
+T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # Student's t, by number of values
 
 
 def main() -> None:
-    """Train what is missing, compare, print."""
+    """Train missing runs, compare the networks and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=3, choices=range(2, 9))
-    parser.add_argument("--games", type=int, default=200, help="games of a match")
-    parser.add_argument("--positions", type=int, default=500, help="of each of the six sets")
+    parser.add_argument("--games", type=int, default=200, help="per match")
+    parser.add_argument("--positions", type=int, default=500, help="per set; there are six sets")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     settings = options.folder / "settings.json"
     settings.write_text(json.dumps(SETTINGS))
     for seed in range(options.seeds):
         train(options.folder / f"one-{seed}", settings, seed)
-        if not finished(options.folder / f"cluster-{seed}"):
+        if not is_finished(options.folder / f"cluster-{seed}"):
             with local_cluster([0, 1, 1]) as address:
                 train(options.folder / f"cluster-{seed}", settings, seed, "--cluster", address)
     print("kind      seed  positions    games  " + "".join(f"error@{budget:<6}" for budget in BUDGETS))
@@ -58,36 +58,36 @@ def main() -> None:
     }
     for column, budget in enumerate(BUDGETS):
         difference = errors["cluster"][:, column] - errors["one"][:, column]
-        print(f"{budget} simulations, errors on the cluster minus on one machine: {interval(difference)} points")
+        print(f"{budget} simulations, mistakes on the cluster minus on one machine: {interval(difference)} points")
     scores = [100 * match(options.folder, seed, options.games) for seed in range(options.seeds)]
     print(f"matches, points of the cluster's networks: {interval(np.array(scores))} %")
 
 
-def finished(run: Path) -> bool:
-    """Whether a run has come to its end."""
+def is_finished(run: Path) -> bool:
+    """Return whether a run has all iterations."""
     return len(read_reports(run / "reports.jsonl")) == SETTINGS["iterations"] if run.exists() else False
 
 
 def train(run: Path, settings: Path, seed: int, *more: str) -> None:
-    """Train a run to its end, unless it is there."""
-    if not finished(run):
-        words = ["--preset", "quick", "--run", str(run), "--settings", str(settings), "--seed", str(seed)]
-        subprocess.run([sys.executable, "-m", "alphac4", "train", *words, *more], check=True)
+    """Train a run unless it is finished."""
+    if not is_finished(run):
+        arguments = ["--preset", "quick", "--run", str(run), "--settings", str(settings), "--seed", str(seed)]
+        subprocess.run([sys.executable, "-m", "alphac4", "train", *arguments, *more], check=True)
 
 
 def measure(run: Path, kind: str, seed: int, options: argparse.Namespace) -> list[float]:
-    """The best network's errors in per cent, by budget; prints a row."""
+    """Print a row for the best network, and return its percentages of mistakes by budget."""
     measurement = Measurement(sets=choose_sets(count=options.positions), budgets=list(BUDGETS))
     subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, twin=False).subjects[0]
-    found = [100 * budget.sets[ALL].mistakes.value for budget in subject.budgets]
+    mistakes = [100 * budget.sets[ALL].mistakes.value for budget in subject.budgets]
     last = read_reports(run / "reports.jsonl")[-1]
-    cells = "".join(f"{error:<12.2f}" for error in found)
+    cells = "".join(f"{share:<12.2f}" for share in mistakes)
     print(f"{kind:8}  {seed:4}  {last.samples_total:9,}  {last.games_total:7,}  {cells}", flush=True)
-    return found
+    return mistakes
 
 
 def match(folder: Path, seed: int, games: int) -> float:
-    """The score of the cluster's network against that of one machine."""
+    """Return the score of the cluster's network against that of one machine."""
     players = [str(folder / f"{kind}-{seed}" / "checkpoints" / "best.safetensors@48") for kind in ("cluster", "one")]
     command = [sys.executable, "-m", "alphac4", "arena", *players, "--games", str(games), "--json"]
     played = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["pairings"][0]
@@ -97,7 +97,7 @@ def match(folder: Path, seed: int, games: int) -> float:
 
 
 def interval(values: np.ndarray) -> str:
-    """The mean of the seeds with its 95 % interval, by Student's t."""
+    """Return the mean over seeds with its 95 % interval, by Student's t, as text."""
     error = T_95[len(values)] * float(values.std(ddof=1)) / math.sqrt(len(values))
     return f"{values.mean():+.2f} [{values.mean() - error:+.2f}, {values.mean() + error:+.2f}]"
 

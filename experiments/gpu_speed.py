@@ -1,4 +1,4 @@
-"""Speed of self-play and learning where all of it is on a GPU, the trees included.
+"""Speed of self-play and learning on a GPU, including the trees.
 
     python experiments/gpu_speed.py --games 1024 4096 16384 65536 --streams 1 2
 
@@ -34,11 +34,11 @@ from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.optimizer import CosineSchedule
 
-NO_SAMPLES = Replay()  # beside those that the device holds
+NO_SAMPLES = Replay()  # the device already has all samples
 
 
 def flops(config: NetworkConfig) -> float:
-    """Floating-point operations of one evaluation; a multiplication and its addition count as two."""
+    """Return the floating-point operations of one evaluation; a multiplication and its addition count as two."""
     cells, channels, heads = config.rows * config.columns, config.channels, config.head_channels
     convolutions = 9 * 2 * channels + config.blocks * 2 * 9 * channels**2 + channels * 2 * heads
     dense = cells * heads * (config.columns + config.value_hidden) + 3 * config.value_hidden
@@ -46,13 +46,13 @@ def flops(config: NetworkConfig) -> float:
 
 
 def main() -> None:
-    """Measure, and print a table or JSON."""
+    """Measure and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--channels", type=int, default=64, help="of the network")
     parser.add_argument("--blocks", type=int, default=4, help="of the network")
     parser.add_argument("--seconds", type=float, default=1.0, help="a tenth of a measurement's length")
-    parser.add_argument("--games", type=int, nargs="+", default=[1024, 4096, 16384], help="at once")
-    parser.add_argument("--streams", type=int, nargs="+", default=[1, 2], help="parts that the games are split into")
+    parser.add_argument("--games", type=int, nargs="+", default=[1024, 4096, 16384], help="played at the same time")
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 2], help="groups of games")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     config = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
@@ -66,21 +66,21 @@ def main() -> None:
 
 
 def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int], seconds: float) -> Iterator[Figure]:
-    """All figures of one network size.
+    """Yield all figures of one network size.
 
     Raises:
-        RuntimeError: in one line, if there is no GPU.
+        RuntimeError: if there is no GPU.
     """
     device = the_device()
     network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
-    yield Figure("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
+    yield Figure("matrix product only", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
     for count in games:
         evaluate, step = step_seconds(network, count, device, seconds)
         share = flops(network.config) * count / evaluate / peak
         yield Figure(
-            f"{count:,} games: network alone", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak"
+            f"{count:,} games: network only", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak"
         )
         yield Figure(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
         for parts in streams:
@@ -92,17 +92,17 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
         yield Figure(f"learning, batch {batch:,}", rate, "positions/s")
     for positions, simulations in ((60, 16), (240, 64), (240, 600)):
         spent = search_seconds(network, positions, simulations)
-        yield Figure(f"search of {positions} positions by {simulations} simulations", 1000 * spent, "ms")
+        yield Figure(f"search of {positions} positions with {simulations} simulations", 1000 * spent, "ms")
 
 
 def matrix_peak(device: torch.device, size: int) -> float:
-    """FLOP/s of a large matrix product in bf16: what the network could reach at best."""
+    """Return the FLOP/s of a large matrix product in bf16, an upper bound for the network."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
     return 2.0 * size**3 / timed(lambda: a @ b, 0.5)
 
 
 def timed(work: Callable[[], object], seconds: float) -> float:
-    """Mean seconds of ``work`` on the device, launched back to back."""
+    """Return the mean seconds of ``work`` on the device, launched back to back."""
 
     def ten_times() -> int:
         for _ in range(10):
@@ -116,31 +116,31 @@ def timed(work: Callable[[], object], seconds: float) -> float:
 
 
 def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
-    """Seconds of evaluating all leaves, and of a whole step of self-play with it."""
-    alone = DeviceNetwork(network, STANDARD, games, device)
-    evaluate = timed(captured(alone.evaluate, device), seconds / 4)
+    """Return the seconds of evaluating all leaves, and of a whole step of self-play."""
+    leaves = DeviceNetwork(network, STANDARD, games, device)
+    evaluate = timed(captured(leaves.evaluate, device), seconds / 4)
     actor = DeviceActor(STANDARD, SelfPlayConfig(), network, games, np.random.default_rng(0))
     return evaluate, timed(actor.step, seconds / 4)
 
 
 class _TimeIsUp(Exception):  # noqa: N818 - not an error
-    """Self-play has taken long enough to be timed."""
+    """Exception that ends self-play."""
 
 
 def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds: float) -> tuple[float, float]:
-    """Simulations/s and finished games/s, once the games have spread over all plies."""
+    """Return simulations/s and finished games/s, measured when the games have spread over all plies."""
     slots = -(-games // streams)
     rngs = [np.random.default_rng(index) for index in range(streams)]
     actors = [DeviceActor(STANDARD, SelfPlayConfig(), network, slots, rng) for rng in rngs]
 
     def play(limit: float) -> tuple[ActorStats, int, float]:
-        """Return the work, the finished games, and the seconds until the last block."""
+        """Return statistics, the number of finished games, and the seconds until the last block."""
         started = ended = time.perf_counter()
-        work, finished = ActorStats(), 0
+        stats, finished = ActorStats(), 0
 
         def on_block(_index: int, block: Block) -> None:
             nonlocal finished, ended
-            work.add(block.stats)
+            stats.add(block.stats)
             finished += len(block.games.plies)
             ended = time.perf_counter()
 
@@ -150,15 +150,15 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 
         with contextlib.suppress(_TimeIsUp):
             play_together(actors, UNLIMITED_MOVES, on_block, check)
-        return work, finished, ended - started
+        return stats, finished, ended - started
 
     play(seconds)
-    work, finished, spent = play(seconds)
-    return work.simulations / spent, finished / spent
+    stats, finished, spent = play(seconds)
+    return stats.simulations / spent, finished / spent
 
 
 def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
-    """Positions/s of captured gradient steps, batches from the window on the device included."""
+    """Return positions/s of captured gradient steps, including the batches from the window on the device."""
     learning = LearningConfig(batch_size=batch)
     replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_search_weight)
     replay.add(random_samples(200_000))
@@ -175,7 +175,7 @@ def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
 
 
 def search_seconds(network: PolicyValueNetwork, positions: int, simulations: int) -> float:
-    """Seconds of a search of so many positions, as the gate and the judge make them."""
+    """Return the seconds of a search of a batch of positions, as in the gate and the evaluation."""
     evaluator = Evaluator(network, batch_size=128, device="auto")
     search = DeviceSearch(evaluator, geometry=STANDARD)
     batch = [Position.from_moves("") for _ in range(positions)]
@@ -184,7 +184,7 @@ def search_seconds(network: PolicyValueNetwork, positions: int, simulations: int
 
 
 def random_samples(count: int) -> Samples:
-    """Positions after random moves, with random targets."""
+    """Return positions after random moves, with random targets."""
     rng = np.random.default_rng(0)
     own, occupied = random_stones(STANDARD, count, rng)
     policy, returns = rng.random((count, 7)), rng.random((count, 3))

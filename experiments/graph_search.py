@@ -1,16 +1,16 @@
-"""Search a graph of positions in place of a tree, and count the mistakes of both.
+"""Compare the mistakes of a search in a graph of positions with those of the tree search.
 
     python experiments/graph_search.py best --searches tree@600 graph@600 --positions Test_L1_R3.columns
 
 In the graph of Czech, Korus and Kersting 2020, "Monte-Carlo Graph Search for AlphaZero" (arXiv 2012.11045), positions
-that are reached by different orders of moves share one node, and so do mirror images. Visits are counted per edge and
-the rest belongs to the node. After each simulation the values on its path are recomputed from the children
-(KataGo, ``docs/GraphSearch.md``)::
+after different orders of moves share one node, and so do mirror images. Visits are counted per edge, all other
+statistics per node. After each simulation, the values on its path are recomputed from the children (KataGo,
+``docs/GraphSearch.md``)::
 
     Q(n) = (U(n) + sum_a N(n, a) * -Q(child(n, a))) / (1 + sum_a N(n, a))
 
-U is the network's value. The nodes are rows of the package's `Trees`, so that moves are selected by the package's own
-rule. A graph needs no check for cycles: every move adds a stone.
+U is the network's value. The nodes are rows of the package's `Trees`, so that the package's selection rule can be used.
+The graph has no cycles, because every move adds a stone.
 """
 
 import argparse
@@ -55,19 +55,21 @@ from alphac4.mcts.tree import (
 from alphac4.nn.evaluator import Evaluator
 from alphac4.storage.checkpoints import load_checkpoint
 
-BATCH = 128  # positions that are searched in lockstep
+BATCH_SIZE = 128  # positions searched in lockstep
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing
 
 
 class Graphs(NamedTuple):
-    """What T graphs of at most N nodes need besides `Trees`."""
+    """Data of T graphs of at most N nodes, in addition to `Trees`."""
 
-    shares: bool  # whether equal positions share a node; otherwise the graph is a tree
-    stops: bool  # whether a simulation ends at a child that has more visits than the edge to it
+    # Constant during a search.
+    shares: bool  # whether equal positions share a node; if not, the graph is a tree
+    stops: bool  # whether a simulation ends at a child with more visits than the edge to it
     shift: np.uint64  # 64 - log2(H)
-    table: npt.NDArray[np.int32]  # [T, H] nodes by the hash of their keys; NO_NODE where empty
+    # Updated by simulations.
+    table: npt.NDArray[np.int32]  # [T, H] nodes by the hash of their keys; NO_NODE if empty
     key: npt.NDArray[np.uint64]  # [T, N] `canonical_key`
-    mean: npt.NDArray[np.float64]  # [T, N] Q, to the side to move
+    mean: npt.NDArray[np.float64]  # [T, N] Q, for the side to move
     visits: npt.NDArray[np.int32]  # [T, N] 1 + the visits of all edges
     outcome: npt.NDArray[np.int8]  # [T, N] `node_proof`
     path: npt.NDArray[np.int32]  # [T, cells] nodes on the path of the last simulation, the root first
@@ -94,7 +96,7 @@ def make_graphs(trees: Trees, shares: bool, stops: bool) -> Graphs:
 
 @inlined
 def find_slot(graphs: Graphs, t: int, key: np.uint64) -> int:
-    """Return the slot of the table that holds the node with this key, or the empty one where it belongs."""
+    """Return the slot of the node with this key, or the empty slot for it."""
     slot = np.int64((key * SPREAD) >> graphs.shift)
     while graphs.table[t, slot] != NO_NODE and graphs.key[t, graphs.table[t, slot]] != key:
         slot = (slot + 1) % graphs.table.shape[1]
@@ -105,7 +107,7 @@ def find_slot(graphs: Graphs, t: int, key: np.uint64) -> int:
 def refresh(trees: Trees, graphs: Graphs, t: int, node: int) -> None:
     """Recompute a node's value and proof from its children.
 
-    As in the tree, proven children keep the mean of their evaluations, and proven draws are 0.
+    As in the tree, proven children keep the mean of their evaluations, and proven draws have the value 0.
     """
     total, count = float(trees.value[t, node]), 1
     for a in range(trees.visits.shape[2]):
@@ -130,7 +132,7 @@ def back_up(trees: Trees, graphs: Graphs, t: int) -> None:
 
 @inlined
 def simulate(trees: Trees, graphs: Graphs, t: int, parameters: Any) -> None:
-    """Run a simulation to its end, or until `trees.leaf` waits for an evaluation; the root must be evaluated."""
+    """Run a simulation to its end, or until `trees.leaf` awaits an evaluation; the root must be evaluated."""
     geometry = trees.geometry
     node, own, occupied = ROOT, trees.own[t], trees.occupied[t]
     length, first_action = 0, -1
@@ -193,7 +195,7 @@ def step(
     evaluated: int,
     cache: EvaluationCache,
 ) -> tuple[int, int]:
-    """Do what `alphac4.mcts.network_search.step` does, in graphs, each of which has one leaf at a time."""
+    """Expand and select leaves as `alphac4.mcts.network_search.step` does, with one leaf per graph."""
     temperature = parameters.prior_temperature
     for row in range(evaluated):
         t = leaves.tree[row]
@@ -221,7 +223,7 @@ def step(
 
 
 class TreeSearch(NetworkSearch):
-    """The package's search, which also counts nodes."""
+    """Tree search of the package that also counts nodes."""
 
     nodes = 0
 
@@ -231,14 +233,14 @@ class TreeSearch(NetworkSearch):
 
 
 class GraphSearch(TreeSearch):
-    """The same search in graphs."""
+    """Search in graphs."""
 
     def __init__(self, evaluator: SupportsEvaluate, shares: bool, stops: bool) -> None:
         super().__init__(evaluator, cache=CACHE)
         self.settings = shares, stops
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        assert deadline is None, "a search of graphs has no limit of time"
+        assert deadline is None, "graph search does not support time budgets"
         graphs = make_graphs(trees, *self.settings)
         leaves = make_leaves(count, input_planes(self.evaluator), self.geometry)
         waiting = 0
@@ -253,26 +255,26 @@ class GraphSearch(TreeSearch):
 
 
 GRAPHS = {  # shares, stops
-    "unshared": (False, False),  # finds what the tree finds, as a check of this file
+    "unshared": (False, False),  # has the results of the tree, as a check of this file
     "graph": (True, True),
     "graph-descending": (True, False),
 }
 
 
 class CountingEvaluator:
-    """An evaluator that counts the positions that it is asked about."""
+    """Evaluator that counts evaluated positions."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator, self.input_planes, self.count = evaluator, evaluator.input_planes, 0
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Return the evaluator's answers."""
+        """Evaluate ``planes``."""
         self.count += len(planes)
         return self.evaluator.evaluate(planes)
 
 
 class Tally:
-    """One search and its figures over all positions of a set."""
+    """One search and its totals over the positions of a set."""
 
     def __init__(self, name: str, simulations: int, evaluator: CountingEvaluator) -> None:
         kind, _, limit = name.partition("@")
@@ -284,8 +286,8 @@ class Tally:
         self.totals = np.zeros(6)  # |value - outcome|, simulations, evaluations, nodes, processor seconds, seconds
 
     def search_batch(self, part: PositionSet, first: int) -> None:
-        """Search the positions from the ``first`` on and add up the figures."""
-        rows = slice(first, first + BATCH)
+        """Search a batch that begins at position ``first``, and add to the totals."""
+        rows = slice(first, first + BATCH_SIZE)
         before = np.array([self.evaluator.count, self.search.nodes, time.process_time(), time.perf_counter()])
         result = self.search.search(part.positions[rows], self.budget)
         after = np.array([self.evaluator.count, self.search.nodes, time.process_time(), time.perf_counter()])
@@ -294,7 +296,7 @@ class Tally:
         self.moves = np.concatenate([self.moves, result.moves])
 
     def report(self, part: PositionSet, reference: "Tally") -> str:
-        """Return a row of the table, with the mistakes and moves beside those of the reference."""
+        """Return a row of the table, which compares mistakes and moves with those of the reference."""
         rows = np.arange(len(part))
         other, mine = (part.outcomes[rows, each.moves] < part.best_outcome for each in (reference, self))
         same = 100 * float((self.moves == reference.moves).mean())
@@ -310,17 +312,17 @@ HEADER = "                       mistakes only A only B same, % |error|   sims  
 
 
 def main() -> None:
-    """Search every batch of positions by each search in turn, so that all of them meet the same load."""
+    """Search every batch of positions by each search in turn, so that other load on the machine affects all equally."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network")
-    parser.add_argument("--positions", type=Path, nargs="+", default=[], help=".columns files; default: the package's")
-    parser.add_argument("--count", type=int, help="positions of each set")
-    parser.add_argument("--simulations", type=int, default=600, help="of the searches that name no number")
+    parser.add_argument("--positions", type=Path, nargs="+", default=[], help=".columns files (default: the package's)")
+    parser.add_argument("--count", type=int, help="positions per set")
+    parser.add_argument("--simulations", type=int, default=600, help="of searches without @SIMULATIONS")
     parser.add_argument(
-        "--searches", nargs="+", default=["tree", "graph"], help=f"tree or {', '.join(GRAPHS)}, with @SIMULATIONS"
+        "--searches", nargs="+", default=["tree", "graph"], help=f"tree or {', '.join(GRAPHS)}, or one @SIMULATIONS"
     )
     options = parser.parse_args()
-    evaluator = CountingEvaluator(Evaluator(load_checkpoint(Path(options.network)).network, batch_size=BATCH))
+    evaluator = CountingEvaluator(Evaluator(load_checkpoint(Path(options.network)).network, batch_size=BATCH_SIZE))
     sets = choose_sets(files=options.positions, count=options.count)
     for name in options.searches:  # compile
         Tally(name, 20, evaluator).search_batch(sets[0].head(2), 0)
@@ -329,7 +331,7 @@ def main() -> None:
     )
     for part in sets:
         tallies = [Tally(name, options.simulations, evaluator) for name in options.searches]
-        for first in range(0, len(part), BATCH):
+        for first in range(0, len(part), BATCH_SIZE):
             for tally in tallies:
                 tally.search_batch(part, first)
         print(f"{part.name}, {len(part)} positions", flush=True)

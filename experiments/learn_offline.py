@@ -1,10 +1,10 @@
-"""Learn from the positions that a run has recorded, by other settings of learning or another network.
+"""Learn from the recorded positions of a run, with other settings of learning or another network.
 
     python experiments/learn_offline.py runs/quick small.safetensors --learning '{"batch_size": 64}'
     python experiments/learn_offline.py runs/quick large.safetensors --network '{"channels": 64, "blocks": 8}'
 
-Networks that learn from the same games differ only by what the options say; how a change feeds back into the games is
-for a run to show. Measure the results with ``experiments/measure.py``.
+Networks that learn from the same games differ by the options only. The effect of a change on later games needs a run.
+Measure the networks with ``experiments/measure.py``.
 """
 
 import argparse
@@ -24,18 +24,16 @@ from alphac4.training.optimizer import CosineSchedule
 
 
 def main() -> None:
-    """Learn, save."""
+    """Learn, and save the network."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--preset", default="quick")
-    parser.add_argument(
-        "--positions", type=int, default=256_000, help="how many to learn from, whatever the batch size"
-    )
+    parser.add_argument("--positions", type=int, default=256_000, help="to learn from, with any batch size")
     parser.add_argument("--learning", type=json.loads, default={}, help="settings of learning, as JSON")
     parser.add_argument("--network", type=json.loads, default={}, help="settings of the network, as JSON")
-    parser.add_argument("--start-from", type=Path, help="a network to begin with, which may have fewer blocks")
-    parser.add_argument("--first", type=int, default=0, help="iteration whose positions are the first")
+    parser.add_argument("--start-from", type=Path, help="checkpoint to start from, which may have fewer blocks")
+    parser.add_argument("--first", type=int, default=0, help="first iteration to learn from")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     config = from_dict({"learning": options.learning, "network": options.network}, PRESETS[options.preset])

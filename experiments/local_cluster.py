@@ -1,4 +1,4 @@
-"""A cluster of this machine's processes, for measurements."""
+"""A Ray cluster on this machine, for measurements."""
 
 import contextlib
 import importlib
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from alphac4.compute.cluster.connection import import_ray
 
 NODE = {"object_store_memory": 200 * 2**20}
-SETTINGS = {"worker_niceness": 0}  # Ray's actors give way to every other program otherwise
+SETTINGS = {"worker_niceness": 0}  # by default, Ray's actors have a lower priority than other programs
 
 
 @contextlib.contextmanager
 def local_cluster(cores: Sequence[int]) -> Iterator[str]:
-    """Start a cluster with a node for each number of ``cores``, the head first, and yield its address.
+    """Start a cluster with one node per number of ``cores``, the head first, and yield its address.
 
     Raises:
         RuntimeError: if Ray is not installed.

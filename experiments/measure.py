@@ -1,9 +1,9 @@
-"""Errors of networks on halves of the six public position sets, for choosing between settings.
+"""Mistakes of networks on one half of the six public position sets, for choosing between settings.
 
     python experiments/measure.py runs/a/best.safetensors runs/b/best.safetensors --sets FOLDER
 
-FOLDER holds Pascal Pons's sets with a score for each column (``Test_L1_R1.columns`` and so on). By default the first
-500 positions of each set are used: the last 500 (``--half last``) are for reporting a final choice once.
+FOLDER has Pascal Pons's sets with a score for each column (``Test_L1_R1.columns`` and so on). By default the first 500
+positions of each set are used. The last 500 (``--half last``) are reserved for reporting a final choice once.
 """
 
 import argparse
@@ -17,12 +17,12 @@ HALF = 500
 
 
 def last_half(part: PositionSet) -> PositionSet:
-    """The last positions of a set."""
+    """Return the last `HALF` positions of a set."""
     return replace(part, positions=part.positions[-HALF:], scores=part.scores[-HALF:])
 
 
 def main() -> None:
-    """Measure each network and print a row a budget."""
+    """Measure each network and print a row per budget."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", type=Path, nargs="+")
     parser.add_argument("--sets", type=Path, required=True)
@@ -30,8 +30,8 @@ def main() -> None:
     parser.add_argument("--simulations", default="0,100", help="budgets to measure, 0 for the raw network")
     options = parser.parse_args()
     files = sorted(options.sets.glob("Test_*.columns"))
-    if not files:  # or the positions that come with the package would be measured in their place
-        parser.error(f"{options.sets}: no Test_*.columns")
+    if not files:  # without files, `choose_sets` returns the package's positions
+        parser.error(f"{options.sets}: no Test_*.columns files found")
     sets = choose_sets(files=files)
     sets = [part.head(HALF) if options.half == "first" else last_half(part) for part in sets]
     measurement = Measurement(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])

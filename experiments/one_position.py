@@ -1,10 +1,10 @@
-"""Searches of one position with several leaves at a time: how much faster they are, and what that costs.
+"""Speed and mistakes of searches of one position with several leaves at a time.
 
     python experiments/one_position.py best                                    # simulations/s, leaves per call
-    python experiments/one_position.py best --positions Test_L1_R3.columns     # mistakes at equal simulations, too
+    python experiments/one_position.py best --positions Test_L1_R3.columns     # also mistakes at equal simulations
 
-The rate is compared with the network's own in batches of 64, in the same run. Mistakes are paired: positions in which
-only the search with one leaf at a time errs, and those in which only the other does.
+The speed is compared with that of the network in batches of 64, measured in the same run. Mistakes are paired with
+those of the search with one leaf at a time.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from alphac4.storage.checkpoints import load_checkpoint
 
 SEARCHED = ("", "4444", "12233", "4453")
 LEAVES = (1, 2, 4, 8, 16, 32)
-BATCH = 64
-TURNS = 3  # the best of them counts
-AT_ONCE = 250  # positions searched together, for mistakes
+BATCH_SIZE = 64  # of the network's own speed
+REPEATS = 3  # the best one counts
+SEARCH_BATCH_SIZE = 250  # positions searched together to count mistakes
 
 
 class Counting:
-    """An evaluator that counts its calls and positions."""
+    """Evaluator that counts calls and positions."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self.input_planes, self.version = evaluator.input_planes, evaluator.version
@@ -46,27 +46,27 @@ class Counting:
 
 
 def batched_rate(network: Network) -> float:
-    """The network's evaluations/s in batches, on all cores."""
-    evaluator = Evaluator(network, batch_size=BATCH)
-    boards = boards_for(network.config, BATCH, np.random.default_rng(0))
+    """Return the network's evaluations/s in batches, on all cores."""
+    evaluator = Evaluator(network, batch_size=BATCH_SIZE)
+    boards = boards_for(network.config, BATCH_SIZE, np.random.default_rng(0))
     rates = []
-    for _ in range(TURNS):
+    for _ in range(REPEATS):
         started, count = time.perf_counter(), 0
         while time.perf_counter() - started < 1.0:
             evaluator.evaluate(boards)
-            count += BATCH
+            count += BATCH_SIZE
         rates.append(count / (time.perf_counter() - started))
     return max(rates)
 
 
 def search_rate(network: Network, leaves: int, simulations: int) -> tuple[float, float]:
-    """Simulations/s in one position, without a cache, and positions per call of the network."""
+    """Return simulations/s of searches of one position without a cache, and positions per call of the network."""
     counting = Counting(Evaluator(network, batch_size=leaves))
     search = NetworkSearch(counting, leaves=leaves)
     search.search([Position()], Budget(simulations=simulations))  # loads and compiles
     counting.calls = counting.positions = 0
     times = []
-    for _ in range(TURNS):
+    for _ in range(REPEATS):
         started = time.perf_counter()
         done = sum(
             int(search.search([Position.from_moves(moves)], Budget(simulations=simulations)).simulations[0])
@@ -77,11 +77,11 @@ def search_rate(network: Network, leaves: int, simulations: int) -> tuple[float,
 
 
 def mistakes(network: Network, leaves: int, simulations: int, files: list[Path]) -> np.ndarray[Any, Any]:
-    """Whether the move of each position throws the outcome away."""
+    """Return whether the move in each position is a mistake [S]."""
     search, wrong = NetworkSearch(Evaluator(network), leaves=leaves), []
     for part in choose_sets(files=files):
-        for first in range(0, len(part), AT_ONCE):
-            rows = np.arange(first, min(first + AT_ONCE, len(part)))
+        for first in range(0, len(part), SEARCH_BATCH_SIZE):
+            rows = np.arange(first, min(first + SEARCH_BATCH_SIZE, len(part)))
             moves = search.search(part.positions[first : rows[-1] + 1], Budget(simulations=simulations)).moves
             wrong.append(part.outcomes[rows, moves] < part.best_outcome[rows])
     return np.concatenate(wrong)
@@ -91,21 +91,21 @@ def main() -> None:
     """Print a row for each number of leaves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network")
-    parser.add_argument("--simulations", type=int, default=1600, help="of each search")
-    parser.add_argument("--positions", type=Path, nargs="*", default=[], help="sets with exact scores")
+    parser.add_argument("--simulations", type=int, default=1600, help="per search")
+    parser.add_argument("--positions", type=Path, nargs="*", default=[], help="files of positions with exact scores")
     parser.add_argument("--leaves", type=int, nargs="+", default=LEAVES)
     options = parser.parse_args()
     network = load_checkpoint(Path(options.network)).network
     batched = batched_rate(network)
-    print(f"{options.network}: {batched:,.0f} evaluations/s in batches of {BATCH}")
+    print(f"{options.network}: {batched:,.0f} evaluations/s in batches of {BATCH_SIZE}")
     single: np.ndarray[Any, Any] | None = None
     for leaves in options.leaves:
         rate, filled = search_rate(network, leaves, options.simulations)
         line = f"{leaves:2d} leaves: {rate:7,.0f} simulations/s, {rate / batched:4.0%} of that, {filled:4.1f} per call"
         if options.positions:
-            found = mistakes(network, leaves, options.simulations, options.positions)
-            single = found if single is None else single
-            line += f"; {found.sum()} mistakes, {(found & ~single).sum()} new, {(single & ~found).sum()} gone"
+            wrong = mistakes(network, leaves, options.simulations, options.positions)
+            single = wrong if single is None else single
+            line += f"; {wrong.sum()} mistakes, {(wrong & ~single).sum()} new, {(single & ~wrong).sum()} gone"
         print(line, flush=True)
 
 

@@ -2,7 +2,8 @@
 
     python experiments/page_solver.py [--stones 6,7,8,10,12] [--positions 8]
 
-Prints, for each number of stones, the median and the most processor time that all moves of a position take one thread.
+It prints the median and the maximum of the processor time to solve all moves of a position in one thread, for each
+number of stones.
 """
 
 import argparse
@@ -38,7 +39,7 @@ for (const moves of games) {
 
 
 def random_position(stones: int, rng: np.random.Generator) -> str:
-    """A move string of random moves, after which the game goes on."""
+    """Return a move string of random moves that do not end the game."""
     while True:
         position = Position()
         while position.plies < stones and position.outcome() is None:
@@ -48,14 +49,14 @@ def random_position(stones: int, rng: np.random.Generator) -> str:
 
 
 def main() -> int:
-    """Time all and print."""
+    """Time all positions and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stones", default="6,7,8,10,12")
     parser.add_argument("--positions", type=int, default=8)
     options = parser.parse_args()
     node = shutil.which("node")
     if node is None:
-        sys.exit("page_solver.py: Node.js is needed")
+        sys.exit("page_solver.py: Node.js was not found; install it")
     rng = np.random.default_rng(0)
     for stones in map(int, options.stones.split(",")):
         games = [random_position(stones, rng) for _ in range(options.positions)]
@@ -65,15 +66,15 @@ def main() -> int:
                 shutil.copy(path, folder)
             (folder / "package.json").write_text('{"type": "module"}')
             (folder / "script.js").write_text(SCRIPT)
-            given = {
+            inputs = {
                 "setup": pages.exported_setup(STANDARD, "network"),
                 "book": pages.book(),
                 "games": [[int(column) - 1 for column in game] for game in games],
             }
-            (folder / "input.json").write_text(json.dumps(given))
-            told = subprocess.run([node, "script.js"], cwd=folder, capture_output=True, text=True, check=True).stdout
-        seconds = [float(line) for line in told.split()]
-        print(f"{stones:2d} stones: median {np.median(seconds):.2f} s, most {max(seconds):.2f} s", flush=True)
+            (folder / "input.json").write_text(json.dumps(inputs))
+            output = subprocess.run([node, "script.js"], cwd=folder, capture_output=True, text=True, check=True).stdout
+        seconds = [float(line) for line in output.split()]
+        print(f"{stones:2d} stones: median {np.median(seconds):.2f} s, maximum {max(seconds):.2f} s", flush=True)
     return 0
 
 

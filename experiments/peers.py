@@ -1,9 +1,10 @@
-"""Speed of other programs for the same game, where they are installed (``./scripts/setup.sh peers``), beside ours.
+"""Speed of this package and of other programs for the same game, if installed (``./scripts/setup.sh peers``).
 
     python experiments/peers.py                         # OpenSpiel's C++ MCTS; self-play by pgx and mctx in JAX
     python experiments/peers.py --games 1024 4096 16384 --simulations 32 --device cuda
 
-On a machine with a GPU, JAX and ours use it. Each figure of ours is measured right before theirs.
+On a machine with a GPU, JAX uses it, and alphac4 does with ``--device cuda``. Each figure of alphac4 is measured right
+before the corresponding one.
 """
 
 import argparse
@@ -30,11 +31,11 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import ActorStats
 from alphac4.storage.checkpoints import load_checkpoint
 
-PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the packages that each needs
+PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # required packages
 
 
 def missing_packages(peer: str) -> list[str]:
-    """The packages of a peer that are not installed."""
+    """Return the packages of a peer that are not installed."""
     return [package for package in PEERS[peer] if importlib.util.find_spec(package) is None]
 
 
@@ -44,7 +45,7 @@ def show(name: str, unit: str, ours: float, theirs: float) -> None:
 
 
 def compare_openspiel(simulations: int, seconds: float) -> None:
-    """Classic MCTS, simulations/s of one tree from the empty board on one core."""
+    """Compare classic MCTS: simulations/s of one tree from the empty board on one core."""
     search = UctSearch(rng=np.random.default_rng(0))
 
     def work() -> int:
@@ -52,17 +53,17 @@ def compare_openspiel(simulations: int, seconds: float) -> None:
 
     work()
     ours, theirs = rate(work, seconds), openspiel_rate(simulations, seconds)
-    show(f"classic MCTS against OpenSpiel, {simulations:,} a move, one core", "simulations/s", ours, theirs)
+    show(f"classic MCTS against OpenSpiel, {simulations:,} per move, one core", "simulations/s", ours, theirs)
 
 
-def play_openspiel(pairs: int, seconds_a_move: float) -> None:
-    """Our classic MCTS against OpenSpiel's at equal time a move.
+def play_openspiel(pairs: int, seconds_per_move: float) -> None:
+    """Play a match of classic MCTS against OpenSpiel's at equal time per move.
 
-    Its bot has no clock: it gets the simulations that it makes in that time here.
+    OpenSpiel's bot has no time limit, so it gets the number of simulations that it runs in that time on this machine.
     """
-    simulations = max(1, int(openspiel_rate(10_000, 1.0) * seconds_a_move))
+    simulations = max(1, int(openspiel_rate(10_000, 1.0) * seconds_per_move))
     rng = np.random.default_rng(0)
-    ours = UctPlayer(Budget(seconds=seconds_a_move), rng)
+    ours = UctPlayer(Budget(seconds=seconds_per_move), rng)
     theirs = OpenSpielPlayer(simulations, rng)
     result = play_match(ours, theirs, balanced_openings(pairs, rng))
     low, high = result.interval.low, result.interval.high
@@ -71,46 +72,46 @@ def play_openspiel(pairs: int, seconds_a_move: float) -> None:
 
 
 def compare_pgx(network: Network, name: str, *, seconds: float, games: int, simulations: int, device: str) -> None:
-    """Self-play by a network of that ``name`` against one of the same size, and the networks alone.
+    """Compare self-play by ``network`` with that of pgx and mctx, and the networks without a search.
 
-    Theirs is untrained, which makes no difference to its speed. Ours is quicker once it is trained: proofs end
-    searches, and more positions come again.
+    The peer's network has the same size and is untrained, which does not affect its speed. Our self-play is faster with
+    a trained network, because more searches end in proofs and more positions are cached.
     """
     config = SelfPlayConfig(
         games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
     )
     actors = choose_for_run(device, "auto").actors(network, STANDARD, config, np.random.default_rng)
-    work, spent = ActorStats(), 0.0
-    samples = max(4_000, 8 * games)  # on a GPU, thousands of games begin a search with each call
+    stats, spent = ActorStats(), 0.0
+    samples = max(4_000, 8 * games)  # each call restarts the searches of all games
     actors.play(samples, lambda _index, _block: None)
     while spent < seconds:
         started = time.perf_counter()
-        actors.play(samples, lambda _index, block: work.add(block.stats))
+        actors.play(samples, lambda _index, block: stats.add(block.stats))
         spent += time.perf_counter() - started
-    theirs, network_alone = pgx_mctx_rate(network.config, games=games, simulations=simulations, seconds=seconds)
+    theirs, network_only = pgx_mctx_rate(network.config, games=games, simulations=simulations, seconds=seconds)
     size = f"{network.config.channels} x {network.config.blocks}"
     show(
-        f"self-play against pgx + mctx, {name} {size} network, {games} games, {simulations} simulations a move",
+        f"self-play against pgx + mctx, {name} {size} network, {games} games, {simulations} simulations per move",
         "simulations/s",
-        work.simulations / spent,
+        stats.simulations / spent,
         theirs,
     )
-    print(f"{work.cached / (work.cached + work.evaluations):.0%} of the evaluations needed were remembered")
+    print(f"{stats.cached / (stats.cached + stats.evaluations):.0%} of the evaluations were cached")
     show(
-        f"its network calls ({actors.backend}) against JAX's network alone",
+        f"its network calls ({actors.backend}) against JAX's network only",
         "evaluations/s",
-        work.evaluations / spent,
-        network_alone,
+        stats.evaluations / spent,
+        network_only,
     )
 
 
 def openspiel_rate(simulations: int, seconds: float) -> float:
-    """Simulations/s of OpenSpiel's C++ `MCTSBot` with random rollouts from the empty board, on one core."""
+    """Return simulations/s of OpenSpiel's C++ `MCTSBot` with random rollouts from the empty board, on one core."""
     import pyspiel
 
     game = pyspiel.load_game("connect_four")
     evaluator = pyspiel.RandomRolloutEvaluator(1, 0)
-    # exploration, simulations, memory in MB, solve, seed, verbose: as its own examples have them
+    # exploration, simulations, memory in MB, solve, seed, verbose: as in OpenSpiel's examples
     bot = pyspiel.MCTSBot(game, evaluator, 2.0, simulations, 1000, False, 0, False)
     state = game.new_initial_state()
 
@@ -123,11 +124,11 @@ def openspiel_rate(simulations: int, seconds: float) -> float:
 
 
 def pgx_mctx_rate(size: NetworkConfig, *, games: int, simulations: int, seconds: float) -> tuple[float, float]:
-    """``(simulations/s, evaluations/s of the network alone)`` of self-play by pgx and mctx in JAX, on all its devices.
+    """Return simulations/s of self-play by pgx and mctx in JAX, and evaluations/s of its network only.
 
-    The network has the architecture of ours (a stem, residual blocks of two 3 x 3 convolutions, both heads) with the
-    norms folded away, as for inference; it computes in bf16 on a GPU, as ours does. As in their examples, a finished
-    game starts anew, and one jitted call plays a move in all games.
+    The network has our architecture (a stem, residual blocks of two 3 x 3 convolutions, both heads) with folded norms,
+    as for inference, in bf16 on a GPU. As in the examples of pgx, finished games restart, and one jitted call plays a
+    move in all games.
     """
     import jax
     import jax.numpy as jnp
@@ -202,7 +203,7 @@ def pgx_mctx_rate(size: NetworkConfig, *, games: int, simulations: int, seconds:
 
 
 def _jax_network(jax: Any, jnp: Any, size: NetworkConfig) -> Any:
-    """Random weights in the shapes of our network."""
+    """Return random weights with the shapes of our network."""
     channels, head_channels, hidden = size.channels, size.head_channels, size.value_hidden
     keys = iter(jax.random.split(jax.random.PRNGKey(1), 2 * size.blocks + 8))
 
@@ -224,13 +225,13 @@ def _jax_network(jax: Any, jnp: Any, size: NetworkConfig) -> Any:
 
 
 def main() -> None:
-    """Measure ourselves and each installed peer in turn; name those that are not installed."""
+    """Compare with each installed peer, and print which ones are not installed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a measurement; ten times as many of self-play")
-    parser.add_argument("--pairs", type=int, default=10, help="of games against OpenSpiel at equal time; 0 for none")
-    parser.add_argument("--games", type=int, nargs="+", default=[256], help="at once in self-play")
-    parser.add_argument("--simulations", type=int, default=64, help="a move in self-play")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of our self-play")
+    parser.add_argument("--seconds", type=float, default=1.0, help="per measurement; self-play takes ten times as long")
+    parser.add_argument("--pairs", type=int, default=10, help="pairs of games against OpenSpiel; 0 for none")
+    parser.add_argument("--games", type=int, nargs="+", default=[256], help="in progress at the same time in self-play")
+    parser.add_argument("--simulations", type=int, default=64, help="per move in self-play")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of alphac4's self-play")
     options = parser.parse_args()
     for peer in PEERS:
         missing = missing_packages(peer)

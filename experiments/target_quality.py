@@ -1,9 +1,9 @@
-"""Quality of self-play's targets by the exact judge, and the moves at which won games are lost.
+"""Quality of self-play's targets compared with exact play, and the moves at which won games are lost.
 
     python experiments/target_quality.py checkpoints/standard.safetensors --preset standard --samples 60000
 
-Plays games as a run of the preset does, then judges positions with up to 3 or at least ``--stones`` stones, in a sample
-of the games, by the exact solver: this measures and nothing learns from it. Every table is by stones on the board.
+It plays games with the preset's settings, then solves positions with up to 3 or at least ``--stones`` stones in a
+sample of the games. Nothing learns from the results. All tables are by the number of stones on the board.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from alphac4.solver import FULL_COLUMN, Solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 
-BOOK_PLIES = 3  # the solver's opening book scores every move up to here
+BOOK_PLIES = 3  # plies for which the solver's opening book has the scores of all moves
 BANDS = ((0, 3), (4, 7), (8, 11), (12, 15), (16, 19), (20, 23), (24, 27), (28, 33), (34, 41))
 
 
 def play_games(path: Path, config: SelfPlayConfig, samples: int, seed: int) -> Games:
-    """Games of one actor of self-play."""
+    """Play games of self-play by one actor."""
     network = load_checkpoint(path).network
     evaluator = Evaluator(network, batch_size=128, streams=1, threads=1, backend="openvino-int8", int8=True)
     actor = Actor(STANDARD, config, evaluator, 128, np.random.default_rng(seed))
@@ -36,11 +36,11 @@ def play_games(path: Path, config: SelfPlayConfig, samples: int, seed: int) -> G
 
 
 def outcomes(solver: Solver, games: Games, judged: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
-    """The exact outcome of each column [G, C, A] where ``judged`` [G, C]; each distinct position is solved once."""
+    """Return the exact outcome of each column [G, C, A] where ``judged`` [G, C]; distinct positions are solved once."""
     result = np.full((*judged.shape, STANDARD.columns), FULL_COLUMN, np.int8)
     keys = np.stack([games.own[judged], games.occupied[judged]], axis=1)
     distinct, index = np.unique(keys, axis=0, return_inverse=True)
-    order = np.argsort([-int(occupied).bit_count() for occupied in distinct[:, 1]], kind="stable")  # cheap ones first
+    order = np.argsort([-int(occupied).bit_count() for occupied in distinct[:, 1]], kind="stable")  # easy ones first
     scores = np.empty((len(distinct), STANDARD.columns), np.int8)
     for first in range(0, len(order), 5000):
         part = order[first : first + 5000]
@@ -50,17 +50,17 @@ def outcomes(solver: Solver, games: Games, judged: npt.NDArray[np.bool_]) -> npt
 
 
 def percent(hits: npt.NDArray[np.bool_]) -> str:
-    """A share in per cent, with the number of positions."""
+    """Return a share in percent, with the number of positions."""
     return f"{100 * hits.mean():5.1f} ({len(hits):6d})" if len(hits) else "    -         "
 
 
 def average(values: npt.NDArray[np.floating]) -> str:
-    """A mean, if there is anything."""
+    """Return the mean of values as text, or a dash without values."""
     return f"{values.mean():+.3f}" if len(values) else "   -  "
 
 
 def table(title: str, columns: dict[str, Callable[[npt.NDArray[np.bool_]], str]], ply: npt.NDArray[np.int64]) -> None:
-    """Print a row for each band of stones; a column's function gets the mask of the band."""
+    """Print a row for each band of stones; the function of a column is called with the mask of the band."""
     print(f"\n{title}\nstones   | " + " | ".join(columns))
     for low, high in BANDS:
         band = (ply >= low) & (ply <= high)
@@ -68,7 +68,7 @@ def table(title: str, columns: dict[str, Callable[[npt.NDArray[np.bool_]], str]]
 
 
 def main() -> None:
-    """Play, judge, print."""
+    """Play games, solve positions and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network", type=Path)
     parser.add_argument("--preset", default="standard")
@@ -101,16 +101,18 @@ def main() -> None:
     full, opened = games.full_searches, games.opening[:, None] > 0
 
     table(
-        "Moves that err in decisive positions, %",
+        "Mistakes in decisive positions, %",
         {
             "target, full search": lambda band: percent(target_errs[decisive & band & full]),
             "target, fast search": lambda band: percent(target_errs[decisive & band & ~full]),
             "played": lambda band: percent(errs[decisive & band]),
-            "errors by drawing another move than the target's": lambda band: percent(
+            "mistakes by drawing another move than the target's": lambda band: percent(
                 ~target_errs[decisive & band & errs]
             ),
-            "errors in fast searches": lambda band: percent(~full[decisive & band & errs]),
-            "errors that cut the trace": lambda band: percent((games.regret > TRACE_TOLERANCE)[decisive & band & errs]),
+            "mistakes in fast searches": lambda band: percent(~full[decisive & band & errs]),
+            "mistakes that cut the trace": lambda band: percent(
+                (games.regret > TRACE_TOLERANCE)[decisive & band & errs]
+            ),
         },
         ply,
     )
@@ -133,10 +135,10 @@ def main() -> None:
         ply,
     )
     table(
-        "Results that are right, %, and won positions that the side to move goes on to win, %",
+        "Correct results, %, and won positions that the side to move wins, %",
         {
-            "right, from random openings": lambda band: percent((result == best)[judged & band & opened]),
-            "right, from the empty board": lambda band: percent((result == best)[judged & band & ~opened]),
+            "correct, from random openings": lambda band: percent((result == best)[judged & band & opened]),
+            "correct, from the empty board": lambda band: percent((result == best)[judged & band & ~opened]),
             "won, from random openings": lambda band: percent(result[judged & band & opened & (best == 1)] == 1),
             "won, from the empty board": lambda band: percent(result[judged & band & ~opened & (best == 1)] == 1),
             "root proven": lambda band: percent((np.abs(games.value) >= 1)[judged & band]),
