@@ -140,7 +140,8 @@ class TrainConfig:
     iterations: int = 60
     """Rounds of self-play, learning and gating. The learning rate falls over all of them."""
     samples: int = 40_000
-    """Positions recorded by self-play per iteration. Fewer promote networks more often, with noisier gates."""
+    """Positions recorded by self-play per iteration. With fewer, candidates come more often, but differ less from the
+    best network, which is harder for the gate to measure."""
     seed: int = 0
     """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
