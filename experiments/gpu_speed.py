@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alphac4.commands.doctor import Figure, rate
-from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
+from alphac4.compute.gpu.device import DeviceNetwork, captured, cuda_device, synchronise
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -71,7 +71,7 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
     Raises:
         RuntimeError: if there is no GPU.
     """
-    device = the_device()
+    device = cuda_device()
     network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)

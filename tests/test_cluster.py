@@ -65,7 +65,7 @@ def cluster(started: Cluster) -> Cluster:
 
 @pytest.fixture
 def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
-    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
+    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_ATTEMPTS", 3)
     found = choose_pool(cluster.address)
     yield found
     found.close()
@@ -79,7 +79,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "alphac4.compute.cluster.actors.MIN_CORES_RATIO", 0
+        "alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0
     )  # the cluster is large enough for its matches
     calls, call = set(), Pool.call
     monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))

@@ -18,15 +18,15 @@ from alphac4.compute.gpu.device import (
     TREES,
     DeviceNetwork,
     Exchange,
+    allocate_with_backoff,
     captured,
+    cuda_device,
     kernel,
     kernel_for,
-    largest_that_fits,
     launch,
+    make_device_trees,
     share,
-    share_trees,
     synchronise,
-    the_device,
     to_tensor,
 )
 from alphac4.game.rules import Geometry
@@ -119,13 +119,13 @@ class DeviceActor:
         selection: NetworkParameters | None = None,
         max_simulations: int = 0,
     ) -> None:
-        device = the_device()
+        device = cuda_device()
         self.geometry = geometry
         self.config = config
         self.slots = slots
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         empty = make_trees(slots, 1, geometry, rng)
-        self._trees = share_trees(empty, nodes, device)
+        self._trees = make_device_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
         self._selection = selection or config.puct(PRIOR_TEMPERATURE)
@@ -277,7 +277,7 @@ def device_actors(
             for index in range(STREAMS)
         ]
 
-    players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
+    players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))
 
     def update(network: Network) -> str:
         for player in players:
