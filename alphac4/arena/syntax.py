@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.storage.hub import SHIPPED, is_hub_name
-from alphac4.storage.records import similar
+from alphac4.storage.records import did_you_mean
 
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
@@ -63,7 +63,7 @@ def check_network(name: str) -> None:
         ValueError: in one line, naming the shipped network that was perhaps meant.
     """
     if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
-        raise ValueError(f"{name}: no such file{similar(name, SHIPPED)}")
+        raise ValueError(f"{name}: no such file{did_you_mean(name, SHIPPED)}")
 
 
 def read_literal(text: str) -> Any:
@@ -78,6 +78,6 @@ def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
     """Return the message for an unknown player, with the name or the one of ``others`` that is most like it."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     best = Path(kind) / "checkpoints" / "best.safetensors"
-    guess = f" (is it {best}?)" if best.exists() else "" if "/" in kind else similar(kind, (*KINDS, *others))
+    guess = f" (is it {best}?)" if best.exists() else "" if "/" in kind else did_you_mean(kind, (*KINDS, *others))
     meant = guess.replace("?)", f"{specification[len(kind) :]}?)")
     return f"unknown player {specification!r}{meant}; `alphac4 players` lists them"

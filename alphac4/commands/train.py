@@ -17,7 +17,7 @@ from alphac4.commands.arguments import Device, loading, read_arguments
 from alphac4.machine import wrapped
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line, check_folder
-from alphac4.storage.locks import own_folder
+from alphac4.storage.locks import lock_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
 from alphac4.training.config import PRESETS, TrainConfig
 
@@ -155,7 +155,7 @@ class SelfplayCommand:
             bar.update(len(samples))
 
         try:
-            with own_folder(self.output):
+            with lock_folder(self.output):
                 first = max(find_shards(folder), default=-1) + 1  # beside the shards of earlier calls
                 actors = choose_for_run(self.device, self.backend, self.cluster).actors(
                     checkpoint.network,

@@ -11,9 +11,9 @@ from typing import Any
 from alphac4.arena.syntax import check_network
 from alphac4.nn.network import Network
 from alphac4.runs.state import Costs, RunState
-from alphac4.storage.checkpoints import load_checkpoint, named_file
+from alphac4.storage.checkpoints import checkpoint_file, load_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.records import parse_json, read_record, to_line
+from alphac4.storage.records import parse_json, read_record, to_json_line
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.loop import Callback, Progress
 
@@ -56,7 +56,7 @@ class CostCounter(Callback):
     def write(self) -> None:
         """Write the file."""
         self._written = time.perf_counter()
-        write_atomically(self._path, f"{to_line(asdict(self.now()))}\n".encode())
+        write_atomically(self._path, f"{to_json_line(asdict(self.now()))}\n".encode())
 
 
 def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
@@ -78,7 +78,7 @@ def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
         total_costs(facts)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    digest = hashlib.sha256(named_file(Path(name)).read_bytes()).hexdigest()
+    digest = hashlib.sha256(checkpoint_file(Path(name)).read_bytes()).hexdigest()
     return checkpoint.network, {"checkpoint": name, "sha256": digest, **facts}
 
 

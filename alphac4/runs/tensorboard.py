@@ -14,7 +14,7 @@ from alphac4.game import Geometry, column_name
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
-from alphac4.storage.files import naming
+from alphac4.storage.files import add_path_to_errors
 from alphac4.training.reports import MatchReport
 
 SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
@@ -57,7 +57,7 @@ class Monitor:
         self._next_pictures = 0.0
         self._undrawn: IterationReport | None = None
         next_step = self._history[-1].iteration + 1 if self._history else 0
-        with naming(folder):
+        with add_path_to_errors(folder):
             self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
             if not self._history:
                 charts = {group: {tag: ["Multiline", [tag]] for tag in tags} for group, tags in CHARTS.items()}
@@ -71,7 +71,7 @@ class Monitor:
     def close(self) -> None:
         """Write what is left, with pictures of the last iteration."""
         try:
-            with naming(self._folder):
+            with add_path_to_errors(self._folder):
                 if self._undrawn is not None:
                     self._draw(self._undrawn)
                 self._writer.close()
@@ -86,7 +86,7 @@ class Monitor:
     def record(self, report: IterationReport) -> None:
         """Show one iteration."""
         self._history.append(report)
-        with naming(self._folder):
+        with add_path_to_errors(self._folder):
             for tag, value in scalars(self._history).items():
                 self._writer.add_scalar(tag, value, report.iteration)
             self._undrawn = report
@@ -103,7 +103,7 @@ class Monitor:
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""
-        with naming(self._folder):
+        with add_path_to_errors(self._folder):
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
                 self._writer.add_scalar(tag, match.score, iteration)

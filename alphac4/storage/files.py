@@ -25,7 +25,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
     """
     check_regular(path)
-    with naming(path):
+    with add_path_to_errors(path):
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
@@ -46,7 +46,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def append_line(path: Path, line: str) -> None:
     """Append one line in one write, after ending a line cut short by an earlier kill."""
     check_regular(path)
-    with naming(path):
+    with add_path_to_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
             before = file.tell()
@@ -84,7 +84,7 @@ def flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def check_new(folder: Path) -> None:
+def check_not_existing(folder: Path) -> None:
     """Raise ValueError if a folder exists: nothing is replaced."""
     if folder.exists():
         raise ValueError(f"{folder} exists already: remove it, or choose a new folder")
@@ -97,7 +97,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ValueError: if the folder exists.
     """
-    check_new(folder)
+    check_not_existing(folder)
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
@@ -140,7 +140,7 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
     Raises:
         OSError: naming ``asked``, by default the folder.
     """
-    with naming(asked or folder):
+    with add_path_to_errors(asked or folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
@@ -149,7 +149,7 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def add_path_to_errors(path: Path) -> Iterator[None]:
     """Add the file's name to errors of the block; that of a full disk has none."""
     try:
         yield

@@ -17,8 +17,8 @@ SHIPPED = {
     "quick": "quick.safetensors",
     "gpu-best": "gpu-best.safetensors",
 }
-PREFIX = "hf://"
-FORM = r"hf://[^@,]+"  # of a name within a player's specification
+HUB_PREFIX = "hf://"
+HUB_NAME_PATTERN = r"hf://[^@,]+"  # of a name within a player's specification
 NETWORK_FILE = "model.safetensors"  # of a repository, where no file is named
 
 _PARTS = re.compile(r"hf:/{1,2}(?P<repository>[^/]+/[^/]+)(?:/(?P<file>.+))?")  # a `Path` has lost one of the slashes
@@ -29,7 +29,7 @@ def is_hub_name(name: str) -> bool:
     return name.startswith("hf:/")
 
 
-def shown_name(name: str) -> str:
+def short_name(name: str) -> str:
     """Return the short name of a network on the hub: OWNER/NAME, or OWNER/NAME/FILE without the file's ending."""
     found = _PARTS.fullmatch(name)
     if found is None:
@@ -50,9 +50,11 @@ def hub_file(name: str) -> Path:
     """
     found = _PARTS.fullmatch(name)
     if found is None:
-        raise FileError(f"{name!r} is not a network on the hub; write {PREFIX}OWNER/NAME or {PREFIX}OWNER/NAME/FILE")
+        raise FileError(
+            f"{name!r} is not a network on the hub; write {HUB_PREFIX}OWNER/NAME or {HUB_PREFIX}OWNER/NAME/FILE"
+        )
     repository, file = found["repository"], found["file"] or NETWORK_FILE
-    shown = f"{PREFIX}{repository}"
+    shown = f"{HUB_PREFIX}{repository}"
     try:
         from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
     except ImportError as error:

@@ -17,9 +17,9 @@ from alphac4.storage.records import (
     BoardConfig,
     check_finite,
     check_ranges,
+    did_you_mean,
     parse_json,
     read_record,
-    similar,
 )
 
 
@@ -175,7 +175,9 @@ class TrainConfig:
             ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
         """
         if name not in PRESETS:
-            raise ValueError(f"unknown preset {name!r}{similar(name, PRESETS)}; the presets are {', '.join(PRESETS)}")
+            raise ValueError(
+                f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
+            )
         groups: dict[str, Any] = {key: value for key, value in changes.items() if dataclasses.is_dataclass(value)}
         plain = {key: value for key, value in changes.items() if key not in groups}
         for key, value in groups.items():
