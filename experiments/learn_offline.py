@@ -43,7 +43,7 @@ def main() -> None:
     samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
     learner = Learner(config.network_config(), config.learning, STANDARD, options.seed)
     if options.start_from:
-        learner.take_over(load_checkpoint(options.start_from).network)
+        learner.initialize_from(load_checkpoint(options.start_from).network)
     steps = options.positions // config.learning.batch_size
     schedule, rng = CosineSchedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
     started = time.process_time()

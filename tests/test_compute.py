@@ -93,7 +93,7 @@ def test_actors_report_the_backend_of_their_latest_network(
         name = next(names)
         return name, make_backend(name, network, batch, threads)
 
-    monkeypatch.setattr("alphac4.nn.evaluator.first_that_agrees", chosen)
+    monkeypatch.setattr("alphac4.nn.evaluator.select_backend", chosen)
     compute = choose_for_run("cpu", "auto")
     actors = compute.actors(network, make_geometry(), SelfPlayConfig(games=4), np.random.default_rng)
     assert actors.backend == "torch-bf16"

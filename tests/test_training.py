@@ -210,7 +210,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     """Every network that a run loads into an evaluator is seen here, where 8 bits are the fastest."""
     pytest.importorskip("openvino")
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, int8: [INT8] if int8 else ["torch-fp32"])
-    monkeypatch.setattr("alphac4.nn.evaluator.agrees", lambda *_: True)  # however coarse they are on this processor
+    monkeypatch.setattr("alphac4.nn.evaluator.outputs_match", lambda *_: True)  # int8 may be coarse here
     used: list[str] = []
     evaluate = Evaluator.evaluate
 
@@ -252,7 +252,7 @@ def test_a_resumed_run_chooses_the_backends_that_an_uninterrupted_one_does(
     def by_chance(answers: Any, expected: Any, backend: str) -> bool:  # noqa: ARG001
         return backend == "torch-fp32" or bool(np.frombuffer(expected[0].tobytes(), np.uint32).sum() % 2)
 
-    monkeypatch.setattr("alphac4.nn.evaluator.agrees", by_chance)
+    monkeypatch.setattr("alphac4.nn.evaluator.outputs_match", by_chance)
     order = ["torch-bf16", "torch-fp32"]
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: order)
     monkeypatch.setattr("alphac4.nn.evaluator.is_batch_invariant", lambda *_: True)

@@ -20,7 +20,7 @@ from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose, choose_for_run
 from alphac4.game import Position
 from alphac4.machine import cores, install_advice, processor_name, worker_threads
-from alphac4.nn.backends import backend_names, boards_for, make_backend
+from alphac4.nn.backends import backend_names, make_backend, random_inputs
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, concatenate, make_samples
 from alphac4.solver import shared_solver
@@ -215,7 +215,7 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Figure]:
     network = load_checkpoint(options.network).network
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
         for batch in INFERENCE_BATCHES:
-            planes = boards_for(network.config, batch, np.random.default_rng(0))
+            planes = random_inputs(network.config, batch, np.random.default_rng(0))
             for name in backend_names(device, network.config):
                 try:
                     backend = make_backend(name, network, batch, 1)

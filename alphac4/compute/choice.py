@@ -58,7 +58,7 @@ def choose_for_run(device: str, backend: str, cluster: str | None = None) -> Com
         nodes = Cluster(cluster, device, backend)
     is_elsewhere = trees_on_gpu or nodes is not None
     ours = "auto" if is_elsewhere and backend not in backend_names(place) else _fitting(local, backend, place)
-    return Compute(place, ours, alike=True, cluster=nodes, trees_on_gpu=trees_on_gpu)
+    return Compute(place, ours, for_run=True, cluster=nodes, trees_on_gpu=trees_on_gpu)
 
 
 def choose_pool(address: str) -> "Pool":

@@ -170,13 +170,13 @@ class Compute:
         device: where PyTorch runs and trains networks, "cpu" or "cuda".
         backend: of inference, or "auto".
         threads: cores to use, by default all that this process may use.
-        alike: for a run, whose answers must not depend on earlier networks or on batches: "auto" is decided for each
+        for_run: for a run, whose answers must not depend on earlier networks or on batches: "auto" is decided for each
             network (see `Evaluator`), and only self-play uses 8 bits.
         cluster: plays a run's games; by default an actor on each core.
         trees_on_gpu: whether searches, self-play and learning keep their data on the GPU, see `alphac4.compute.gpu`.
 
     Attributes:
-        backend: the one asked for. Without ``alike`` the one chosen for the first network replaces "auto".
+        backend: the one asked for. Without ``for_run`` the one chosen for the first network replaces "auto".
         streams: recommended number of concurrent callers of an evaluator.
         learning_device: where networks learn.
     """
@@ -187,23 +187,23 @@ class Compute:
         backend: str = "auto",
         threads: int | None = None,
         *,
-        alike: bool = False,
+        for_run: bool = False,
         cluster: "Cluster | None" = None,
         trees_on_gpu: bool = False,
     ) -> None:
         self._device = device
         self._threads = threads or cores()
-        self._alike = alike
+        self._for_run = for_run
         self._cluster = cluster
         self._trees_on_gpu = trees_on_gpu
         self.backend = backend
-        self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if alike else self._threads
+        self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if for_run else self._threads
         self.learning_device = torch.device(device)
 
     def evaluator(self, network: Network, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
         """Make an evaluator for batches of usually ``batch_size`` positions and ``streams`` concurrent callers.
 
-        Unless ``alike``, the first one decides the backend of all that follow: games of two backends may differ.
+        Unless ``for_run``, the first one decides the backend of all that follow: games of two backends may differ.
         Update an evaluator instead of making many: the libraries behind them never quite free their memory.
 
         Raises:
@@ -214,11 +214,11 @@ class Compute:
             batch_size=batch_size,
             streams=streams,
             device=self._device,
-            backend="auto" if self._alike and self.backend == INT8 else self.backend,
+            backend="auto" if self._for_run and self.backend == INT8 else self.backend,
             threads=self._threads,
-            alike=self._alike and self._device == "cpu",  # a GPU promises no bits
+            batch_invariant=self._for_run and self._device == "cpu",  # a GPU promises no bits
         )
-        if not self._alike:
+        if not self._for_run:
             self.backend = evaluator.backend
         return evaluator
 
@@ -294,7 +294,7 @@ class Compute:
             backend=self.backend,
             int8=True,
             threads=count,
-            alike=self._device == "cpu",
+            batch_invariant=self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
         players = [

@@ -36,8 +36,8 @@ BF16, FP32 = "bf16", "fp32"  # precisions of learning
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
 CALIBRATION_BOARDS = 512
 _LIMITS = np.float32(-1), np.float32(1)
-MIN_FILTERED = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
-LEVELS = 256  # of an unsigned 8-bit activation
+MIN_WINOGRAD_BATCH = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
+ACTIVATION_LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
 LARGEST_WEIGHT = WEIGHT_LEVELS // 2
 # Largest quantised weight where two products are added in 16 bits: 2 * 255 * 64 < 2**15, which leaves weights 7 bits.
@@ -49,7 +49,7 @@ def learning_precision(device: torch.device) -> str:
 
     By what the hardware is and not by a timing, so that the same machine always learns with the same numbers.
     """
-    fast = multiplies_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
+    fast = is_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 
 
@@ -58,7 +58,7 @@ def cuda_has_bf16() -> bool:
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
-def multiplies_bf16_faster() -> bool:
+def is_bf16_faster() -> bool:
     """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
 
     Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/speed.md); that it is fast in
@@ -107,9 +107,9 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
     order = [INT8] if int8 else []
     many = batch >= winograd.MIN_POSITIONS
-    if multiplies_bf16_faster():
+    if is_bf16_faster():
         order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
-    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_FILTERED:
+    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_WINOGRAD_BATCH:
         order += ["winograd-fp32", "openvino-fp32"]
     else:
         order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
@@ -180,8 +180,8 @@ class TorchBackend:
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._filtered: Tower | None = None
-        if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.fits(network.config):
-            self._filtered = winograd.folded_tower(self._network.tower, network.config.rows, network.config.columns)
+        if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.is_supported(network.config):
+            self._filtered = winograd.inference_tower(self._network.tower, network.config.rows, network.config.columns)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """See `Backend`."""
@@ -222,7 +222,7 @@ class OpenVinoBackend:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
         if precision == "int8" and isinstance(self._network, PolicyValueNetwork):
-            boards = boards_for(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
+            boards = random_inputs(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
             self._ranges = _input_ranges(self._network, boards)
         self._options = {
             "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
@@ -318,7 +318,7 @@ def _drop_alternate_signal_stack() -> None:
 
 
 @functools.cache
-def products_saturate() -> bool:
+def has_int8_saturation() -> bool:
     """Return whether 8-bit convolutions are wrong for large weights on this processor.
 
     x86 without VNNI adds pairs of products in 16 bits, which cannot hold the sum of the largest ones. A convolution of
@@ -331,7 +331,7 @@ def products_saturate() -> bool:
     planes = opset13.parameter([1, channels, 6, 7], np.float32)
     kernel = opset13.fake_quantize(np.ones((channels, channels, 3, 3), np.float32), *_LIMITS, *_LIMITS, WEIGHT_LEVELS)
     zero, one = np.float32(0), np.float32(1)
-    quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, LEVELS)
+    quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, ACTIVATION_LEVELS)
     model = Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
     compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
     answers = compiled(np.ones((1, channels, 6, 7), np.float32))[0]
@@ -357,7 +357,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
-            if products_saturate():  # the same 255 levels over twice the range: other numbers of levels are not fused
+            if has_int8_saturation():  # the same 255 levels over twice the range: other numbers of levels are not fused
                 top = top * np.float32(LARGEST_WEIGHT / LARGEST_SAFE_WEIGHT)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
@@ -368,7 +368,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         if ranges is None:
             return x
         low, high = np.float32(0), np.float32(max(ranges[name], 1e-8))
-        return opset13.fake_quantize(x, low, high, low, high, LEVELS)
+        return opset13.fake_quantize(x, low, high, low, high, ACTIVATION_LEVELS)
 
     def linear(x: Any, name: str, rows: int, columns: int) -> Any:
         """A linear layer of x [B, C, rows, columns], as a convolution: sums of matrices depend on the batch's size."""
@@ -455,7 +455,7 @@ def random_stones(
     return sides[0], sides[0] | sides[1]
 
 
-def boards_for(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
+def random_inputs(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
     """`random_boards` as a network sees them; by the usual rules, whatever those of its own board are."""
     geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
     return random_boards(geometry, count, rng, config.input_planes)

@@ -73,7 +73,7 @@ def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     try:
         if checkpoint.geometry != config.board.geometry():
             raise ValueError("plays on another board than the run")
-        config.network_config().check_grown_from(checkpoint.network.config)
+        config.network_config().check_can_initialize_from(checkpoint.network.config)
         facts = {key: checkpoint.provenance[key] for key in _START_FACTS if key in checkpoint.provenance}
         total_costs(facts)
     except ValueError as error:

@@ -147,7 +147,7 @@ class TrainingSession:
             compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
             learner = make_learner(config, compute, extensions)
             if start is not None:
-                learner.take_over(start[0])
+                learner.initialize_from(start[0])
                 state.started_from = start[1]
             if state.iteration:
                 learner.restore(state.learner)

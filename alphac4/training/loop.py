@@ -364,7 +364,7 @@ def iterate(
     compute = choose_for_run(config.machine.device, config.machine.backend)
     learner = make_learner(config, compute, extensions)
     if start is not None:
-        learner.take_over(start)
+        learner.initialize_from(start)
     best = Contender(network=learner.candidate(), iteration=0)
     with contextlib.ExitStack() as opened:
         loop = make_loop(

@@ -29,7 +29,7 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, finite
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
-from alphac4.nn.backends import boards_for
+from alphac4.nn.backends import random_inputs
 from alphac4.nn.evaluator import Evaluator
 
 cuda: Any = numba_cuda  # its functions are made at run time
@@ -97,7 +97,7 @@ class DeviceSearch(NetworkSearch):
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if self._version != self._network_of.version:
             network = self._network_of.network
-            finite_answers(self._network_of, boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(0)))
+            finite_answers(self._network_of, random_inputs(network.config, CHECKED_BOARDS, np.random.default_rng(0)))
             for other in self._places.values():
                 other.network.update(network)
             self._version = self._network_of.version
