@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alphac4.commands.doctor import Figure, rate
-from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
+from alphac4.compute.gpu.device import DeviceNetwork, capture_graph, cuda_device, synchronise
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -71,7 +71,7 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
     Raises:
         RuntimeError: in one line, if there is no GPU.
     """
-    device = the_device()
+    device = cuda_device()
     network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
@@ -118,7 +118,7 @@ def timed(work: Callable[[], object], seconds: float) -> float:
 def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
     """Seconds of evaluating all leaves, and of a whole step of self-play with it."""
     alone = DeviceNetwork(network, STANDARD, games, device)
-    evaluate = timed(captured(alone.evaluate, device), seconds / 4)
+    evaluate = timed(capture_graph(alone.evaluate, device), seconds / 4)
     actor = DeviceActor(STANDARD, SelfPlayConfig(), network, games, np.random.default_rng(0))
     return evaluate, timed(actor.step, seconds / 4)
 

@@ -65,7 +65,7 @@ def cluster(started: Cluster) -> Cluster:
 
 @pytest.fixture
 def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
-    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
+    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_ATTEMPTS", 3)
     found = choose_pool(cluster.address)
     yield found
     found.close()

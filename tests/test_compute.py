@@ -168,7 +168,7 @@ def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
     """Networks run and learn on the cores then, and one line says why."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", stand_in)
-    monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if stand_in is hanging else 300.0)
+    monkeypatch.setattr("alphac4.compute.gpu.self_test.TIMEOUT_S", 1.0 if stand_in is hanging else 300.0)
     monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
     for compute, backend in ((choose("cuda", "auto"), "auto"), (choose_for_run("auto", "cuda-bf16"), "cuda-bf16")):
         assert compute.learning_device.type == ("cpu" if told else "cuda")

@@ -19,7 +19,7 @@ from helpers import as_if_trained
 from alphac4.compute.gpu import replay as replay_kernels
 from alphac4.compute.gpu import search as search_kernels
 from alphac4.compute.gpu import trees as kernels
-from alphac4.compute.gpu.device import WARM_UPS, Exchange, largest_that_fits, share_trees, simulated
+from alphac4.compute.gpu.device import WARM_UP_STEPS, IoBuffers, allocate_with_backoff, is_simulated, make_device_trees
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -101,7 +101,7 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
     of two parts in ten million on a network's answers has changed none of these games on a core.
     """
     missing = ours.total() - (ours & theirs).total()
-    return missing == 0 if simulated() else missing <= max(1, ours.total() // 50)
+    return missing == 0 if is_simulated() else missing <= max(1, ours.total() // 50)
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute in single precision on a GPU, whose convolutions would otherwise keep ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # a GPU keeps none
-    if simulated():
+    if is_simulated():
         monkeypatch.setattr("alphac4.compute.gpu.search.THREADS", 8)  # each is one of Python's
 
 
@@ -170,7 +170,7 @@ def test_other_weights_and_other_games() -> None:
 @pytest.mark.parametrize("nodes", [10, 40_000])
 def test_a_node_is_one_record(nodes: int) -> None:
     """No field lies over another, and indices have room for the size."""
-    trees = share_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
+    trees = make_device_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
     fields = ("visits", "child", "parent", "priors", "value", "value_sum", "proof")
     for number, name in enumerate(fields, 1):
         field: npt.NDArray[np.generic] = getattr(trees.arrays, name)
@@ -188,10 +188,10 @@ def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFix
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return f"{games} games"
 
-    assert largest_that_fits(make, 1000, 100) == "250 games"
+    assert allocate_with_backoff(make, 1000, 100) == "250 games"
     assert "room for 250 games at once, not for 1000" in caplog.text
     with pytest.raises(RuntimeError, match="no room for 500 games"):
-        largest_that_fits(make, 1000, 400)
+        allocate_with_backoff(make, 1000, 400)
 
 
 @pytest.mark.slow
@@ -205,8 +205,8 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
-    trees = share_trees(make_trees(4, 1, STANDARD, np.random.default_rng(0)), 100, torch.device("cpu")).arrays
-    exchange = Exchange(
+    trees = make_device_trees(make_trees(4, 1, STANDARD, np.random.default_rng(0)), 100, torch.device("cpu")).arrays
+    buffers = IoBuffers(
         np.zeros((4, 6, 7, 2), np.uint16).transpose(0, 3, 1, 2),
         np.uint16(0x3F80),
         np.zeros((4, 7), np.float32),
@@ -217,10 +217,10 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
     boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (
-        (kernels.advance, (trees, games, make_parameters(CONFIG), plan, puct, exchange)),
+        (kernels.advance, (trees, games, make_parameters(CONFIG), plan, puct, buffers)),
         (kernels.restart, (trees, games)),
-        (kernels.write_leaves, (trees, exchange)),
-        (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.int8))),
+        (kernels.write_leaves, (trees, buffers)),
+        (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, buffers, np.zeros(4, np.int8))),
         (replay_kernels.write_boards, (STANDARD, boards)),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
@@ -251,14 +251,14 @@ def test_device_learner_computes_what_the_learner_does(
     tmp_path: Path, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over three iterations, the last of which makes the device's window wrap around and starts from a saved state."""
-    if simulated():  # where nothing is captured, the step runs a few times beforehand all the same
+    if is_simulated():  # where nothing is captured, the step runs a few times beforehand all the same
 
         def run_first(step: Callable[[], object], _device: torch.device) -> Callable[[], object]:
-            for _ in range(WARM_UPS):
+            for _ in range(WARM_UP_STEPS):
                 step()
             return step
 
-        monkeypatch.setattr("alphac4.training.device_learner.captured", run_first)
+        monkeypatch.setattr("alphac4.training.device_learner.capture_graph", run_first)
     replay, window = Replay(tmp_path), 70
     host, device = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1), device_learner(90)
     for iteration in range(3):
@@ -316,11 +316,11 @@ def test_device_search_finds_what_the_host_finds() -> None:
         if network is not None:
             evaluator.update(network)
         ours, theirs = (search.search(positions, Budget(simulations=simulations)) for search in (host, device))
-        close = np.abs(ours.visits - theirs.visits).max() <= (0 if simulated() else 2)
+        close = np.abs(ours.visits - theirs.visits).max() <= (0 if is_simulated() else 2)
         assert close
         assert (ours.proofs == theirs.proofs).all()
         assert ours.variations == theirs.variations
-        np.testing.assert_allclose(ours.value, theirs.value, atol=1e-4 if simulated() else 0.02)
+        np.testing.assert_allclose(ours.value, theirs.value, atol=1e-4 if is_simulated() else 0.02)
 
 
 @pytest.mark.gpu

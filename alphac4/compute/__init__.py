@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
 from alphac4.compute.cores import Actors, ClusterReport, Compute, Seeds
-from alphac4.compute.gpu.device import captured
+from alphac4.compute.gpu.device import capture_graph
 
 if TYPE_CHECKING:  # loaded once a cluster is asked for
     from alphac4.compute.cluster.pool import Pool, Shared
@@ -19,7 +19,7 @@ __all__ = [
     "Pool",
     "Seeds",
     "Shared",
-    "captured",
+    "capture_graph",
     "choose",
     "choose_for_run",
     "choose_pool",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from alphac4.compute.cluster.connection import Connection, connect, import_ray
 from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
-from alphac4.compute.gpu.device import TREES, largest_that_fits
+from alphac4.compute.gpu.device import TREES, allocate_with_backoff
 from alphac4.game import Geometry
 from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 MAX_GAMES, MIN_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
 MIN_CORES_RATIO = 2  # cores of the cluster per core of this machine, from which on matches are played there
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver takes the other
-SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
-SECONDS_UNTIL_WARNING = 60.0  # without a block
-SECONDS_TO_END = 2.0  # for actors, before they are killed
-BESIDE = "beside"  # Ray's concurrency group of methods that run beside `RemoteActor.play`
+COUNT_INTERVAL_S = 1.0  # of the cluster's cores or GPUs
+NO_GAMES_WARNING_S = 60.0  # without a block
+STOP_TIMEOUT_S = 2.0  # for actors, before they are killed
+CONTROL_GROUP = "beside"  # Ray's concurrency group of methods that run beside `RemoteActor.play`
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
 
 
@@ -58,7 +58,7 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delivery:
+class ReceivedBlock:
     """A block and the actor that played it."""
 
     block: Block
@@ -91,7 +91,7 @@ class RemoteActor:
         """End all calls of `play` at once; runs beside `play`."""
         self._has_ended = True
 
-    def play(self, weights: Weights) -> Delivery | None:
+    def play(self, weights: Weights) -> ReceivedBlock | None:
         """Play a block with the latest weights, of the call or of `update`; return None after `end`."""
         latest = max(weights, self._latest, key=lambda each: each.version)
         if latest.version > self._version:
@@ -106,7 +106,7 @@ class RemoteActor:
         block = None if self._has_ended else next(self._blocks, None)
         if block is None:
             return None
-        return Delivery(
+        return ReceivedBlock(
             block=block,
             version=self._version,
             backend=self._backend,
@@ -122,7 +122,7 @@ def make_player(
     if task.backend == TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
-        player = largest_that_fits(
+        player = allocate_with_backoff(
             lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng), task.slots, 1
         )
         return player, player.update, TREES
@@ -156,7 +156,7 @@ class ClusterActors(Actors):
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
         resources = {"num_cpus": 1, "num_gpus": int(task.device == "cuda")}
-        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {BESIDE: 1}}
+        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {CONTROL_GROUP: 1}}
         self._remote = self._ray.remote(**resources, **restarts, scheduling_strategy="SPREAD")(RemoteActor)
         self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
         self._actors: list[Any] = []  # Ray's handles
@@ -176,7 +176,7 @@ class ClusterActors(Actors):
         version = self._weights.version + 1
         self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
         for actor in self._actors:
-            actor.update.options(concurrency_group=BESIDE).remote(self._weights)
+            actor.update.options(concurrency_group=CONTROL_GROUP).remote(self._weights)
 
     def play(
         self,
@@ -202,21 +202,21 @@ class ClusterActors(Actors):
         while positions < samples:
             check()
             self._connection.check()
-            if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS and not self._connection.missing():
+            if time.monotonic() - self._counted >= COUNT_INTERVAL_S and not self._connection.missing():
                 self._use_all_cores()
             self._request(CALLS_IN_FLIGHT)
             for reference in self._ready(SECONDS_BETWEEN_CHECKS):
                 index = self._calls.pop(reference)
-                delivery = self._receive(index, reference)
-                if delivery is None:
+                received = self._receive(index, reference)
+                if received is None:
                     continue
-                on_block(index, delivery.block)
-                count, versions = delivery.block.positions, self._weights.version - delivery.version
+                on_block(index, received.block)
+                count, versions = received.block.positions, self._weights.version - received.version
                 blocks, positions, behind = blocks + 1, positions + count, behind + versions * count
                 max_behind = max(max_behind, versions)
                 if positions >= samples:
                     break
-            if not has_warned and not blocks and time.perf_counter() - started > SECONDS_UNTIL_WARNING:
+            if not has_warned and not blocks and time.perf_counter() - started > NO_GAMES_WARNING_S:
                 logger.warning("waiting for the cluster's first games: other programs may use its cores")
                 has_warned = True
         if last:  # the cores are free for the closing matches
@@ -277,28 +277,28 @@ class ClusterActors(Actors):
         ready, _ = self._ray.wait(list(self._calls), num_returns=len(self._calls), timeout=timeout)
         return list(ready)
 
-    def _receive(self, index: int, reference: Any) -> Delivery | None:
-        """Return the delivery of an actor, None if it was lost on the way."""
+    def _receive(self, index: int, reference: Any) -> ReceivedBlock | None:
+        """Return the block of an actor; None if it was lost on the way."""
         try:
             # The arrays of a block are in the object store, which would fill up with an iteration's games.
-            delivery: Delivery = copy.deepcopy(self._connection.get(reference))
+            received: ReceivedBlock = copy.deepcopy(self._connection.get(reference))
         except self._ray.exceptions.RayTaskError as error:  # ours: a repetition would fail as well
             raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
         except self._ray.exceptions.RayError as error:
             logger.warning("a block of games was lost on the way from the cluster: %s", first_line(error))
             return None
-        place, before = (delivery.node, delivery.process), self._places.get(index)
+        place, before = (received.node, received.process), self._places.get(index)
         if before not in (None, place):
             self._lost += 1
             logger.warning("an actor on node %s was lost: another one on node %s begins new games", before[0], place[0])
-        self._places[index], self.backend = place, delivery.backend
-        return delivery
+        self._places[index], self.backend = place, received.backend
+        return received
 
     def _dismiss(self) -> None:
         """End all actors; idle ones, because Ray prints that the calls of others failed."""
         for actor in self._actors:
-            actor.end.options(concurrency_group=BESIDE).remote()
-        self._ready(SECONDS_TO_END)
+            actor.end.options(concurrency_group=CONTROL_GROUP).remote()
+        self._ready(STOP_TIMEOUT_S)
         for actor in self._actors:
             self._ray.kill(actor)
         self._actors.clear()

@@ -51,25 +51,25 @@ NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
     "parent_action": (np.int8, False),
 }
 
-WARM_UPS = 3  # passes before a graph is captured, while libraries choose their algorithms
+WARM_UP_STEPS = 3  # passes before a graph is captured, while libraries choose their algorithms
 
 # The number 1 in each precision, as kernels write it into planes: Numba has no 16-bit floats that torch shares.
 ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfloat16: np.uint16(0x3F80)}
 
 
-def simulated() -> bool:
+def is_simulated() -> bool:
     """Return whether Numba's simulator stands in for the GPU."""
     config: Any = numba.config
     return bool(config.ENABLE_CUDASIM)
 
 
-def the_device() -> torch.device:
+def cuda_device() -> torch.device:
     """Return the device of kernels.
 
     Raises:
         RuntimeError: if there is no GPU, or its compiler is missing.
     """
-    if simulated():
+    if is_simulated():
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
@@ -78,13 +78,13 @@ def the_device() -> torch.device:
     return torch.device("cuda")
 
 
-def on_gpu(name: str) -> bool:
+def is_gpu(name: str) -> bool:
     """Return whether a device, "cpu", "cuda" or "auto", is a GPU or Numba's simulator.
 
     Raises:
         RuntimeError: for "cuda" without a device.
     """
-    if name == "cuda" and not simulated() and not torch.cuda.is_available():
+    if name == "cuda" and not is_simulated() and not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
 
@@ -101,7 +101,7 @@ def kernel_for(parameters: Any, made: Any) -> Any:
     if is_own(parameters):
         return made
     cuda: Any = importlib.import_module("numba.cuda")
-    return cuda.jit(made.fn if simulated() else made.py_func)
+    return cuda.jit(made.fn if is_simulated() else made.py_func)
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:
@@ -112,7 +112,7 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # about small batches, which are small on purpose
     blocks = -(-count // THREADS)
     with _one_at_a_time:
-        if simulated():
+        if is_simulated():
             kernel[blocks, min(THREADS, count)](*arguments)
         else:
             kernel[blocks, THREADS, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
@@ -120,11 +120,11 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
 
 def synchronise() -> None:
     """Wait for everything that was launched, on any stream."""
-    if not simulated():
+    if not is_simulated():
         torch.cuda.synchronize()
 
 
-def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> _T:
+def allocate_with_backoff(make: Callable[[int], _T], count: int, least: int) -> _T:
     """Return ``make(count)``; halve the count while memory runs out, and log a warning.
 
     Raises:
@@ -173,14 +173,14 @@ def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
 
 def to_tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
     """Copy an array to the device; unsigned integers become signed ones, because PyTorch hardly supports the former."""
-    return torch.from_numpy(signed(array).copy()).to(device)
+    return torch.from_numpy(as_signed(array).copy()).to(device)
 
 
 def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
     return {name: array for name, array in arrays._asdict().items() if isinstance(array, np.ndarray)}
 
 
-def signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the array's memory as a type that PyTorch supports."""
     return array.view(np.int64) if array.dtype == np.uint64 else array
 
@@ -206,15 +206,15 @@ class DeviceArrays(Generic[_Arrays]):
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Overwrite an array from the host."""
-        self.tensors[name].copy_(torch.from_numpy(signed(np.ascontiguousarray(array))))
+        self.tensors[name].copy_(torch.from_numpy(as_signed(np.ascontiguousarray(array))))
 
 
-def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
+def copy_to_device(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
     """Copy all arrays to the device in the same layout."""
     return DeviceArrays({name: to_tensor(array, device) for name, array in _fields(arrays).items()}, arrays)
 
 
-def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
+def make_device_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
     """Make empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
 
     All fields of a node are in one record, 128 bytes for 7 actions: every thread walks its own tree, so a visit costs
@@ -236,7 +236,7 @@ def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[T
     return DeviceArrays(tensors, like)
 
 
-class Exchange(NamedTuple):
+class IoBuffers(NamedTuple):
     """Arrays between kernels and the network, always in the same memory."""
 
     planes: Any  # [B, P, R, C] in the network's precision; 16-bit floats as their bits
@@ -272,7 +272,7 @@ class DeviceNetwork:
         self._wdl = torch.zeros((size, 3), device=device)
         one = ONE[precision]
         planes = kernel_view(self._planes, np.asarray(one).dtype)
-        self.exchange = Exchange(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
+        self.buffers = IoBuffers(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
 
     def update(self, network: Network) -> None:
         """Load other weights into the same memory."""
@@ -286,7 +286,7 @@ class DeviceNetwork:
         self._wdl.copy_(torch.softmax(value.float(), dim=1))
 
 
-def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
+def capture_graph(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
     """Capture the step as a CUDA graph, which needs one launch; return the step itself where that is impossible.
 
     The step runs a few times first. It must always use the same memory and never wait for the device.
@@ -296,7 +296,7 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), _measuring_convolutions():
-        for _ in range(WARM_UPS):
+        for _ in range(WARM_UP_STEPS):
             step()
     torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()

@@ -7,7 +7,7 @@ import torch
 from numba import cuda as numba_cuda
 from torch import Tensor
 
-from alphac4.compute.gpu.device import kernel, kernel_view, launch, the_device, to_tensor
+from alphac4.compute.gpu.device import cuda_device, kernel, kernel_view, launch, to_tensor
 from alphac4.game.planes import PLANES, write_mirrored
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.replay import Replay
@@ -49,7 +49,7 @@ class DeviceReplay:
     """
 
     def __init__(self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float) -> None:
-        self.device = the_device()
+        self.device = cuda_device()
         self.capacity = capacity
         self.batch_size = batch_size
         self.count = 0  # samples held

@@ -12,16 +12,16 @@ from alphac4.compute.gpu.device import (
     THREADS,
     DeviceArrays,
     DeviceNetwork,
-    Exchange,
-    captured,
+    IoBuffers,
+    as_signed,
+    capture_graph,
+    copy_to_device,
+    cuda_device,
     kernel,
     kernel_for,
     kernel_view,
     launch,
-    share,
-    signed,
     synchronise,
-    the_device,
 )
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
@@ -36,20 +36,20 @@ cuda: Any = numba_cuda  # its functions are made at run time
 
 STEPS = 16  # between two looks of the host
 CHECKED_BOARDS = 64  # for which new weights must give finite numbers: kernels do not check any
-SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
+MAX_SIMULATIONS_PER_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
 
 
 @kernel
-def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfinished: Any) -> None:
+def grow(trees: Trees, targets: Any, parameters: Any, buffers: IoBuffers, unfinished: Any) -> None:
     """Do one step of a search for one tree per thread; ``unfinished`` [T] becomes 1 where the search continues."""
     t = cuda.grid(1)
     if t >= targets.shape[0]:
         return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
-    left = walk_to_leaf(trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    expand(trees, t, buffers.logits[t], buffers.wdl[t], parameters.prior_temperature)
+    left = walk_to_leaf(trees, t, targets[t], parameters, MAX_SIMULATIONS_PER_STEP)
     unfinished[t] = 0
     if trees.leaf[t] != NO_NODE:
-        write_leaf(trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, buffers.planes[t], buffers.one)
     if trees.leaf[t] != NO_NODE or left == 0:
         unfinished[t] = 1
 
@@ -90,7 +90,7 @@ class DeviceSearch(NetworkSearch):
         super().__init__(evaluator, rule, geometry=geometry, reuse=reuse)
         self._network_of = evaluator
         self._version = -1  # of the evaluator's weights that `_places` hold
-        self._device = the_device()
+        self._device = cuda_device()
         self._precision = precision
         self._places: dict[tuple[int, int], Workplace] = {}
 
@@ -106,11 +106,11 @@ class DeviceSearch(NetworkSearch):
         place = self._places.get((slots, nodes)) or self._make_place(slots, nodes)
         device = place.trees
         for name in ARRAYS:
-            device.tensors[name][:count].copy_(torch.from_numpy(signed(getattr(trees, name)[:count])))
+            device.tensors[name][:count].copy_(torch.from_numpy(as_signed(getattr(trees, name)[:count])))
         place.targets.zero_()
         place.targets[:count].copy_(torch.from_numpy(targets))
         place.trees.tensors["leaf"][count:].fill_(NO_NODE)
-        launch(write_leaves, slots, device.arrays, place.network.exchange)
+        launch(write_leaves, slots, device.arrays, place.network.buffers)
         while True:
             for _ in range(STEPS if deadline is None else 1):
                 place.step()
@@ -120,11 +120,11 @@ class DeviceSearch(NetworkSearch):
                 place.targets.zero_()  # expand the leaves that wait, then stop
         synchronise()
         for name in ARRAYS:
-            signed(getattr(trees, name))[:count] = device.tensors[name][:count].cpu().numpy()
+            as_signed(getattr(trees, name))[:count] = device.tensors[name][:count].cpu().numpy()
 
     def _make_place(self, slots: int, nodes: int) -> Workplace:
         """Allocate memory for ``slots`` positions with trees of ``nodes`` nodes, and capture the step."""
-        trees = share(make_trees(slots, nodes, self.geometry, np.random.default_rng(0)), self._device)
+        trees = copy_to_device(make_trees(slots, nodes, self.geometry, np.random.default_rng(0)), self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
         targets = torch.zeros(slots, dtype=torch.int64, device=self._device)
         unfinished = torch.zeros(slots, dtype=torch.int8, device=self._device)
@@ -134,8 +134,8 @@ class DeviceSearch(NetworkSearch):
 
         def step() -> None:
             network.evaluate()
-            launch(grow_trees, slots, trees.arrays, views[0], self.parameters, network.exchange, views[1])
+            launch(grow_trees, slots, trees.arrays, views[0], self.parameters, network.buffers, views[1])
 
-        place = Workplace(trees, targets, unfinished, network, captured(step, self._device))
+        place = Workplace(trees, targets, unfinished, network, capture_graph(step, self._device))
         self._places[slots, nodes] = place
         return place

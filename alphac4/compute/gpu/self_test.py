@@ -18,7 +18,7 @@ TOLERANCE = 0.02  # of the largest number of a tensor: PyTorch's convolutions ke
 LEARNED_TOLERANCE = 0.1  # the same of weights after a step: gradients jump where ten bits move a ReLU's input past 0
 NOISE = 1e-3  # of numbers that are next to nothing
 ANSWERS = 2  # of the tensors compared: policy and value; the rest is of learning
-MAX_SECONDS = 120.0  # the first use of a GPU loads libraries
+TIMEOUT_S = 120.0  # the first use of a GPU loads libraries
 
 
 @functools.cache
@@ -43,9 +43,9 @@ def self_test_error() -> str:
 
     threading.Thread(target=work, name="gpu-self-test", daemon=True).start()  # nobody can end a call that hangs
     try:
-        found = answers.get(timeout=MAX_SECONDS)
+        found = answers.get(timeout=TIMEOUT_S)
     except queue.Empty:
-        return f"its self-test has not ended in {MAX_SECONDS:g} seconds"
+        return f"its self-test has not ended in {TIMEOUT_S:g} seconds"
     if isinstance(found, Exception):
         return f"its self-test failed: {str(found).strip().partition(chr(10))[0] or type(found).__name__}"
     for index, (ours, theirs) in enumerate(zip(expected, found, strict=True)):

@@ -17,16 +17,16 @@ from alphac4.compute.cores import Actors, LocalActors, Seeds
 from alphac4.compute.gpu.device import (
     TREES,
     DeviceNetwork,
-    Exchange,
-    captured,
+    IoBuffers,
+    allocate_with_backoff,
+    capture_graph,
+    copy_to_device,
+    cuda_device,
     kernel,
     kernel_for,
-    largest_that_fits,
     launch,
-    share,
-    share_trees,
+    make_device_trees,
     synchronise,
-    the_device,
     to_tensor,
 )
 from alphac4.game.rules import Geometry
@@ -55,7 +55,7 @@ from alphac4.selfplay.samples import Block, Work
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
-SIMULATIONS_A_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
+MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
 STEPS = 32  # between two looks of the host
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
 STREAMS = 2  # parts of self-play's games: while one part's trees grow, the network evaluates another's leaves
@@ -69,16 +69,16 @@ def advance(
     parameters: SelfPlayParameters,
     plan: GamePlan,
     selection: Any,
-    exchange: Exchange,
+    buffers: IoBuffers,
 ) -> None:
     """Do the work of `alphac4.selfplay.games.advance` for one tree per thread."""
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection.prior_temperature)
-    walk(trees, games, t, parameters, plan, selection, SIMULATIONS_A_STEP)
+    expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
+    walk(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
-        write_leaf(trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, buffers.planes[t], buffers.one)
 
 
 @kernel
@@ -90,11 +90,11 @@ def restart(trees: Trees, games: Games) -> None:
 
 
 @kernel
-def write_leaves(trees: Trees, exchange: Exchange) -> None:
+def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
     """Write the planes of every leaf that waits for its evaluation."""
     t = cuda.grid(1)
     if t < trees.size.shape[0] and trees.leaf[t] != NO_NODE:
-        write_leaf(trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, buffers.planes[t], buffers.one)
 
 
 @final
@@ -119,26 +119,26 @@ class DeviceActor:
         selection: NetworkParameters | None = None,
         max_simulations: int = 0,
     ) -> None:
-        device = the_device()
+        device = cuda_device()
         self.geometry = geometry
         self.config = config
         self.slots = slots
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         empty = make_trees(slots, 1, geometry, rng)
-        self._trees = share_trees(empty, nodes, device)
-        self._games = share(make_games(slots, geometry), device)
+        self._trees = make_device_trees(empty, nodes, device)
+        self._games = copy_to_device(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
         self._selection = selection or config.puct(PRIOR_TEMPERATURE)
         check_rule(self._selection, empty)
         self._advance = kernel_for(self._selection, advance)
         plan = make_plan(geometry, config)
         room = np.zeros(MAX_STARTS, np.uint64)
-        self._plan = share(plan._replace(start_own=room, start_occupied=room), device)
+        self._plan = copy_to_device(plan._replace(start_own=room, start_occupied=room), device)
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         synchronise()  # the arrays were made on another stream
         with torch.cuda.stream(self._stream):
-            self.step = captured(self._launch_step, device)  # one evaluation of every slot's leaf, and what follows
+            self.step = capture_graph(self._launch_step, device)
         synchronise()
         for name in ("own", "occupied", "size", "leaf", "rng"):  # forget the games that warmed it up
             self._trees.write(name, getattr(empty, name))
@@ -168,7 +168,7 @@ class DeviceActor:
     def _blocks(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         trees, games = self._trees.arrays, self._games.arrays
         launch(restart, self.slots, trees, games)
-        launch(write_leaves, self.slots, trees, self._network.exchange)
+        launch(write_leaves, self.slots, trees, self._network.buffers)
         self._take_simulations()  # of an earlier call, whose other figures were discarded
         recorded, work, finished = 0, Work(), list[Games]()
         now = last_block = time.perf_counter()
@@ -207,7 +207,7 @@ class DeviceActor:
             self._parameters,
             self._plan.arrays,
             self._selection,
-            self._network.exchange,
+            self._network.buffers,
         )
 
     def _launch_steps(self, work: Work) -> None:
@@ -277,7 +277,7 @@ def device_actors(
             for index in range(STREAMS)
         ]
 
-    players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
+    players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))
 
     def update(network: Network) -> str:
         for player in players:
