@@ -16,8 +16,8 @@ from typing import TextIO
 
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # a person waits this long before being told what takes time
-CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
-COLOURING = re.compile("\033\\[[0-9]+m")  # of a terminal
+CACHE_VARIABLE, STATE_VARIABLE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
+COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # of a terminal
 
 _thread = threading.local()
 
@@ -68,12 +68,12 @@ def cache_folder() -> Path:
     Raises:
         RuntimeError: if the system does not know a home folder of the user.
     """
-    return _folder(CACHE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
+    return _folder(CACHE_VARIABLE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
 
 
 def state_folder() -> Path:
     """Return the folder for files that a person would miss: ``ALPHAC4_STATE`` or the system's."""
-    return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
+    return _folder(STATE_VARIABLE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
 
 
 def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
@@ -142,7 +142,7 @@ def check_block() -> None:
 
 
 @contextlib.contextmanager
-def announced(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
+def notify_if_slow(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
     """Call ``write`` if the block takes more than `NOTICE_DELAY_S` and the stream is a terminal."""
     timer = threading.Timer(NOTICE_DELAY_S, write)
     timer.daemon = True
@@ -154,7 +154,7 @@ def announced(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
         timer.cancel()
 
 
-def wrapped(text: str, stream: TextIO, *, indent: str = "    ") -> str:
+def wrap_text(text: str, stream: TextIO, *, indent: str = "    ") -> str:
     """Break the lines of a text between words if the stream is a terminal, which would break them inside words.
 
     Lines after the first start with the ``indent``; lines that fit stay as they are.
@@ -164,6 +164,6 @@ def wrapped(text: str, stream: TextIO, *, indent: str = "    ") -> str:
     width = shutil.get_terminal_size().columns
     options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     return "\n".join(
-        line if len(COLOURING.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
+        line if len(COLOUR_CODE.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
         for line in text.split("\n")
     )

@@ -133,7 +133,7 @@ def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() 
 def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     files = []
-    for source in range(compiled.KEPT_SOURCES + 2):
+    for source in range(compiled.MAX_CACHED_SOURCES + 2):
         monkeypatch.setattr(compiled, "_sources_digest", lambda name=source: str(name))
         folder = compiled.machine_code_folder.__wrapped__()
         assert compiled.machine_code_folder.__wrapped__() == folder
@@ -141,7 +141,7 @@ def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch:
         (folder / "mcts").mkdir()
         files.append(folder / "mcts" / "step.nbc")
         files[-1].touch()
-    assert [file.exists() for file in files] == [False] * 2 + [True] * compiled.KEPT_SOURCES
+    assert [file.exists() for file in files] == [False] * 2 + [True] * compiled.MAX_CACHED_SOURCES
     assert files[0].parent.is_dir()  # where an older process may still write
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from alphac4.compiled import keeping_machine_code
+from alphac4.compiled import machine_code_cache
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.simulation import is_own
@@ -92,7 +92,7 @@ def is_gpu(name: str) -> bool:
 def kernel(function: Callable[..., None]) -> Any:
     """Make a kernel of a function, compiled for the GPU at its first launch; the machine code is kept on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
-    with keeping_machine_code() as keeps:
+    with machine_code_cache() as keeps:
         return cuda.jit(cache=keeps)(function)
 
 
