@@ -1,4 +1,5 @@
 import inspect
+import itertools
 import re
 import runpy
 import subprocess
@@ -47,16 +48,49 @@ def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
     assert all(f"in {low} to {high} " in readme for low, high in ranges)
 
 
-def test_every_relative_link_of_the_plain_files_leads_to_a_file() -> None:
-    # As a reader on GitHub follows it; the site's builder checks its own.
+def without_code(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?) *#*$", without_code(page), re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)  # the words of a link
+        slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        repeated = (f"{slug}-{number}" for number in itertools.count(1))
+        found.add(slug if slug not in found else next(name for name in repeated if name not in found))
+    return found
+
+
+def test_every_relative_link_leads_to_a_file_and_to_a_heading() -> None:
+    """Links are followed as GitHub follows them in the plain files; the site's builder checks its own."""
     dead = []
     for page in pages():
-        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            path = target.partition("#")[0]
-            if path and "://" not in path and not (page.parent / path).exists():
+        for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page)):
+            path, _, anchor = target.partition("#")
+            if "://" in path:
+                continue
+            linked = page.parent / path if path else page
+            if not linked.exists() or (anchor and linked.suffix == ".md" and anchor not in anchors(linked)):
                 dead.append(f"{page.relative_to(ROOT)}: {target}")
     assert not dead
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("# Ten ideas", "ten-ideas"),
+        ("### 2026-11-26: the second player's draw, after 3", "2026-11-26-the-second-players-draw-after-3"),
+        ("## `best` and [others](players.md#best)", "best-and-others"),
+        ("## Again\n\n## Again", "again-1"),
+    ],
+)
+def test_anchors_are_those_of_github(heading: str, anchor: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"{heading}\n\n```\n# a comment\n```\n")
+    assert anchor in anchors(page)
+    assert "a-comment" not in anchors(page)
 
 
 def test_the_interface_page_names_every_public_name_once() -> None:
