@@ -7,6 +7,8 @@ import platform
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from alphac4.nn.backends import (
     make_backend,
     random_boards,
     random_inputs,
+    torch_threads,
 )
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import (
@@ -325,6 +328,43 @@ def test_the_backend_follows_from_the_processor_and_the_network(
     assert backend_order(config, "cpu", batch, int8=True) == [INT8] * openvino + order
 
 
+def torch_threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_overlapping_blocks_restore_the_number_of_threads() -> None:
+    """The first thread to enter leaves first; the second, new to PyTorch, starts with the number that the first set."""
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        blocks = [torch_threads(count) for count in (1, 2)]
+        assert first.submit(torch.get_num_threads).result() == 3
+        for pool, block, count in zip((first, second), blocks, (1, 2), strict=True):
+            pool.submit(block.__enter__).result()
+            assert pool.submit(torch.get_num_threads).result() == count
+        for pool, block in zip((first, second), blocks, strict=True):
+            pool.submit(block.__exit__, None, None, None).result()
+            assert pool.submit(torch.get_num_threads).result() == 3
+    assert torch.get_num_threads() == torch_threads_of_a_new_thread() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_block_within_another_restores_both_numbers_of_threads() -> None:
+    with torch_threads(1):
+        with torch_threads(2):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == torch_threads_of_a_new_thread() == 3
+
+
 @pytest.mark.slow
 @needs_8_bits
 def test_ctrl_c_survives_openvino() -> None:
@@ -345,6 +385,28 @@ except KeyboardInterrupt:
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert (result.returncode, result.stdout.strip()) == (0, "caught"), result.stderr
+
+
+@pytest.mark.slow
+@needs_8_bits
+@pytest.mark.skipif(sys.platform != "linux", reason="needs an alternate signal stack")
+def test_a_stack_overflow_is_reported_after_openvino_is_loaded() -> None:
+    """`faulthandler` needs the alternate signal stack that it has set up before."""
+    program = """
+import ctypes, faulthandler, sys
+faulthandler.enable()
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
+network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
+Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32", device="cpu")
+sys.setrecursionlimit(10**9)
+overflow = ctypes.CFUNCTYPE(None)(lambda: overflow())
+overflow()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode < 0
+    assert "Fatal Python error: Segmentation fault" in result.stderr
 
 
 def test_folding_batch_norm_changes_no_answer_no_network_and_no_random_number(network: PolicyValueNetwork) -> None:

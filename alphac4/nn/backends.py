@@ -187,27 +187,61 @@ class TorchBackend:
         """See `Backend`."""
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
         tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
-        with torch_threads(threads or torch.get_num_threads()), torch.inference_mode():
+        limit = torch_threads(threads) if threads else contextlib.nullcontext()
+        with limit, torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
             policy, value, *_ = self._network.forward_all(x, tower)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
 
+class _ThreadCounts:
+    """State shared by the `torch_threads` blocks in progress, of all threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.blocks = 0  # in progress
+        self.default = 0  # PyTorch's number of threads before the first of them
+        self.latest = 0  # the number that was set last, with which new threads start
+        self.thread = threading.local()  # has `is_known` once the thread's own number has been read
+
+
+_thread_counts = _ThreadCounts()
+
+
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Compute with ``count`` of PyTorch's threads in this block; then restore the number of before.
+    """Compute with ``count`` of PyTorch's threads in this block, then restore the previous number.
 
-    PyTorch's number holds for the calling thread, and for threads that have not used PyTorch yet.
+    PyTorch has a number per thread, and a thread that is new to PyTorch starts with the number that any thread set
+    last. So a new thread may start with the ``count`` of another thread's block: it gets the number from before that
+    block. The last of several overlapping blocks restores the number for threads to come.
     """
-    before = torch.get_num_threads()
-    if before == count:
-        yield
-        return
-    torch.set_num_threads(count)
+    state = _thread_counts
+    with state.lock:
+        before = torch.get_num_threads()
+        if state.blocks == 0:
+            state.default = before
+        elif before == state.latest and not hasattr(state.thread, "is_known"):
+            before = state.default
+        state.thread.is_known = True
+        state.blocks += 1
+        _set_torch_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with state.lock:
+            state.blocks -= 1
+            _set_torch_threads(before)
+            if state.blocks == 0 and before != state.default:  # a short thread, as this one keeps its own number
+                setter = threading.Thread(target=_set_torch_threads, args=(state.default,))
+                setter.start()
+                setter.join()
+
+
+def _set_torch_threads(count: int) -> None:
+    """Set PyTorch's number for this thread and for threads to come; the caller holds the lock."""
+    _thread_counts.latest = count
+    torch.set_num_threads(count)
 
 
 class OpenVinoBackend:
@@ -296,25 +330,32 @@ def _openvino_core() -> Any:
             del modules["openvino_telemetry"]
 
     core = Core()
-    core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
-    _drop_alternate_signal_stack()
+    with _same_signal_stack():
+        core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
     return core
 
 
-def _drop_alternate_signal_stack() -> None:
-    """Let this thread handle signals on its own stack again. No effect elsewhere than on Linux.
+@contextlib.contextmanager
+def _same_signal_stack() -> Iterator[None]:
+    """Restore this thread's alternate signal stack, or that it has none, after the block. On Linux only.
 
-    OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers ask to run there, and on
-    processors with wide registers the first lookup of a symbol in them overflows it: Ctrl-C was a segmentation fault.
+    OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers run there, and on
+    processors with wide registers the first lookup of a symbol overflows it: Ctrl-C was a segmentation fault. The stack
+    of `faulthandler`, which reports a stack overflow, was lost.
     """
     if not sys.platform.startswith("linux"):
+        yield
         return
 
     class SignalStack(ctypes.Structure):
         _fields_ = [("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
-    disabled = 2  # SS_DISABLE
-    ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None)
+    libc, before = ctypes.CDLL(None), SignalStack()
+    libc.sigaltstack(None, ctypes.byref(before))
+    try:
+        yield
+    finally:
+        libc.sigaltstack(ctypes.byref(before), None)
 
 
 @functools.cache
