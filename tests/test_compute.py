@@ -89,7 +89,7 @@ def test_actors_report_the_backend_of_their_latest_network(
 ) -> None:
     names = iter(["torch-bf16", "torch-fp32"])
 
-    def chosen(_order: object, network: PolicyValueNetwork, batch: int, threads: int, _warned: object) -> Any:
+    def chosen(_order: object, network: PolicyValueNetwork, batch: int, threads: int, *_: object) -> Any:
         name = next(names)
         return name, make_backend(name, network, batch, threads)
 

@@ -22,6 +22,7 @@ from alphac4.nn import backends
 from alphac4.nn.backends import (
     INT8,
     Array,
+    Backend,
     TorchBackend,
     backend_names,
     backend_order,
@@ -225,6 +226,36 @@ def test_the_answers_of_a_stand_in_depend_on_every_block(blocks: int) -> None:
         after = fp32_outputs(other, random_inputs(network.config, 64, np.random.default_rng(0)))
         for logits, expected in zip(after, before, strict=True):
             assert np.sqrt(np.square(logits - expected).mean()) > 0.1 * (expected - expected.mean(axis=0)).std()
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("torch-bf16", 1),
+        ("winograd-fp32", 16),
+        *(pytest.param("openvino-fp32", size, marks=needs_8_bits) for size in (1, 8, 32)),
+    ],
+)
+def test_a_backend_that_is_wrong_for_one_batch_size_is_not_chosen(
+    name: str, size: int, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenVINO compiles a model per batch size. A size below the smallest batch does not count."""
+
+    class WrongForOneSize:
+        def __init__(self, right: Backend) -> None:
+            self.right, self.sizes = right, right.sizes
+
+        def __call__(self, planes: Array) -> tuple[Array, Array]:
+            policy, value = self.right(planes)
+            return policy * np.float32(1.5 if len(planes) == size else 1), value
+
+    def make(made: str, *arguments: Any) -> Backend:
+        backend = make_backend(made, *arguments)
+        return WrongForOneSize(backend) if made == name else backend
+
+    monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
+    for min_batch, expected in ((1, "torch-fp32"), (size + 1, name)):
+        assert select_backend([name, "torch-fp32"], network, 64, 1, min_batch)[0] == expected
 
 
 def test_the_backend_is_chosen_again_for_other_weights(
@@ -472,8 +503,7 @@ def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(back
         evaluator = Evaluator(
             network, batch_size=batch, device="cpu", backend=backend, threads=threads, batch_invariant=True
         )
-        for start in (0, 128 - batch):
-            some = order[start : start + batch]
+        for some in (order[:batch], order[-batch:], order[: batch + 1]):
             for part, expected in zip(evaluator.evaluate(planes[some]), whole, strict=True):
                 np.testing.assert_array_equal(part, expected[some])
 

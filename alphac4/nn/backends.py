@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,6 +81,9 @@ def is_bf16_faster() -> bool:
 class Backend(Protocol):
     """A loaded network that several threads may call at once."""
 
+    sizes: Sequence[int]
+    """Batch sizes for which it has code of its own; together with large batches they cover all of its code."""
+
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
 
@@ -116,7 +119,7 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
     return [name for name in [*order, "torch-fp32"] if name in backend_names(device, network)]
 
 
-def make_backend(name: str, network: Network, batch: int, threads: int) -> Backend:
+def make_backend(name: str, network: Network, batch: int, threads: int, min_batch: int = 1) -> Backend:
     """Load a network into one of `backend_names`.
 
     Args:
@@ -124,10 +127,11 @@ def make_backend(name: str, network: Network, batch: int, threads: int) -> Backe
         network: the weights.
         batch: positions in a usual call.
         threads: cores to use for each call, where it runs on a CPU.
+        min_batch: positions in the smallest call.
     """
     library, _, precision = name.partition("-")
     if library == "openvino":
-        return OpenVinoBackend(network, precision, batch, threads)
+        return OpenVinoBackend(network, precision, batch, threads, min_batch)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     device = "cuda" if library == "cuda" else "cpu"
     return TorchBackend(network, device, dtype, threads, by_winograd=library == "winograd")
@@ -177,6 +181,7 @@ class TorchBackend:
         self._device = torch.device(device)
         self._dtype = dtype
         self._threads = threads if device == "cpu" else 0
+        self.sizes = [1, winograd.MIN_POSITIONS] if by_winograd else [1]
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._filtered: Tower | None = None
@@ -252,7 +257,7 @@ class OpenVinoBackend:
     convolutions with the rest in fp32.
     """
 
-    def __init__(self, network: Network, precision: str, batch: int, threads: int) -> None:
+    def __init__(self, network: Network, precision: str, batch: int, threads: int, min_batch: int = 1) -> None:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
         if precision == "int8" and isinstance(self._network, PolicyValueNetwork):
@@ -265,7 +270,7 @@ class OpenVinoBackend:
             "ENABLE_CPU_PINNING": False,  # pinned streams of several models would share one core
         }
         # Padding a single position up to a whole batch would make interactive play slow.
-        self._sizes = sorted(size for size in {1, 8, 16, 32, batch // 2, batch} if 0 < size <= batch)
+        self.sizes = sorted(size for size in {1, 8, 16, 32, batch // 2, batch} if min_batch <= size <= batch)
         self._lock = threading.Lock()
         self._local = threading.local()
         self._models: dict[int, Any] = {}  # the first thread's, by size
@@ -273,11 +278,11 @@ class OpenVinoBackend:
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """See `Backend`; larger batches run in pieces, smaller ones are padded."""
-        largest = self._sizes[-1]
+        largest = self.sizes[-1]
         if len(planes) > largest:
             parts = [self(planes[start : start + largest]) for start in range(0, len(planes), largest)]
             return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-        size = next(size for size in self._sizes if size >= len(planes))
+        size = next(size for size in self.sizes if size >= len(planes))
         request, padded = self._request(size)
         padded[: len(planes)] = planes
         outputs = request.infer(share_outputs=True)

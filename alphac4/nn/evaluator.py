@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 TOLERANCES = {"fp32": 0.02, "bf16": 0.08, "int8": 0.15}
 MAX_DEVIATION = 0.1  # of one logit, as a share of the largest: products that saturate spoil few, but spoil them badly
 PROBE_BOARDS = 128
+COMPARED_BOARDS = 32  # at batch sizes other than the largest: the spread of the logits is known well enough
 # Positions of a batch from which on a position's answer is the same in all, for most backends: on a Zen 4 PyTorch needs
 # 4 of them in fp32, OpenVINO 16 in bf16, and Winograd's filtering as many as it takes.
 MIN_INVARIANT_BATCH = MIN_POSITIONS
@@ -102,12 +103,14 @@ class Evaluator:
 
     def _load(self, network: Network) -> None:
         if self._order:
-            self.backend, self._run = select_backend(self._order, network, self.batch_size, self._threads, self._warned)
+            self.backend, self._run = select_backend(
+                self._order, network, self.batch_size, self._threads, self._min_rows, self._warned
+            )
         else:
-            self._run = make_backend(self.backend, network, self.batch_size, self._threads)
+            self._run = make_backend(self.backend, network, self.batch_size, self._threads, self._min_rows)
             planes = probe_inputs(network)
             expected = fp32_outputs(network, planes)
-            if all_finite(expected) and not outputs_match(self._run(planes), expected, self.backend):
+            if all_finite(expected) and not is_accurate(self.backend, self._run, planes, expected, self._min_rows):
                 _warn_once(self._warned, self.backend, "deviates from fp32, and is used because it was named")
         self.network = network
 
@@ -140,7 +143,12 @@ def softmax(logits: Array) -> Array:
 
 
 def select_backend(
-    order: Sequence[str], network: Network, batch: int, threads: int, warned: set[str] | None = None
+    order: Sequence[str],
+    network: Network,
+    batch: int,
+    threads: int,
+    min_batch: int = 1,
+    warned: set[str] | None = None,
 ) -> tuple[str, Backend]:
     """Load a network into the first backend that works here and answers as fp32 does.
 
@@ -153,6 +161,7 @@ def select_backend(
         network: the weights.
         batch: positions in a usual call.
         threads: cores to use for each call.
+        min_batch: positions in the smallest call.
         warned: names of backends that a warning was logged for; others are added.
 
     Raises:
@@ -163,12 +172,12 @@ def select_backend(
     networks = {id(each): each for each in (probe_network(network), network)}  # often the same
     expected = {key: fp32_outputs(each, planes) for key, each in networks.items()}
     if not all_finite(expected[id(network)]):
-        return order[-1], make_backend(order[-1], network, batch, threads)
+        return order[-1], make_backend(order[-1], network, batch, threads, min_batch)
     for name in order:
         try:
             for key, each in networks.items():
-                run = make_backend(name, each, batch, threads)
-                if not outputs_match(run(planes), expected[key], name):
+                run = make_backend(name, each, batch, threads, min_batch)
+                if not is_accurate(name, run, planes, expected[key], min_batch):
                     _warn_once(warned, name, "deviates from fp32 and is not used")
                     break
             else:
@@ -176,6 +185,29 @@ def select_backend(
         except Exception as error:  # a backend that cannot run here must not end the program
             _warn_once(warned, name, f"does not work here: {first_line(error)}")
     raise RuntimeError("no inference backend works on this machine")
+
+
+def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[Array], min_batch: int = 1) -> bool:
+    """Return whether a backend's outputs are close to fp32 at every batch size for which it has code of its own.
+
+    Args:
+        name: of the backend.
+        backend: the loaded network.
+        planes: [B, P, R, C], the positions to compare; all of them in the largest batches, `COMPARED_BOARDS` in others.
+        expected: the outputs in fp32 for them.
+        min_batch: positions in the smallest batch that will be evaluated.
+    """
+    largest = max(*backend.sizes, len(planes))
+    for size in {*backend.sizes, len(planes)}:
+        if size < min_batch:
+            continue
+        rows = size * -(-(len(planes) if size == largest else COMPARED_BOARDS) // size)
+        repeated = np.resize(planes, (rows, *planes.shape[1:]))
+        parts = [backend(repeated[start : start + size]) for start in range(0, rows, size)]
+        outputs = [np.concatenate(logits) for logits in zip(*parts, strict=True)]
+        if not outputs_match(outputs, [np.resize(each, (rows, each.shape[1])) for each in expected], name):
+            return False
+    return True
 
 
 def invariant_backends(order: Sequence[str], network: Network, warned: set[str]) -> list[str]:
