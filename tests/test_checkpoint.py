@@ -78,8 +78,8 @@ def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> 
     ("header", "message"),
     [
         ({"schema_version": SCHEMA_VERSION + 1}, "schema version"),
-        ({"format": "another"}, "holds 'another'"),
-        ({"geometry": {"rows": 5, "columns": 7, "run_length": 4, "diagonals": True}}, "another board"),
+        ({"format": "another"}, "contains 'another'"),
+        ({"geometry": {"rows": 5, "columns": 7, "run_length": 4, "diagonals": True}}, "different boards"),
         ({"architecture": {"unheard_of": 3}}, "unheard_of"),
     ],
 )

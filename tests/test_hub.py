@@ -147,8 +147,8 @@ def test_what_the_hub_lacks_is_told_in_one_line(
         return line
 
     for name, words in (
-        ("hf://nobody/nothing", "hf://nobody/nothing: the hub gives no model.safetensors: 404"),
-        (f"{NAME}/no.safetensors", "the hub gives no no.safetensors: 404"),
+        ("hf://nobody/nothing", "hf://nobody/nothing: cannot download model.safetensors: 404"),
+        (f"{NAME}/no.safetensors", "cannot download no.safetensors: 404"),
         (f"{NAME}/bad.safetensors", "truncated, or not a safetensors file"),
         ("hf://someone", "is not a network on the hub; write hf://OWNER/NAME"),
     ):
