@@ -323,7 +323,7 @@ def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monke
         Evaluator(network, device="cpu", backend="abacus")
     with pytest.raises(RuntimeError, match="no CUDA device"):
         Evaluator(network, device="cuda", backend="torch-fp32")
-    with pytest.raises(ValueError, match="no device 'tpu'"):  # it must not silently run on the cores
+    with pytest.raises(ValueError, match="unknown device 'tpu'"):  # it must not silently run on the cores
         Evaluator(network, device="tpu")
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         Evaluator(network, device="cpu", batch_size=0)
@@ -468,7 +468,7 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
     larger(seen)[0][:, 0].sum().backward()
     assert all(block.second[1].weight.grad.abs().sum() > 0 for block in larger.tower)
     assert (larger.stem[0].weight.grad.abs().sum(dim=(0, 2, 3)) > 0).all()
-    with pytest.raises(ValueError, match="cannot take over"):
+    with pytest.raises(ValueError, match="cannot start from"):
         network.initialize_from(larger)
     with pytest.raises(ValueError, match="would lose"):
         PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).initialize_from(larger)

@@ -1,7 +1,7 @@
-"""Ways to run the network forward: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU where it is installed.
+"""Backends of inference: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU if it is installed.
 
-Which of them is taken follows from the processor, the network's size and the usual batch alone, so that the same
-command computes the same whenever it is given on a machine: `backend_order`.
+`backend_order` depends only on the processor, the network's size and the usual batch. So the same command on the same
+machine always computes the same.
 """
 
 import contextlib
@@ -33,10 +33,10 @@ Array = npt.NDArray[np.float32]
 logger = logging.getLogger(__name__)
 
 BF16, FP32 = "bf16", "fp32"  # precisions of learning
-INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
+INT8 = "openvino-int8"  # the only backend with large rounding errors
 CALIBRATION_BOARDS = 512
 _LIMITS = np.float32(-1), np.float32(1)
-MIN_WINOGRAD_BATCH = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
+MIN_WINOGRAD_BATCH = 64  # positions from which on Winograd's filtering is faster than OpenVINO in fp32
 ACTIVATION_LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
 LARGEST_WEIGHT = WEIGHT_LEVELS // 2
@@ -45,34 +45,34 @@ LARGEST_SAFE_WEIGHT = 64
 
 
 def learning_precision(device: torch.device) -> str:
-    """`BF16` where the hardware multiplies it faster than `FP32`.
+    """Return `BF16` if the hardware multiplies it faster than `FP32`, else `FP32`.
 
-    By what the hardware is and not by a timing, so that the same machine always learns with the same numbers.
+    The choice depends on the hardware, not on a timing, so that learning is reproducible.
     """
     fast = is_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 
 
 def cuda_has_bf16() -> bool:
-    """Whether the GPU has bf16 arithmetic in hardware; emulated, it is slower than fp32."""
+    """Return whether the GPU has bf16 arithmetic in hardware; emulated bf16 is slower than fp32."""
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def is_bf16_faster() -> bool:
-    """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
+    """Return whether the CPU has instructions that multiply bf16 faster than fp32.
 
-    Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/speed.md); that it is fast in
-    learning, and Arm's in both, is a guess (`alphac4 doctor --only inference presets` measures it). AVX-512 BF16 is
-    fast on AMD's processors: gradients of the quick preset's network take 14.8 ms a part on a Zen 5 where they take
-    18.6 in fp32, and those of the standard one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon
-    with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32 (EXPERIMENTS.md).
+    AMX is five times as fast in inference (docs/speed.md). We did not measure AMX in learning, nor Arm's instructions;
+    `alphac4 doctor --only inference presets` does. AVX-512 BF16 is fast on AMD's processors: on a Zen 5, gradients of
+    the quick preset's network take 14.8 ms per part, 18.6 in fp32, and those of the standard preset's 41.5 ms, 49.3 by
+    Winograd's filtering in fp32. On an Intel Xeon with AVX-512 BF16 but without AMX they take 98 ms, 80 in fp32
+    (EXPERIMENTS.md).
 
-    ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which computes for PyTorch and for OpenVINO.
+    ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which PyTorch and OpenVINO use.
     """
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
     if not any(part in limit for part in ("ALL", "DEFAULT", "BF16", "FP16", "AMX", "AVX10")):
         return False
-    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old versions
+    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # missing in old versions
     if capabilities.get("amx_bf16") or capabilities.get("bf16"):
         return True
     return bool(capabilities.get("avx512_bf16")) and "Intel" not in processor_name()
@@ -82,40 +82,40 @@ class Backend(Protocol):
     """A loaded network that several threads may call at once."""
 
     sizes: Sequence[int]
-    """Batch sizes for which it has code of its own; together with large batches they cover all of its code."""
+    """Batch sizes that run different code; a check at these sizes and of a large batch covers the backend."""
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
+        """Compute policy logits [B, C] and win/draw/loss logits [B, 3] of ``planes`` [B, P, R, C]."""
 
 
 def backend_names(device: str, network: NetworkConfig | None = None) -> list[str]:
-    """The backends that can be asked for on ``device``, "cpu" or "cuda"; only those that run ``network``, if given."""
+    """Return the backends of a device, "cpu" or "cuda"; with ``network``, only those that can run it."""
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"]
     has_openvino = importlib.util.find_spec("openvino") is not None
     names = ["torch-fp32", "torch-bf16", "winograd-fp32"]
     names += ["openvino-fp32", "openvino-bf16", INT8] if has_openvino else []
-    of_residual_blocks = ("winograd-fp32", INT8) if network is not None and network.is_custom else ()
-    return [name for name in names if name not in of_residual_blocks]
+    unsuitable = ("winograd-fp32", INT8) if network is not None and network.is_custom else ()
+    return [name for name in names if name not in unsuitable]
 
 
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
-    """The backends for a network in the order of their speed here, for usual batches of so many positions.
+    """Return the backends for a network, fastest first, for usual batches of ``batch`` positions.
 
-    The rules follow what was measured (docs/speed.md): 8 bits are the fastest for every network, but for small ones
-    with AMX, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
-    networks gain from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    The order follows measurements (docs/speed.md). int8 is the fastest, except for small networks with AMX; then bf16,
+    if the processor multiplies it faster; then fp32, where large batches of wide networks gain from Winograd's
+    filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
     order = [INT8] if int8 else []
-    many = batch >= winograd.MIN_POSITIONS
+    is_large = batch >= winograd.MIN_POSITIONS
     if is_bf16_faster():
-        order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
-    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_WINOGRAD_BATCH:
+        order += ["openvino-bf16", "torch-bf16"] if is_large else ["openvino-bf16"]
+    if is_large and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_WINOGRAD_BATCH:
         order += ["winograd-fp32", "openvino-fp32"]
     else:
-        order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
+        order += ["openvino-fp32", "winograd-fp32"] if is_large else ["openvino-fp32"]
     return [name for name in [*order, "torch-fp32"] if name in backend_names(device, network)]
 
 
@@ -126,7 +126,7 @@ def make_backend(name: str, network: Network, batch: int, threads: int, min_batc
         name: the backend.
         network: the weights.
         batch: positions in a usual call.
-        threads: cores to use for each call, where it runs on a CPU.
+        threads: cores per call, on a CPU.
         min_batch: positions in the smallest call.
     """
     library, _, precision = name.partition("-")
@@ -138,19 +138,19 @@ def make_backend(name: str, network: Network, batch: int, threads: int, min_batc
 
 
 def backend_or_auto(name: str) -> str:
-    """A backend of another machine's core, or "auto" if this one does not have it."""
+    """Return ``name`` if this machine's CPU has that backend, else "auto"."""
     return name if name in backend_names("cpu") else "auto"
 
 
 def require_backend(name: str) -> str:
-    """The named backend, which this machine must have too for its answers to be the same; "auto" stays.
+    """Return ``name`` if it is "auto" or a backend of this machine's CPU.
 
     Raises:
-        RuntimeError: in one line, if this machine does not have it: its answers would be others.
+        RuntimeError: if this machine lacks it: another backend would give other outputs.
     """
     if name != "auto" and name != backend_or_auto(name):
         raise RuntimeError(
-            f"{socket.gethostname()} does not have {name}: install the same on every node, or take --backend torch-fp32"
+            f"{socket.gethostname()} does not have {name}: install the same on every node, or use --backend torch-fp32"
         )
     return name
 
@@ -158,15 +158,15 @@ def require_backend(name: str) -> str:
 class TorchBackend:
     """PyTorch in eager mode, batch norm folded, channels last.
 
-    On the CPU one thread computes a single position: more wait for each other after every layer, which is hardly faster
-    on an idle machine and many times slower where another program has one of the cores.
+    On the CPU, one thread computes a single position. More threads wait for one another after every layer, which is
+    hardly faster on an idle machine and many times slower beside another program.
 
     Args:
         network: the weights.
         device: "cpu" or "cuda".
         dtype: the precision.
         threads: cores to use on a CPU.
-        by_winograd: whether the tower's convolutions are filtered by `alphac4.nn.winograd`, in batches where that pays.
+        by_winograd: compute the tower by `alphac4.nn.winograd` from `alphac4.nn.winograd.MIN_POSITIONS` on.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class TorchBackend:
             self._filtered = winograd.inference_tower(self._network.tower, network.config.rows, network.config.columns)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """See `Backend`."""
+        """Compute the logits of any number of positions."""
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
         tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
         limit = torch_threads(threads) if threads else contextlib.nullcontext()
@@ -250,11 +250,11 @@ def _set_torch_threads(count: int) -> None:
 
 
 class OpenVinoBackend:
-    """OpenVINO with static batches: one compiled model a batch size and calling thread.
+    """OpenVINO with static batches: one compiled model per batch size and calling thread.
 
-    A model of its own for each thread runs twice as fast as one model with several streams. All are copies of the first
-    thread's, which take a quarter of the time that compiling does. ``precision`` is "fp32", "bf16", or "int8" for 8-bit
-    convolutions with the rest in fp32.
+    One model per thread is twice as fast as one model with several streams. Models of further threads are copies, which
+    take a quarter of the time of compiling. ``precision`` is "fp32", "bf16", or "int8": 8-bit convolutions, the rest in
+    fp32.
     """
 
     def __init__(self, network: Network, precision: str, batch: int, threads: int, min_batch: int = 1) -> None:
@@ -269,15 +269,15 @@ class OpenVinoBackend:
             "INFERENCE_NUM_THREADS": threads,
             "ENABLE_CPU_PINNING": False,  # pinned streams of several models would share one core
         }
-        # Padding a single position up to a whole batch would make interactive play slow.
+        # With few sizes, small batches would be padded to large ones, which is slow.
         self.sizes = sorted(size for size in {1, 8, 16, 32, batch // 2, batch} if min_batch <= size <= batch)
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._models: dict[int, Any] = {}  # the first thread's, by size
-        self._exported: dict[int, Any] = {}  # the same for further threads
+        self._models: dict[int, Any] = {}  # of the first thread, by size
+        self._exported: dict[int, Any] = {}  # serialised, for further threads
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """See `Backend`; larger batches run in pieces, smaller ones are padded."""
+        """Compute the logits of any number of positions; larger batches are split, smaller ones padded."""
         largest = self.sizes[-1]
         if len(planes) > largest:
             parts = [self(planes[start : start + largest]) for start in range(0, len(planes), largest)]
@@ -289,9 +289,9 @@ class OpenVinoBackend:
         return outputs[0][: len(planes)].copy(), outputs[1][: len(planes)].copy()
 
     def _request(self, size: int) -> tuple[Any, Array]:
-        """This thread's request for batches of this size, and the array that it reads.
+        """Return this thread's request for a batch size, and its input array [size, P, R, C].
 
-        To hand over an array with each call takes longer than a tenth of a small batch.
+        Passing an array with each call would take more than a tenth of the time of a small batch.
         """
         requests: dict[int, tuple[Any, Array]] = self._local.__dict__.setdefault("requests", {})
         if size not in requests:
@@ -306,6 +306,7 @@ class OpenVinoBackend:
         return requests[size]
 
     def _model(self, size: int) -> Any:
+        """Compile the model for a batch size, or copy it for a further thread; the caller holds the lock."""
         core = _openvino_core()
         if size not in self._models:
             if isinstance(self._network, PolicyValueNetwork):
@@ -321,13 +322,13 @@ class OpenVinoBackend:
 
 @functools.cache
 def _openvino_core() -> Any:
-    """OpenVINO's runtime with its CPU plugin loaded, one for the process.
+    """Return the process's OpenVINO runtime with the CPU plugin loaded.
 
-    Without its telemetry, which waits for the network at exit and sends what nobody asked it to.
+    Its telemetry is disabled: it would send data, and wait for the network at exit.
     """
     modules: dict[str, Any] = sys.modules
     is_loaded = "openvino_telemetry" in modules
-    modules.setdefault("openvino_telemetry", None)  # makes OpenVINO fall back to a stub of its own
+    modules.setdefault("openvino_telemetry", None)  # OpenVINO then uses a stub
     try:
         from openvino import Core
     finally:
@@ -365,10 +366,10 @@ def _same_signal_stack() -> Iterator[None]:
 
 @functools.cache
 def has_int8_saturation() -> bool:
-    """Return whether 8-bit convolutions are wrong for large weights on this processor.
+    """Return whether 8-bit convolutions saturate for large weights on this processor.
 
-    x86 without VNNI adds pairs of products in 16 bits, which cannot hold the sum of the largest ones. A convolution of
-    such weights shows it. Lists of instructions would not: OpenVINO can be told to use fewer than there are.
+    x86 without VNNI adds pairs of products in 16 bits, which overflow for the largest weights. This runs such a
+    convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
     """
     core = _openvino_core()
     from openvino import Model, opset13
@@ -386,11 +387,11 @@ def has_int8_saturation() -> bool:
 
 
 def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
-    """The folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
+    """Return the folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
 
-    With the ``ranges`` of their inputs, by layer, the convolutions compute on 8-bit integers: unsigned activations
-    with one scale per layer, signed weights with one per channel (as in Jacob et al. 2018). Weights use 7 of their 8
-    bits where products saturate.
+    With ``ranges``, the largest input of each layer, convolutions use 8-bit integers: unsigned activations with one
+    scale per layer, signed weights with one scale per channel (as in Jacob et al. 2018). Weights use 7 of their 8 bits
+    if products saturate.
     """
     _openvino_core()
     from openvino import Model, opset13
@@ -403,21 +404,21 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
-            if has_int8_saturation():  # the same 255 levels over twice the range: other numbers of levels are not fused
+            if has_int8_saturation():  # 255 levels over twice the range: OpenVINO fuses no other number of levels
                 top = top * np.float32(LARGEST_WEIGHT / LARGEST_SAFE_WEIGHT)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
         return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
 
     def quantised(x: Any, name: str) -> Any:
-        """``x`` as the 8-bit input of layer ``name``."""
+        """Quantise ``x``, the input of layer ``name``."""
         if ranges is None:
             return x
         low, high = np.float32(0), np.float32(max(ranges[name], 1e-8))
         return opset13.fake_quantize(x, low, high, low, high, ACTIVATION_LEVELS)
 
     def linear(x: Any, name: str, rows: int, columns: int) -> Any:
-        """A linear layer of x [B, C, rows, columns], as a convolution: sums of matrices depend on the batch's size."""
+        """Apply a linear layer to x [B, C, rows, columns] as a convolution: matrix products are not batch-invariant."""
         kernel = weights[f"{name}.weight"]
         kernel = kernel.reshape(len(kernel), -1, rows, columns)
         product = opset13.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
@@ -427,7 +428,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
     x = opset13.relu(convolve(quantised(planes, "stem"), "stem"))
     for block in range(config.blocks):
         first, second = f"tower.{block}.first", f"tower.{block}.second"
-        x = quantised(x, first)  # for the shortcut as well, so that it need not be kept in fp32
+        x = quantised(x, first)  # the shortcut as well, which then needs no copy in fp32
         inner = quantised(opset13.relu(convolve(x, first)), second)
         x = opset13.relu(opset13.add(x, convolve(inner, second)))
     heads = opset13.split(opset13.relu(convolve(quantised(x, "heads"), "heads")), np.int64(1), 2)
@@ -439,7 +440,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
 
 
 def _converted_model(network: Network, batch: int) -> Any:
-    """A custom network as an OpenVINO graph for a fixed batch, traced from PyTorch, which takes half a second."""
+    """Return a custom network as an OpenVINO graph for a fixed batch; tracing it from PyTorch takes half a second."""
     _openvino_core()
     from openvino import convert_model
 
@@ -451,21 +452,21 @@ def _converted_model(network: Network, batch: int) -> Any:
 
 
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:
-    """The largest input of every convolution of a network with folded norms, by layer name.
+    """Return the largest input of every convolution of a folded network, by layer name.
 
-    All inputs are at least 0: the planes, and what a ReLU left. One thread computes them, so that they are the same on
-    any number of cores.
+    All inputs are at least 0: they are planes, or follow a ReLU. One thread computes them, so that they do not depend
+    on the number of cores.
     """
     ranges: dict[str, float] = {}
 
-    def watch(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
+    def record_input(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
             ranges[name] = float(inputs[0].max())
 
         return module.register_forward_pre_hook(hook)
 
     layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
-    handles = [watch(name, module) for name, module in layers]
+    handles = [record_input(name, module) for name, module in layers]
     try:
         with torch_threads(1), torch.inference_mode():
             folded(torch.from_numpy(planes))
@@ -476,9 +477,9 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
 
 
 def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
-    """Planes [count, planes, rows, columns] after 0 to ``cells - 1`` random drops; runs end no game here.
+    """Return planes [count, planes, rows, columns] of boards after 0 to ``cells - 1`` random moves.
 
-    They stand in for real positions where only the size of activations matters.
+    Moves continue after a win. The boards replace real positions where only the size of activations matters.
     """
     own, occupied = random_stones(geometry, count, rng)
     return make_planes(geometry, own, occupied, planes)
@@ -487,21 +488,21 @@ def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, plan
 def random_stones(
     geometry: Geometry, count: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """``own`` and ``occupied`` uint64 [count] of `random_boards`."""
-    wanted = rng.integers(0, geometry.cells, count)
+    """Return ``own`` and ``occupied``, uint64 [count], of `random_boards`."""
+    plies = rng.integers(0, geometry.cells, count)
     heights = np.zeros((count, geometry.columns), np.uint64)
     sides = np.zeros((2, count), np.uint64)  # the stones of the side to move, and its opponent's
     for ply in range(geometry.cells - 1):
         column = (rng.random(heights.shape) * (heights < geometry.rows)).argmax(axis=1)
-        (playing,) = np.nonzero(ply < wanted)
+        (playing,) = np.nonzero(ply < plies)
         height = heights[playing, column[playing]]
         cell = np.uint64(1) << (column[playing].astype(np.uint64) * geometry.height + height)
-        sides[(wanted[playing] - ply) % 2, playing] |= cell
+        sides[(plies[playing] - ply) % 2, playing] |= cell
         heights[playing, column[playing]] += np.uint64(1)
     return sides[0], sides[0] | sides[1]
 
 
 def random_inputs(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
-    """`random_boards` as a network sees them; by the usual rules, whatever those of its own board are."""
+    """Return planes [count, P, R, C] of `random_boards` as the input of a network."""
     geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
     return random_boards(geometry, count, rng, config.input_planes)
