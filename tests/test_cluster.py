@@ -78,9 +78,7 @@ def tiny(**changes: object) -> TrainConfig:
 def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "alphac4.compute.cluster.actors.MIN_CORES_RATIO", 0
-    )  # the cluster is large enough for its matches
+    monkeypatch.setattr("alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0)  # so that the cluster plays matches
     calls, call = set(), Pool.call
     monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
@@ -147,8 +145,8 @@ def test_what_a_cluster_has_not_is_refused_in_one_line(
         assert line.count("\n") == 1
         return line
 
-    assert "no backend 'cuda-bf16' on a cluster's cores; available: " in refusal("--machine.backend", "cuda-bf16")
-    assert "no node of the cluster has a GPU and a core beside it" in refusal("--machine.device", "cuda")
+    assert "unknown backend 'cuda-bf16' for a cluster's cores; available: " in refusal("--machine.backend", "cuda-bf16")
+    assert "no node of the cluster has both a GPU and a core" in refusal("--machine.device", "cuda")
     monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
     assert "install the same on every node" in refusal()
 
@@ -261,7 +259,7 @@ def test_work_is_done_though_processes_and_nodes_die(cluster: Cluster, pool: Poo
     assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
     assert goes not in [pool.call(index, node_of_this_process) for index in range(2)]
 
-    lost = "a process of the cluster was lost again and again: "
+    lost = "a process of the cluster died repeatedly: "
     with pytest.raises(RuntimeError, match=lost) as caught:
         pool.call(0, os._exit, 1)
     assert "\n" not in str(caught.value)

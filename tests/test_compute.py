@@ -156,7 +156,7 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
         (without_learning, "the GPU is not used: its self-test differs by "),
         (swapping, "the GPU is not used: its self-test differs by "),
         (broken, "the GPU is not used: its self-test failed: CUDA error: an illegal memory access was encountered"),
-        (hanging, "the GPU is not used: its self-test has not ended in 1 seconds"),
+        (hanging, "the GPU is not used: its self-test did not end in 1 seconds"),
     ],
 )
 def test_a_gpu_that_lies_fails_or_hangs_is_not_used(

@@ -110,7 +110,7 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # a GPU keeps none
     if is_simulated():
-        monkeypatch.setattr("alphac4.compute.gpu.search.THREADS", 8)  # each is one of Python's
+        monkeypatch.setattr("alphac4.compute.gpu.search.THREADS_PER_BLOCK", 8)  # each is one of Python's
 
 
 @pytest.mark.gpu
@@ -128,8 +128,8 @@ def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "
 @pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all slots have to wait."""
-    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 80)
-    monkeypatch.setattr("alphac4.compute.gpu.trees.SECONDS_BETWEEN_BLOCKS", math.inf)
+    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS_PER_CHECK", 80)
+    monkeypatch.setattr("alphac4.compute.gpu.trees.BLOCK_INTERVAL_S", math.inf)
     config = replace(CONFIG, full_simulations=2, fast_simulations=1)
     ours = finished(cpu_actor(config, 2), 20)
     blocks = list(device_actor(config, 2).play(30, lambda: False))
