@@ -173,7 +173,7 @@ def test_a_file_that_would_answer_otherwise_is_not_written(
     other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
     assert main(["export", str(source), "--onnx", str(target)]) == 2
-    assert "is not written: the answers of ONNX differ" in capsys.readouterr().err
+    assert "was not written: the outputs of ONNX differ" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["export", str(source), "--onnx", str(target)]) == 2
