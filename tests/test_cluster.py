@@ -75,7 +75,7 @@ def tiny(**changes: object) -> TrainConfig:
     return from_dict(RUN | {"iterations": 3, "samples": 1500} | changes)
 
 
-def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
+def test_a_run_on_a_cluster_resumes_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0)  # so that the cluster plays matches
@@ -100,7 +100,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     check_folder(run, 3)
 
 
-def test_killed_actors_nodes_and_drivers_lose_nothing(
+def test_a_run_survives_killed_actors_nodes_and_drivers(
     cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others take their places, and no position is recorded twice."""
@@ -136,7 +136,7 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
     assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
 
-def test_what_a_cluster_has_not_is_refused_in_one_line(
+def test_missing_backends_gpus_and_versions_of_a_cluster_are_reported_in_one_line(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refusal(*words: str) -> str:
@@ -151,9 +151,7 @@ def test_what_a_cluster_has_not_is_refused_in_one_line(
     assert "install the same on every node" in refusal()
 
 
-def test_a_run_plays_on_the_gpus_of_a_cluster(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One actor on each, with the games of a GPU; the driver, which has none, learns on its cores."""
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes: this one has read it already
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
@@ -172,7 +170,7 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
     assert report.samples_total >= 20
 
 
-def test_commands_find_the_same_on_a_cluster(
+def test_commands_have_the_same_results_on_a_cluster(
     cluster: Cluster, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The network's file travels; an arena goes on there as it would have here."""
@@ -213,7 +211,7 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
         yield path, report
 
 
-def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
+def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
     """The gate's games and the judge's verdict, of one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
     gate = GateConfig(pairs=4, simulations=12, classic_every=0)
@@ -231,7 +229,7 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyVal
     assert verdicts[1] == pytest.approx(verdicts[0], abs=1e-6)
 
 
-def test_work_is_done_though_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
+def test_a_pool_completes_its_calls_when_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="invalid literal"):  # what a function raises, as it is
         pool.call(0, int, "no number")
 

@@ -114,7 +114,9 @@ def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[B
     return blocks
 
 
-def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_actor_plays_different_games(
+    ray_of_actors: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ray makes it with the arguments of the lost one."""
     monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
     weights = Weights(version=0, network=Shared(reference=[make_network()]))
@@ -125,7 +127,7 @@ def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, mon
     assert games[0] == games[1] != games[2]
 
 
-def test_a_core_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_that_join_later_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.compute.cluster.actors.COUNT_INTERVAL_S", 0.0)
     ray = FakeRay(2)
     actors = make(ray)
@@ -141,7 +143,7 @@ def test_a_core_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_actors_play_as_many_positions_ahead_as_the_next_call_needs(last: bool) -> None:
+def test_actors_play_the_positions_of_the_next_call_ahead(last: bool) -> None:
     """After the last call they play nothing: the cores are free for whatever closes the run."""
     ray = FakeRay(3)
     actors = make(ray)
@@ -155,7 +157,7 @@ def test_actors_play_as_many_positions_ahead_as_the_next_call_needs(last: bool) 
         assert 0.6 * 2000 < requested < 2000 + 3 * LARGEST_BLOCK
 
 
-def test_other_weights_are_used_by_the_next_blocks() -> None:
+def test_the_next_blocks_use_the_updated_weights() -> None:
     """Also by those that were asked for before; only blocks that were finished are one version behind."""
     actors = make(FakeRay(1))
     play(actors, 200)
@@ -166,7 +168,7 @@ def test_other_weights_are_used_by_the_next_blocks() -> None:
     assert report.max_staleness == 0
 
 
-def test_a_mistake_of_an_actor_ends_the_run_in_one_line() -> None:
+def test_an_error_in_an_actor_ends_the_run_with_a_message() -> None:
     """It would come again on every other core."""
     ray = FakeRay(1)
     ray.fail = True
@@ -182,7 +184,7 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]
         yield server, f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_head_that_has_gone_ends_the_run_in_one_line(
+def test_a_lost_head_ends_the_run_with_a_message(
     head: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, address = head
@@ -197,7 +199,7 @@ def test_a_head_that_has_gone_ends_the_run_in_one_line(
     never.set()
 
 
-def test_a_head_that_has_gone_ends_the_work_of_a_pool_in_one_line(head: tuple[socket.socket, str]) -> None:
+def test_a_lost_head_ends_the_calls_of_a_pool_with_a_message(head: tuple[socket.socket, str]) -> None:
     server, address = head
     gone = threading.Event()
 
@@ -217,14 +219,14 @@ def test_a_head_that_has_gone_ends_the_work_of_a_pool_in_one_line(head: tuple[so
     pool.close()
 
 
-def test_a_gpu_without_a_core_beside_it_plays_nothing() -> None:
+def test_a_gpu_on_a_node_without_cores_is_not_used() -> None:
     """As on a head that was started with `--num-cpus 0`: the others' cores play."""
     nodes = [Node(identity="head", cores=0, gpus=1), Node(identity="worker", cores=4, gpus=0)]
     assert [sum(node.offers(device) for node in nodes) for device in ("cpu", "cuda")] == [4, 0]
     assert Node(identity="other", cores=1, gpus=2).offers("cuda") == 1
 
 
-def test_an_address_without_a_cluster_is_refused_at_once(
+def test_an_address_without_a_cluster_is_rejected_quickly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where something else has the port that "auto" stands for and never says a word, and where Ray is missing."""

@@ -59,7 +59,7 @@ def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, 
 
 
 @pytest.mark.slow
-def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
+def test_a_custom_selection_rule_selects_the_moves() -> None:
     def search(rule: OwnRule | PuctConfig, positions: list[Position], simulations: int) -> SearchResult:
         return NetworkSearch(Opinionated(), rule).search(positions, Budget(simulations=simulations))
 
@@ -96,7 +96,7 @@ print(int(make_planes(STANDARD, nothing, nothing, 8)[0, 4].sum()))  # cells wher
 
 
 @pytest.mark.slow
-def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed(tmp_path: Path) -> None:
+def test_cached_machine_code_is_recompiled_after_a_change_in_a_called_function(tmp_path: Path) -> None:
     """Also one in another file, of which Numba by itself would not know, or a named tuple that it is given."""
     package = Path(alphac4.__file__).parent
     shutil.copytree(package, tmp_path / "alphac4", ignore=shutil.ignore_patterns("__pycache__"))
@@ -122,7 +122,7 @@ def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed
     assert ask() == ["compiles", "0"]
 
 
-def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() -> None:
+def test_machine_code_is_cached_in_the_folder_of_its_source() -> None:
     folder = compiled.machine_code_folder()
     assert folder is not None
     for function in (step, has_run):
@@ -130,7 +130,7 @@ def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() 
     assert os.environ.get("NUMBA_CACHE_DIR", "") == numba.config.CACHE_DIR
 
 
-def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_of_the_latest_sources_stays_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     files = []
     for source in range(compiled.MAX_CACHED_SOURCES + 2):
@@ -145,7 +145,7 @@ def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch:
     assert files[0].parent.is_dir()  # where an older process may still write
 
 
-def test_machine_code_that_cannot_be_kept_is_compiled_at_each_start(
+def test_without_a_writable_folder_functions_are_compiled_without_a_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocked = tmp_path / "file"

@@ -29,7 +29,7 @@ POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
 
 
 @pytest.mark.gpu
-def test_searches_on_a_gpu_follow_their_evaluator(network: PolicyValueNetwork) -> None:
+def test_gpu_searches_use_the_updated_weights(network: PolicyValueNetwork) -> None:
     evaluator = choose("cuda", "auto").evaluator(network)
     searches = [NetworkSearch(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
     before = [search.search(POSITIONS, Budget(simulations=4)).priors for search in searches]
@@ -44,7 +44,7 @@ def test_searches_on_a_gpu_follow_their_evaluator(network: PolicyValueNetwork) -
 
 @pytest.mark.parametrize("reuse", ["nothing", "proofs", "trees"])
 @pytest.mark.parametrize("moves", ["44", "414141"], ids=["open", "nearly won"])
-def test_a_search_after_an_update_is_like_a_new_one(network: PolicyValueNetwork, reuse: Reuse, moves: str) -> None:
+def test_a_search_after_an_update_equals_a_new_search(network: PolicyValueNetwork, reuse: Reuse, moves: str) -> None:
     """Neither its cache nor the trees that it keeps hold answers of the weights before."""
     evaluator, positions = choose("cpu", "torch-fp32").evaluator(network), [Position.from_moves(moves)]
     search = NetworkSearch(evaluator, rng=np.random.default_rng(0), reuse=reuse, cache=2**10)
@@ -62,7 +62,7 @@ def test_a_search_after_an_update_is_like_a_new_one(network: PolicyValueNetwork,
         np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name))
 
 
-def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_evaluator_decides_the_backend(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = iter([["torch-fp32"], ["torch-bf16"]])
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: next(orders))
     compute = choose("cpu")
@@ -70,7 +70,7 @@ def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, mo
     assert compute.backend == "torch-fp32"
 
 
-def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
+def test_only_self_play_uses_int8(network: PolicyValueNetwork) -> None:
     pytest.importorskip("openvino")
     config, geometry = SelfPlayConfig(games=4), make_geometry()
     for backend in ("auto", INT8):
@@ -80,7 +80,7 @@ def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
     assert choose("cpu").evaluator(network).backend != INT8
 
 
-def test_a_runs_backends_are_those_asked_for() -> None:
+def test_a_run_has_the_requested_backend() -> None:
     assert [choose_for_run("cpu", name).backend for name in ("auto", "torch-fp32")] == ["auto", "torch-fp32"]
 
 
@@ -159,7 +159,7 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
         (hanging, "the GPU is not used: its self-test did not end in 1 seconds"),
     ],
 )
-def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
+def test_a_gpu_that_fails_its_self_test_is_not_used(
     stand_in: Callable[..., list[torch.Tensor]],
     told: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -192,7 +192,7 @@ print([name for name in sys.modules if name.startswith(unwanted)])
 
 
 @pytest.mark.slow
-def test_a_network_on_the_cores_loads_no_compiler_no_cuda_and_no_ray_and_waits_asleep() -> None:
+def test_inference_on_cores_imports_no_compiler_cuda_or_ray_and_limits_spinning() -> None:
     """They take seconds to load; a thread that spins for long takes the core that others wait for."""
     environment = {name: value for name, value in os.environ.items() if name not in OF_WAITING}
     environment["OMP_DISPLAY_ENV"] = "verbose"  # GNU's OpenMP then prints what it runs by
@@ -203,7 +203,7 @@ def test_a_network_on_the_cores_loads_no_compiler_no_cuda_and_no_ray_and_waits_a
     assert found == ["10000"] or "GOMP" not in done.stderr  # where PyTorch is built with another OpenMP
 
 
-def test_what_the_user_says_of_waiting_threads_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_openmp_settings_have_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in OF_WAITING:
         monkeypatch.setattr("os.environ", users := {variable: "77"})
         adapt_process()
@@ -211,7 +211,7 @@ def test_what_the_user_says_of_waiting_threads_holds(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("asked", ["1", "64"])
-def test_a_user_says_how_many_cores_are_used(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cores_can_be_set(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also more than there are: for tests of what they change, or where a container hides some."""
     monkeypatch.setenv("ALPHAC4_CORES", asked)
     assert cores() == choose("cpu").streams == int(asked)
@@ -222,7 +222,7 @@ def test_a_user_says_how_many_cores_are_used(asked: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("asked", ["0", "-2", "two", "1.5", "9" * 9])
-def test_no_number_of_cores_is_refused(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_numbers_of_cores_are_rejected(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALPHAC4_CORES", asked)
     with pytest.raises(ValueError, match="ALPHAC4_CORES must be a number of cores"):
         cores()
@@ -235,7 +235,7 @@ def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) 
             choose_for_run("cuda", backend)
 
 
-def test_what_threads_do_ends_after_an_interrupted_block() -> None:
+def test_work_of_threads_ends_after_an_interrupted_block() -> None:
     asked = threading.Event()
 
     class Endless:

@@ -47,7 +47,7 @@ GAMES = 4
 
 
 @pytest.mark.slow(100)
-def test_in_the_simulator() -> None:
+def test_gpu_tests_pass_in_the_simulator() -> None:
     """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""
     files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     result = subprocess.run(
@@ -115,7 +115,7 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("policy_target", ["completed_q", "visits"])
-def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "visits"]) -> None:
+def test_the_device_plays_the_same_games_as_a_core(policy_target: Literal["completed_q", "visits"]) -> None:
     config = replace(CONFIG, policy_target=policy_target)
     ours = finished(cpu_actor(config), 16)
     blocks = list(device_actor(config).play(28, lambda: False))
@@ -126,7 +126,7 @@ def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "
 
 
 @pytest.mark.gpu
-def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all slots have to wait."""
     monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS_PER_CHECK", 80)
     monkeypatch.setattr("alphac4.compute.gpu.trees.BLOCK_INTERVAL_S", math.inf)
@@ -153,7 +153,7 @@ def test_games_in_progress_move_between_device_and_host() -> None:
 
 
 @pytest.mark.gpu
-def test_other_weights_and_other_games() -> None:
+def test_an_update_or_a_reset_changes_the_games() -> None:
     """After an update or a reset the games differ from those that would have been."""
     plain = finished(device_actor(), 12)
     assert plain
@@ -168,7 +168,7 @@ def test_other_weights_and_other_games() -> None:
 
 
 @pytest.mark.parametrize("nodes", [10, 40_000])
-def test_a_node_is_one_record(nodes: int) -> None:
+def test_the_fields_of_a_node_do_not_overlap(nodes: int) -> None:
     """No field lies over another, and indices have room for the size."""
     trees = make_device_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
     fields = ("visits", "child", "parent", "priors", "value", "value_sum", "proof")
@@ -182,7 +182,7 @@ def test_a_node_is_one_record(nodes: int) -> None:
     assert trees.read("child")[0, 0, 6] == nodes - 1
 
 
-def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFixture) -> None:
+def test_games_are_reduced_until_they_fit_the_memory(caplog: pytest.LogCaptureFixture) -> None:
     def make(games: int) -> str:
         if games > 300:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
@@ -247,7 +247,7 @@ def device_learner(capacity: int) -> DeviceLearner:
 
 
 @pytest.mark.gpu
-def test_device_learner_computes_what_the_learner_does(
+def test_device_learner_matches_the_host_learner(
     tmp_path: Path, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over three iterations, the last of which makes the device's window wrap around and starts from a saved state."""
@@ -286,7 +286,7 @@ def test_device_learner_computes_what_the_learner_does(
 
 
 @pytest.mark.gpu
-def test_device_learner_skips_steps_that_are_not_finite(tmp_path: Path, samples: Samples) -> None:
+def test_device_learner_skips_non_finite_steps(tmp_path: Path, samples: Samples) -> None:
     replay, learner = Replay(tmp_path), device_learner(100)
     broken = replace(samples, returns=np.full_like(samples.returns, np.nan))
     replay.add(samples.take(slice(0, 40)), 1)
@@ -302,7 +302,7 @@ def test_device_learner_skips_steps_that_are_not_finite(tmp_path: Path, samples:
 
 
 @pytest.mark.gpu
-def test_device_search_finds_what_the_host_finds() -> None:
+def test_device_search_matches_the_host_search() -> None:
     """The same visits, proofs and lines, from fresh trees and from kept ones, and with new weights after an update."""
     evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
     host = NetworkSearch(evaluator, geometry=GEOMETRY, reuse="proofs")
@@ -324,7 +324,7 @@ def test_device_search_finds_what_the_host_finds() -> None:
 
 
 @pytest.mark.gpu
-def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Self-play, learning and matches; a later session without a GPU takes the run up, and its games."""
     config = tiny_run(
         iterations=1,

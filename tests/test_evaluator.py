@@ -75,7 +75,7 @@ def fresh(network: PolicyValueNetwork) -> PolicyValueNetwork:
 
 @pytest.mark.parametrize("network", ["stones", "lines"], indirect=True)
 @pytest.mark.parametrize("name", BACKENDS)
-def test_every_backend_agrees_with_pytorch_before_and_after_an_update(
+def test_every_backend_matches_pytorch_before_and_after_an_update(
     network: PolicyValueNetwork, fresh: PolicyValueNetwork, name: str
 ) -> None:
     """Also for batches smaller and larger than the usual one, which some pad or split, on boards that can arise.
@@ -101,7 +101,7 @@ def test_every_backend_agrees_with_pytorch_before_and_after_an_update(
 
 
 @pytest.mark.parametrize("name", [name for name in BACKENDS if "fp32" in name])
-def test_threads_that_call_at_once_get_their_own_answers(network: PolicyValueNetwork, name: str) -> None:
+def test_concurrent_callers_get_the_outputs_for_their_own_positions(network: PolicyValueNetwork, name: str) -> None:
     evaluator = Evaluator(network, batch_size=32, streams=4, threads=2, backend=name, device="cpu")
     wrong: list[int] = []
 
@@ -121,7 +121,7 @@ def test_threads_that_call_at_once_get_their_own_answers(network: PolicyValueNet
 
 
 @pytest.mark.parametrize("scales", [(1.5, 1.0), (1.0, 0.0), (1.0, float("nan"))])
-def test_a_backend_that_answers_otherwise_is_never_chosen(
+def test_a_backend_with_wrong_outputs_is_not_chosen(
     network: PolicyValueNetwork,
     fresh: PolicyValueNetwork,
     scales: tuple[float, float],
@@ -142,7 +142,7 @@ def test_a_backend_that_answers_otherwise_is_never_chosen(
         assert np.ptp(answers, axis=1).max() < 0.3  # which learning begins with
 
 
-def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
+def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
     for name in BACKENDS:
         for weights in (network, fresh):
             assert cannot_start(name, network) or select_backend([name], weights, 32, 1)[0] == name
@@ -150,14 +150,14 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["quick", "standard", "best"])
-def test_every_backend_is_right_for_the_shipped_networks(name: str, backend: str) -> None:
+def test_every_backend_is_accurate_for_the_shipped_networks(name: str, backend: str) -> None:
     """Their weights do not round worse than a backend may, also on processors where products of 8 bits saturate."""
     network = load_checkpoint(Path(name)).network
     assert cannot_start(backend, network) or select_backend([backend], network, 128, 1)[0] == backend
 
 
 @needs_8_bits
-def test_weights_of_7_bits_are_nearly_as_good_as_those_of_8(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_7_bit_weights_are_nearly_as_accurate_as_8_bit_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """On average they are off by half as much again; a tower that multiplied by twice the weights would fail."""
     network = load_checkpoint(Path("standard")).network
     planes = random_inputs(network.config, 128, np.random.default_rng(3))
@@ -172,7 +172,7 @@ def test_weights_of_7_bits_are_nearly_as_good_as_those_of_8(monkeypatch: pytest.
 
 @pytest.mark.slow
 @needs_8_bits
-def test_8_bits_are_right_where_products_saturate() -> None:
+def test_int8_is_accurate_where_products_saturate() -> None:
     """In a process that uses AVX2 only, on x86 as on processors without VNNI: 8-bit weights are off by up to 0.9."""
     program = """
 from pathlib import Path
@@ -215,7 +215,7 @@ def test_a_backend_with_a_broken_tower_is_not_chosen_for_a_new_network(
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_the_answers_of_a_stand_in_depend_on_every_block(blocks: int) -> None:
+def test_outputs_of_a_probe_network_depend_on_every_block(blocks: int) -> None:
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=blocks)).eval()
     changed = probe_network(network)
     assert probe_network(changed) is changed  # as for any network whose tower matters
@@ -287,7 +287,7 @@ def test_the_backend_is_chosen_again_for_other_weights(
     assert caplog.messages == ["backend torch-bf16 deviates from fp32, and is used because it was named"]
 
 
-def test_backends_are_compared_on_boards_that_can_arise(rng: np.random.Generator) -> None:
+def test_backends_are_compared_on_reachable_boards(rng: np.random.Generator) -> None:
     """No stone hangs or shares its cell; the side to move has as many stones as the other or one less."""
     planes = random_boards(STANDARD, 200, rng)
     stones = planes.sum(axis=1)
@@ -299,9 +299,7 @@ def test_backends_are_compared_on_boards_that_can_arise(rng: np.random.Generator
     assert len({board.tobytes() for board in planes}) > 100
 
 
-def test_a_backend_that_cannot_start_or_answer_is_passed_over(
-    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backend_that_raises_is_skipped(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     """An optional library that fails must not end the program."""
 
     def make(name: str, *_arguments: object) -> Any:
@@ -317,7 +315,9 @@ def test_a_backend_that_cannot_start_or_answer_is_passed_over(
         select_backend(["cannot-start"], network, 8, 1)
 
 
-def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_devices_and_backends_are_rejected(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="available: torch-fp32"):
         Evaluator(network, device="cpu", backend="abacus")
@@ -345,7 +345,7 @@ ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does wit
 
 
 @pytest.mark.parametrize(("bf16", "openvino", "config", "batch", "fastest"), ORDERS)
-def test_the_backend_follows_from_the_processor_and_the_network(
+def test_the_backend_order_depends_on_the_processor_and_the_network(
     bf16: bool, openvino: bool, config: NetworkConfig, batch: int, fastest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As measured (docs/speed.md); every other backend follows, so that a broken one is passed over."""
@@ -440,7 +440,7 @@ overflow()
     assert "Fatal Python error: Segmentation fault" in result.stderr
 
 
-def test_folding_batch_norm_changes_no_answer_no_network_and_no_random_number(network: PolicyValueNetwork) -> None:
+def test_folding_batch_norm_preserves_outputs_network_and_random_state(network: PolicyValueNetwork) -> None:
     """Loading weights in the middle of a run must not change what is drawn afterwards."""
     planes = torch.from_numpy(random_boards(STANDARD, 33, np.random.default_rng(33)))
     with torch.inference_mode():
@@ -455,7 +455,7 @@ def test_folding_batch_norm_changes_no_answer_no_network_and_no_random_number(ne
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
-def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) -> None:
+def test_a_grown_network_has_the_same_outputs(network: PolicyValueNetwork) -> None:
     """With blocks and planes added it answers the same, and can learn in all of them; else it is refused."""
     config = network.config
     assert config.planes == "stones"
@@ -478,7 +478,7 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
 
 @pytest.mark.parametrize("backend", backend_names("cpu"))
 @pytest.mark.parametrize("weights", ["quick", "standard", "4 x 1", "20 x 1 on 7 x 7"])
-def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(backend: str, weights: str) -> None:
+def test_outputs_for_a_position_do_not_depend_on_its_batch(backend: str, weights: str) -> None:
     """Bit for bit, if one asks for that: so a run's games are the same on any number of cores.
 
     A backend for which that does not hold is known and not chosen. The weights are trained, or as good as: in a new
@@ -510,14 +510,14 @@ def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(back
 
 @needs_8_bits
 @pytest.mark.parametrize("name", ["quick", "standard"])
-def test_some_backend_is_batch_invariant_on_every_processor(name: str) -> None:
+def test_openvino_is_batch_invariant_for_the_presets(name: str) -> None:
     config = load_checkpoint(Path(name)).network.config
     network = PolicyValueNetwork(config).eval()
     assert is_batch_invariant("openvino-fp32", network)
     assert is_batch_invariant(INT8, network)
 
 
-def test_a_backend_that_rounds_by_the_size_of_a_batch_is_not_chosen_for_a_run(
+def test_a_backend_that_is_not_batch_invariant_is_not_chosen_for_a_run(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may be used for anything else; and for a run if there is no other, with a warning."""

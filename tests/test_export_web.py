@@ -39,7 +39,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_page_is_whole_and_servable_from_anywhere(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
+def test_the_page_is_complete_and_has_only_relative_addresses(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
     """Every file that another one names is there, by a relative address."""
     folder = tmp_path / "site" / "page"
     assert main(["export", str(checkpoint), "--web", str(folder), "--web-runtime", str(runtime)]) == 0
@@ -73,7 +73,7 @@ def test_the_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path, tmp
     assert not data["emoji"].isascii()
 
 
-def test_the_server_and_the_export_tell_the_page_the_same() -> None:
+def test_the_server_and_the_export_have_the_same_page_setup() -> None:
     """Both say the same of a board; the export adds the settings of the search and leaves out the solver's level."""
     geometry = make_geometry(5, 10, 4, False)
     exported = pages.exported_setup(geometry, "network")
@@ -82,7 +82,7 @@ def test_the_server_and_the_export_tell_the_page_the_same() -> None:
     assert set(exported) - set(served) == {"search", "review_simulations"}
 
 
-def test_what_is_there_already_is_safe(
+def test_an_export_replaces_nothing_and_a_failed_one_leaves_nothing(
     checkpoint: Path,
     runtime: Path,
     tmp_path: Path,

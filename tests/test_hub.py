@@ -113,7 +113,7 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
+def test_a_hub_network_is_accepted_wherever_a_network_is_named(
     requests: list[str], network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the file that was uploaded, downloaded once; commands take it with simulations, as a path, from Python."""
@@ -138,7 +138,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
 
 
 @pytest.mark.usefixtures("requests")
-def test_what_the_hub_lacks_is_told_in_one_line(
+def test_errors_of_the_hub_are_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(name: str) -> str:
@@ -180,7 +180,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_exported_folder_holds_the_network_twice_and_says_what_it_is(exported: Path) -> None:
+def test_the_exported_folder_has_the_network_in_two_formats_and_its_settings(exported: Path) -> None:
     ready = exported / "ready"
     original, loaded = load_checkpoint(exported / "net.safetensors"), load_checkpoint(ready / hub.NETWORK_FILE)
     for name, tensor in original.network.state_dict().items():
@@ -192,7 +192,7 @@ def test_the_exported_folder_holds_the_network_twice_and_says_what_it_is(exporte
     assert (config["training"], config["strength"]) == (PROVENANCE, STRENGTH)
 
 
-def test_hub_card_has_the_figures_of_an_evaluation(exported: Path) -> None:
+def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None:
     ready = exported / "ready"
     card = huggingface_hub.ModelCard.load(ready / "README.md")
     assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "net")
@@ -211,7 +211,7 @@ def test_hub_card_has_the_figures_of_an_evaluation(exported: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--kaggle", "main.py", "--web"]])
-def test_a_folder_that_is_there_is_not_replaced(
+def test_an_existing_folder_is_not_replaced(
     kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nothing else is written."""
@@ -226,7 +226,7 @@ def test_a_folder_that_is_there_is_not_replaced(
     ("license_options", "message"),
     [([], "choose a licence"), (["--license", "mit"], "--hub needs no_such_package: ./scripts/setup.sh hub")],
 )
-def test_a_hub_folder_needs_a_licence_and_the_hubs_library(
+def test_an_export_to_the_hub_needs_a_licence_and_its_library(
     license_options: list[str],
     message: str,
     tmp_path: Path,

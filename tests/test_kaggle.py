@@ -120,7 +120,7 @@ def as_ours(proof: int | None) -> int:
 
 
 @pytest.mark.parametrize("board", [(6, 7, 4), (4, 5, 3), (5, 8, 4)])
-def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
+def test_the_submissions_search_matches_the_packages(board: tuple[int, int, int]) -> None:
     """The same visits, proofs and move with the same evaluator, from the opening to positions that it proves."""
     geometry, rng = make_geometry(*board), np.random.default_rng(8)
     network = ExactNetwork(Game(*board))
@@ -139,14 +139,14 @@ def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
         assert root.best_move() == expected.moves[0], position.moves
 
 
-def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
+def test_without_visits_the_submission_plays_the_move_of_the_highest_prior() -> None:
     position = Position.from_moves("4435")
     game = Game(6, 7, 4)
     root = Searcher(game, ExactNetwork(game)).new_node(plain(position))
     assert root.best_move() == int(np.argmax(root.prior)) != 0
 
 
-def test_the_submission_searches_with_the_packages_settings() -> None:
+def test_the_submission_has_the_packages_settings() -> None:
     for name, value in PuctConfig()._asdict().items():
         assert getattr(submission, name.upper()) == value
 
@@ -162,7 +162,7 @@ def load(text: str) -> dict[str, Any]:
     [(6, 7, 2, "stones"), (6, 7, 2, "lines"), (4, 5, 1, "lines"), (4, 5, 0, "lines")],
     indirect=["network"],
 )
-def test_the_submissions_forward_pass_is_the_networks(
+def test_the_submissions_outputs_match_the_network(
     network: PolicyValueNetwork, rows: int, columns: int, blocks: int
 ) -> None:
     """Answers in numpy from half-precision weights agree with PyTorch in fp32."""
@@ -181,7 +181,7 @@ def test_the_submissions_forward_pass_is_the_networks(
         np.testing.assert_allclose(got_wdl, torch.softmax(value, dim=1)[0], atol=0.02)
 
 
-def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_submission_stops_before_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = let_time_pass(monkeypatch, 0.1)
     submission.player_for.cache_clear()
     ask(timeout=2.0)
@@ -191,7 +191,7 @@ def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytes
     assert next(ticks) < 2.0
 
 
-def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
+def test_the_submission_reuses_its_tree_two_moves_later() -> None:
     game = Game(6, 7, 4)
     player = Searcher(game, Rollouts(game, random.Random(0)))
     player.root = root = player.new_node((0, 0))
@@ -212,7 +212,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_agents_take_observations_and_configurations_of_every_kind(
+def test_agents_accept_all_types_of_observations_and_configurations(
     kind: str, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = KINDS[kind]
@@ -224,7 +224,7 @@ def test_agents_take_observations_and_configurations_of_every_kind(
     assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as old versions pass it
 
 
-def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
+def test_the_submission_ends_with_the_agent_and_is_reproducible(
     network: PolicyValueNetwork, checkpoint: Path, tmp_path: Path
 ) -> None:
     assert main(["export", str(checkpoint), "--kaggle", str(tmp_path / "main.py")]) == 0
@@ -233,7 +233,7 @@ def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
     assert kaggle_stub.last_callable(text).__name__ == "agent"
 
 
-def test_the_submission_plays_where_only_numpy_can_be_imported(network: PolicyValueNetwork, tmp_path: Path) -> None:
+def test_the_submission_needs_only_numpy(network: PolicyValueNetwork, tmp_path: Path) -> None:
     """It beats random moves wherever a win can be had: on its board, a small one, one beyond 64 bits."""
     (tmp_path / "main.py").write_text(submission_text(Checkpoint(network=network)))
     games = [(6, 7, 4, 1), (6, 7, 4, 2), (5, 5, 3, 1), (8, 9, 5, 2), (3, 3, 4, 1), (2, 1, 1, 1)]

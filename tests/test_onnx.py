@@ -77,7 +77,7 @@ def foreign(path: Path, outputs: Sequence[str], batch: int | str = "N", planes: 
 
 @pytest.mark.parametrize("policy", ["logits", "chances"])
 @pytest.mark.parametrize("value", ["scalar", "column", "wdl_logits", "wdl_chances"])
-def test_other_programs_networks_are_understood(policy: str, value: str, tmp_path: Path) -> None:
+def test_networks_of_other_programs_are_evaluated(policy: str, value: str, tmp_path: Path) -> None:
     """Against the same products by numpy, whatever the outputs' order, and with one more that nothing asks for."""
     path = foreign(tmp_path / "net.onnx", [value, "ownership", policy])
     boards = random_boards(STANDARD, 9, np.random.default_rng(3))
@@ -92,7 +92,7 @@ def test_other_programs_networks_are_understood(policy: str, value: str, tmp_pat
 
 
 @pytest.mark.parametrize(("batch", "kind"), [(1, "FLOAT"), (4, "FLOAT"), ("N", "FLOAT16"), ("N", "UINT8"), (4, "BOOL")])
-def test_fixed_batches_and_other_numbers_answer_the_same(batch: int | str, kind: str, tmp_path: Path) -> None:
+def test_fixed_batches_and_other_types_have_the_same_outputs(batch: int | str, kind: str, tmp_path: Path) -> None:
     """Nine positions by a file that takes one or four at a time, as halves, bytes or truth values."""
     boards = random_boards(STANDARD, 9, np.random.default_rng(3))
     usual = OnnxEvaluator(foreign(tmp_path / "usual.onnx", ["logits", "scalar"])).evaluate(boards)
@@ -109,7 +109,7 @@ def test_fixed_batches_and_other_numbers_answer_the_same(batch: int | str, kind:
         (["logits", "unbounded"], 2, r"net\.onnx returned a value of size .*; expected -1 \(lost\) to 1 \(won\)"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
+def test_unsuitable_files_are_rejected_with_actual_and_expected_shapes(
     outputs: list[str], planes: int, told: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     path = foreign(tmp_path / "net.onnx", outputs, planes=planes)
@@ -128,7 +128,7 @@ def trained(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> P
 @pytest.mark.parametrize(
     ("board", "kind"), [((6, 7, 4, True), "stones"), ((6, 7, 4, True), "lines"), ((4, 5, 3, False), "lines")]
 )
-def test_our_own_file_answers_and_plays_as_the_network(
+def test_an_exported_file_evaluates_and_plays_as_the_network(
     board: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """For batches of any size, each row for itself; on its own board, which the file names.
@@ -164,7 +164,7 @@ def test_our_own_file_answers_and_plays_as_the_network(
     assert player.choose(positions) == list(player.search(positions).moves)
 
 
-def test_a_file_that_would_answer_otherwise_is_not_written(
+def test_a_file_with_different_outputs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"

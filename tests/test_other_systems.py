@@ -57,7 +57,7 @@ REFUSED = re.compile(r'.*[<>:"/\\|?*\x00-\x1f].*|.*[. ]|(con|prn|aux|nul|com\d|l
 
 
 @pytest.mark.slow
-def test_trains_and_searches_without_what_only_linux_has(tmp_path: Path) -> None:
+def test_training_and_search_do_not_need_linux(tmp_path: Path) -> None:
     """It also gives no file a name that Windows refuses."""
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps(SETTINGS | {"iterations": 1, "machine": {"device": "cpu"}}))

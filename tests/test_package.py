@@ -51,7 +51,7 @@ def test_the_wheel_is_the_same_from_a_checkout_and_from_the_sdist(built: Path, t
     assert {name for name in found if ".dist-info/" not in name} == expected
 
 
-def test_the_sdist_holds_what_it_takes_to_check_it(built: Path) -> None:
+def test_the_sdist_has_the_files_to_check_it(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -61,7 +61,7 @@ def test_the_sdist_holds_what_it_takes_to_check_it(built: Path) -> None:
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_the_metadata_are_complete(built: Path) -> None:
+def test_the_metadata_is_complete(built: Path) -> None:
     run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir(), folder=built)
     text = next(content for name, content in contents(built).items() if name.endswith(".dist-info/METADATA"))
     metadata = email.message_from_bytes(text, _class=email.message.Message)

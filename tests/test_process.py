@@ -95,7 +95,7 @@ check("training")
 
 
 @pytest.mark.slow
-def test_importing_playing_measuring_and_training_change_nothing(tmp_path: Path) -> None:
+def test_the_package_does_not_change_the_callers_process(tmp_path: Path) -> None:
     """In a process of its own, which compares its state before and after each part."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     environment["PYTHONPATH"] = str(Path(alphac4.__file__).parents[1])
