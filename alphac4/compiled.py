@@ -1,4 +1,4 @@
-"""Compilation of every hot function: one place for Numba's options."""
+"""Compilation of hot functions with Numba."""
 
 import contextlib
 import functools

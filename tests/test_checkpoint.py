@@ -58,7 +58,7 @@ def test_non_finite_weights_are_rejected(tmp_path: Path) -> None:
 
 
 def repacked(path: Path, *, header: dict[str, object] | None = None, **weights: npt.NDArray[np.float32] | None) -> None:
-    """Change a good checkpoint and sign it anew: only its meaning is wrong, not its digest."""
+    """Change a checkpoint and compute its digest again."""
     old_weights, old_header = load_arrays(path, FORMAT)
     changed = {**old_weights, **{name.replace("__", "."): array for name, array in weights.items()}}
     kept = {name: array for name, array in changed.items() if array is not None}

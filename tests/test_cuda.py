@@ -40,7 +40,6 @@ from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
 
-# Without a cache slots go forward at the same pace as on the device, which has none.
 CONFIG = SelfPlayConfig(full_simulations=8, fast_simulations=4, full_search_prob=0.5)
 GEOMETRY = make_geometry(4, 5, 3)
 GAMES = 4
@@ -48,7 +47,7 @@ GAMES = 4
 
 @pytest.mark.slow(100)
 def test_gpu_tests_pass_in_the_simulator() -> None:
-    """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""
+    """The tests marked gpu check the kernels without a GPU."""
     files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", *map(str, files)],
@@ -68,8 +67,8 @@ def small_network(geometry: Geometry) -> PolicyValueNetwork:
 
 
 def games_of(blocks: list[Block]) -> Counter[bytes]:
-    """Every finished game with all that was recorded of it, as bytes; numbers rounded to float order."""
-    found: Counter[bytes] = Counter()
+    """Count finished games by their records as bytes; floats are rounded to three digits."""
+    counts: Counter[bytes] = Counter()
     for block in blocks:
         games = block.games
         for row, plies in enumerate(games.plies):
@@ -77,8 +76,8 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
             rounded = (games.policy, games.value, games.draw, games.regret, games.surprise)
             parts = [array[row, :plies].tobytes() for array in exact]
             parts += [(np.round(array[row, :plies], 3) + 0.0).tobytes() for array in rounded]
-            found[b"".join([*parts, bytes([plies, games.opening[row], games.outcome[row] + 1])])] += 1
-    return found
+            counts[b"".join([*parts, bytes([plies, games.opening[row], games.outcome[row] + 1])])] += 1
+    return counts
 
 
 def finished(actor: Actor | DeviceActor, moves: int) -> Counter[bytes]:
@@ -95,10 +94,10 @@ def device_actor(config: SelfPlayConfig = CONFIG, games: int = GAMES) -> DeviceA
 
 
 def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
-    """Whether the device, which may have gone on longer, has played the same games.
+    """Return whether the device, which may have played more games, has played all of ``ours``.
 
-    On a GPU but for one, or one in fifty: rounding may decide between moves that are as good as tied, although noise
-    of two parts in ten million on a network's answers has changed none of these games on a core.
+    On a GPU, one game, or one in fifty, may be missing: rounding may decide between nearly equal moves. On a core,
+    relative noise of 2e-7 on the network's outputs changed none of these games.
     """
     missing = ours.total() - (ours & theirs).total()
     return missing == 0 if is_simulated() else missing <= max(1, ours.total() // 50)
@@ -106,11 +105,13 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 
 @pytest.fixture(autouse=True)
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute in single precision on a GPU, whose convolutions would otherwise keep ten bits."""
+    """Compute in single precision on a GPU: by default, its convolutions round to ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # a GPU keeps none
+    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # as on the GPU, so that slots advance at the same pace
     if is_simulated():
-        monkeypatch.setattr("alphac4.compute.gpu.search.THREADS_PER_BLOCK", 8)  # each is one of Python's
+        monkeypatch.setattr(
+            "alphac4.compute.gpu.search.THREADS_PER_BLOCK", 8
+        )  # the simulator runs each in a Python thread
 
 
 @pytest.mark.gpu
@@ -127,7 +128,7 @@ def test_the_device_plays_the_same_games_as_a_core(policy_target: Literal["compl
 
 @pytest.mark.gpu
 def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking so seldom that all slots have to wait."""
+    """The host checks so rarely that all slots have to wait."""
     monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS_PER_CHECK", 80)
     monkeypatch.setattr("alphac4.compute.gpu.trees.BLOCK_INTERVAL_S", math.inf)
     config = replace(CONFIG, full_simulations=2, fast_simulations=1)
@@ -140,7 +141,7 @@ def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.gpu
 def test_games_in_progress_move_between_device_and_host() -> None:
-    """One takes up what the other saves, and goes on with the same games."""
+    """Each resumes the games that the other has saved."""
     first = device_actor()
     list(first.play(12, lambda: False))
     state = first.state()
@@ -154,7 +155,6 @@ def test_games_in_progress_move_between_device_and_host() -> None:
 
 @pytest.mark.gpu
 def test_an_update_or_a_reset_changes_the_games() -> None:
-    """After an update or a reset the games differ from those that would have been."""
     plain = finished(device_actor(), 12)
     assert plain
     updated, reset = device_actor(), device_actor()
@@ -169,7 +169,7 @@ def test_an_update_or_a_reset_changes_the_games() -> None:
 
 @pytest.mark.parametrize("nodes", [10, 40_000])
 def test_the_fields_of_a_node_do_not_overlap(nodes: int) -> None:
-    """No field lies over another, and indices have room for the size."""
+    """Indices have enough bits for the number of nodes."""
     trees = make_device_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
     fields = ("visits", "child", "parent", "priors", "value", "value_sum", "proof")
     for number, name in enumerate(fields, 1):
@@ -196,7 +196,7 @@ def test_games_are_reduced_until_they_fit_the_memory(caplog: pytest.LogCaptureFi
 
 @pytest.mark.slow
 def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They compile to machine-independent code if numba-cuda and its compiler are installed, with or without a GPU."""
+    """This needs numba-cuda and its compiler, but no GPU."""
     pytest.importorskip("numba_cuda", reason="needs pip install 'alphac4[cuda]'")
     from numba import cuda, typeof
     from numba.cuda import dispatcher
@@ -250,15 +250,15 @@ def device_learner(capacity: int) -> DeviceLearner:
 def test_device_learner_matches_the_host_learner(
     tmp_path: Path, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over three iterations, the last of which makes the device's window wrap around and starts from a saved state."""
-    if is_simulated():  # where nothing is captured, the step runs a few times beforehand all the same
+    """In the last of three iterations, the device's window wraps around, and the learner starts from a saved state."""
+    if is_simulated():  # without a graph, run the warm-up steps all the same
 
-        def run_first(step: Callable[[], object], _device: torch.device) -> Callable[[], object]:
+        def warm_up(step: Callable[[], object], _device: torch.device) -> Callable[[], object]:
             for _ in range(WARM_UP_STEPS):
                 step()
             return step
 
-        monkeypatch.setattr("alphac4.training.device_learner.capture_graph", run_first)
+        monkeypatch.setattr("alphac4.training.device_learner.capture_graph", warm_up)
     replay, window = Replay(tmp_path), 70
     host, device = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1), device_learner(90)
     for iteration in range(3):
@@ -303,7 +303,7 @@ def test_device_learner_skips_non_finite_steps(tmp_path: Path, samples: Samples)
 
 @pytest.mark.gpu
 def test_device_search_matches_the_host_search() -> None:
-    """The same visits, proofs and lines, from fresh trees and from kept ones, and with new weights after an update."""
+    """Visits, proofs and variations are the same, for new and reused trees, and after an update of the weights."""
     evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
     host = NetworkSearch(evaluator, geometry=GEOMETRY, reuse="proofs")
     device = DeviceSearch(evaluator, geometry=GEOMETRY, reuse="proofs", precision=torch.float32)
@@ -325,7 +325,7 @@ def test_device_search_matches_the_host_search() -> None:
 
 @pytest.mark.gpu
 def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Self-play, learning and matches; a later session without a GPU takes the run up, and its games."""
+    """A later session without a GPU also resumes the games in progress."""
     config = tiny_run(
         iterations=1,
         samples=40,

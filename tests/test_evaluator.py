@@ -1,4 +1,4 @@
-"""Networks and inference: folding and growing, the backends, and their choice."""
+"""Networks and backends of inference."""
 
 import copy
 import dataclasses
@@ -49,14 +49,14 @@ needs_8_bits = pytest.mark.skipif(INT8 not in BACKENDS, reason="needs openvino")
 
 
 def reference(network: PolicyValueNetwork, planes: Array) -> tuple[Array, Array]:
-    """Policy logits and win/draw/loss probabilities by PyTorch, batch norm and all."""
+    """Policy logits and win/draw/loss probabilities by PyTorch, with unfolded batch norms."""
     with torch.inference_mode():
         policy, value = network(torch.from_numpy(planes))
     return policy.numpy(), torch.softmax(value, dim=1).numpy()
 
 
 def cannot_start(name: str, network: PolicyValueNetwork) -> bool:
-    """Whether OpenVINO refuses bf16 here, as it does for some processors; all other backends must start."""
+    """Return whether OpenVINO rejects bf16 on this processor; all other backends must start."""
     if name != "openvino-bf16":
         return False
     try:
@@ -69,7 +69,7 @@ def cannot_start(name: str, network: PolicyValueNetwork) -> bool:
 
 @pytest.fixture
 def fresh(network: PolicyValueNetwork) -> PolicyValueNetwork:
-    """An untrained network, whose probabilities are near uniform whatever its tower computes."""
+    """An untrained network, whose tower does not change its nearly uniform probabilities."""
     return PolicyValueNetwork(network.config).eval()
 
 
@@ -78,9 +78,9 @@ def fresh(network: PolicyValueNetwork) -> PolicyValueNetwork:
 def test_every_backend_matches_pytorch_before_and_after_an_update(
     network: PolicyValueNetwork, fresh: PolicyValueNetwork, name: str
 ) -> None:
-    """Also for batches smaller and larger than the usual one, which some pad or split, on boards that can arise.
+    """Batches smaller and larger than the usual one, which are padded or split, are included.
 
-    A backend that keeps compiled requests a thread must not answer for the old weights.
+    A backend that keeps compiled requests per thread must not use the old weights.
     """
     if cannot_start(name, network):
         return
@@ -92,12 +92,12 @@ def test_every_backend_matches_pytorch_before_and_after_an_update(
         for batch in batches:
             planes = random_boards(STANDARD, batch, np.random.default_rng(batch), weights.config.input_planes)
             policy, wdl = evaluator.evaluate(planes)
-            wanted_policy, wanted_wdl = reference(weights, planes)
-            assert np.abs(policy - wanted_policy).max() < in_logits * np.abs(wanted_policy).max()
-            np.testing.assert_allclose(softmax(policy), softmax(wanted_policy), atol=in_chances)
-            np.testing.assert_allclose(wdl, wanted_wdl, atol=in_chances)
-            if name == INT8:  # on average; and not exactly the same, or nothing would have been quantised
-                assert 0 < np.abs(softmax(policy) - softmax(wanted_policy)).mean() < 0.01
+            expected_policy, expected_wdl = reference(weights, planes)
+            assert np.abs(policy - expected_policy).max() < in_logits * np.abs(expected_policy).max()
+            np.testing.assert_allclose(softmax(policy), softmax(expected_policy), atol=in_chances)
+            np.testing.assert_allclose(wdl, expected_wdl, atol=in_chances)
+            if name == INT8:  # smaller on average, but not zero, as without quantisation
+                assert 0 < np.abs(softmax(policy) - softmax(expected_policy)).mean() < 0.01
 
 
 @pytest.mark.parametrize("name", [name for name in BACKENDS if "fp32" in name])
@@ -127,7 +127,7 @@ def test_a_backend_with_wrong_outputs_is_not_chosen(
     scales: tuple[float, float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also for a new network, where wrong and right answers are both near uniform, and for a NaN in one output."""
+    """Not for a new network either, whose outputs are always nearly uniform, nor with NaN in one output."""
     right = TorchBackend.__call__
 
     def broken(backend: TorchBackend, planes: Array) -> tuple[Array, Array]:
@@ -138,8 +138,8 @@ def test_a_backend_with_wrong_outputs_is_not_chosen(
     monkeypatch.setattr(TorchBackend, "__call__", broken)
     for weights in (network, fresh):
         assert select_backend(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
-    for answers in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
-        assert np.ptp(answers, axis=1).max() < 0.3  # which learning begins with
+    for outputs in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
+        assert np.ptp(outputs, axis=1).max() < 0.3
 
 
 def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
@@ -151,29 +151,29 @@ def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["quick", "standard", "best"])
 def test_every_backend_is_accurate_for_the_shipped_networks(name: str, backend: str) -> None:
-    """Their weights do not round worse than a backend may, also on processors where products of 8 bits saturate."""
+    """int8 is included on processors where its products saturate."""
     network = load_checkpoint(Path(name)).network
     assert cannot_start(backend, network) or select_backend([backend], network, 128, 1)[0] == backend
 
 
 @needs_8_bits
 def test_7_bit_weights_are_nearly_as_accurate_as_8_bit_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On average they are off by half as much again; a tower that multiplied by twice the weights would fail."""
+    """Their mean error is 50 % larger. A tower with doubled weights would fail."""
     network = load_checkpoint(Path("standard")).network
     planes = random_inputs(network.config, 128, np.random.default_rng(3))
-    expected, answers = softmax(fp32_outputs(network, planes)[0]), []
+    expected, outputs = softmax(fp32_outputs(network, planes)[0]), []
     for saturate in (False, True):
         monkeypatch.setattr(backends, "has_int8_saturation", lambda saturate=saturate: saturate)
-        answers.append(make_backend(INT8, network, 128, 1)(planes))
-    deviations = [float(np.abs(softmax(policy) - expected).mean()) for policy, _ in answers]
+        outputs.append(make_backend(INT8, network, 128, 1)(planes))
+    deviations = [float(np.abs(softmax(policy) - expected).mean()) for policy, _ in outputs]
     assert 0 < deviations[1] < 0.006
-    assert not np.array_equal(answers[0][0], answers[1][0])
+    assert not np.array_equal(outputs[0][0], outputs[1][0])
 
 
 @pytest.mark.slow
 @needs_8_bits
 def test_int8_is_accurate_where_products_saturate() -> None:
-    """In a process that uses AVX2 only, on x86 as on processors without VNNI: 8-bit weights are off by up to 0.9."""
+    """In a process limited to AVX2, as on x86 without VNNI, where 8-bit weights would cause errors of up to 0.9."""
     program = """
 from pathlib import Path
 from alphac4.nn.backends import INT8, has_int8_saturation
@@ -191,26 +191,26 @@ print(has_int8_saturation(), select_backend([INT8], network, 128, 1)[0], Evaluat
     assert saturate == str(platform.machine().lower() in ("x86_64", "amd64"))
     assert eight_bits == INT8
     assert chosen.endswith("-fp32")
-    assert result.stderr == ""  # bf16 is not tried where its instructions are switched off
+    assert result.stderr == ""  # bf16 is not tried without its instructions
 
 
 @pytest.mark.parametrize("block", [0, 1])
 def test_a_backend_with_a_broken_tower_is_not_chosen_for_a_new_network(
     block: int, fresh: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new network's tower is zero: only in a stand-in with other norms does it matter what a backend makes of it."""
-    made = TorchBackend.__init__
+    """A new network's tower is zero, so only the probe network reveals the error."""
+    initialise = TorchBackend.__init__
 
     def broken(backend: TorchBackend, network: PolicyValueNetwork, device: str, dtype: torch.dtype, *rest: Any) -> None:
-        made(backend, network, device, dtype, *rest)
+        initialise(backend, network, device, dtype, *rest)
         if dtype == torch.bfloat16:
             backend._network.tower[block].first.weight.mul_(1.5)
 
     monkeypatch.setattr(TorchBackend, "__init__", broken)
     monkeypatch.setattr(backends, "TorchBackend", lambda *args, by_winograd: TorchBackend(*args))  # noqa: ARG005
     planes = random_inputs(fresh.config, 16, np.random.default_rng(0))
-    answers = [make_backend(name, fresh, 16, 1)(planes)[0] for name in ("torch-bf16", "torch-fp32")]
-    np.testing.assert_allclose(*answers, atol=1e-3)
+    policies = [make_backend(name, fresh, 16, 1)(planes)[0] for name in ("torch-bf16", "torch-fp32")]
+    np.testing.assert_allclose(*policies, atol=1e-3)
     assert select_backend(["torch-bf16", "torch-fp32"], fresh, 16, 1)[0] == "torch-fp32"
 
 
@@ -218,7 +218,7 @@ def test_a_backend_with_a_broken_tower_is_not_chosen_for_a_new_network(
 def test_outputs_of_a_probe_network_depend_on_every_block(blocks: int) -> None:
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=blocks)).eval()
     changed = probe_network(network)
-    assert probe_network(changed) is changed  # as for any network whose tower matters
+    assert probe_network(changed) is changed  # no layer is zero
     before = fp32_outputs(changed, random_inputs(network.config, 64, np.random.default_rng(0)))
     for index in range(blocks):
         other = copy.deepcopy(changed)
@@ -249,9 +249,9 @@ def test_a_backend_that_is_wrong_for_one_batch_size_is_not_chosen(
             policy, value = self.right(planes)
             return policy * np.float32(1.5 if len(planes) == size else 1), value
 
-    def make(made: str, *arguments: Any) -> Backend:
-        backend = make_backend(made, *arguments)
-        return WrongForOneSize(backend) if made == name else backend
+    def make(requested: str, *arguments: Any) -> Backend:
+        backend = make_backend(requested, *arguments)
+        return WrongForOneSize(backend) if requested == name else backend
 
     monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
     for min_batch, expected in ((1, "torch-fp32"), (size + 1, name)):
@@ -261,7 +261,7 @@ def test_a_backend_that_is_wrong_for_one_batch_size_is_not_chosen(
 def test_the_backend_is_chosen_again_for_other_weights(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It depends on the weights and not on those before, with one warning for each backend that is refused."""
+    """The choice does not depend on earlier weights. Each rejected backend causes one warning."""
     coarse, right = copy.deepcopy(network), TorchBackend.__call__
     with torch.no_grad():
         coarse.policy.bias[0] = 2.0
@@ -279,7 +279,7 @@ def test_the_backend_is_chosen_again_for_other_weights(
         used.append((evaluator.backend, Evaluator(weights, device="cpu").backend))
     assert used == [(name, name) for name in ("torch-bf16", *["torch-fp32"] * 2, "torch-bf16", "torch-fp32")]
     caplog.clear()
-    for backend in ("torch-fp32", "torch-bf16"):  # a named one is kept
+    for backend in ("torch-fp32", "torch-bf16"):  # a named one never changes
         evaluator = Evaluator(network, device="cpu", backend=backend)
         for _ in range(2):
             evaluator.update(coarse)
@@ -288,7 +288,7 @@ def test_the_backend_is_chosen_again_for_other_weights(
 
 
 def test_backends_are_compared_on_reachable_boards(rng: np.random.Generator) -> None:
-    """No stone hangs or shares its cell; the side to move has as many stones as the other or one less."""
+    """No stone floats or shares a cell. The side to move has as many stones as its opponent, or one less."""
     planes = random_boards(STANDARD, 200, rng)
     stones = planes.sum(axis=1)
     assert stones.max() == 1
@@ -299,18 +299,24 @@ def test_backends_are_compared_on_reachable_boards(rng: np.random.Generator) -> 
     assert len({board.tobytes() for board in planes}) > 100
 
 
+class FailingBackend:
+    sizes = (1,)
+
+    def __call__(self, _planes: Array) -> tuple[Array, Array]:
+        raise MemoryError
+
+
 def test_a_backend_that_raises_is_skipped(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An optional library that fails must not end the program."""
 
     def make(name: str, *_arguments: object) -> Any:
         if name == "cannot-start":
             raise OSError("cannot load shared object")
-        if name == "cannot-answer":
-            return lambda _planes: {}["MemoryError without a word"]
+        if name == "cannot-run":
+            return FailingBackend()
         return make_backend("torch-fp32", network, 8, 1)
 
     monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
-    assert select_backend(["cannot-start", "cannot-answer", "good-fp32"], network, 8, 1)[0] == "good-fp32"
+    assert select_backend(["cannot-start", "cannot-run", "good-fp32"], network, 8, 1)[0] == "good-fp32"
     with pytest.raises(RuntimeError, match="no inference backend"):
         select_backend(["cannot-start"], network, 8, 1)
 
@@ -323,14 +329,14 @@ def test_unknown_devices_and_backends_are_rejected(
         Evaluator(network, device="cpu", backend="abacus")
     with pytest.raises(RuntimeError, match="no CUDA device"):
         Evaluator(network, device="cuda", backend="torch-fp32")
-    with pytest.raises(ValueError, match="unknown device 'tpu'"):  # it must not silently run on the cores
+    with pytest.raises(ValueError, match="unknown device 'tpu'"):  # instead of running on the cores
         Evaluator(network, device="tpu")
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         Evaluator(network, device="cpu", batch_size=0)
 
 
 SMALL, LARGE = NetworkConfig(channels=32, blocks=4), NetworkConfig(channels=64, blocks=5)
-ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does without 8 bits
+ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest backend without int8
     (True, True, LARGE, 1, "openvino-bf16"),
     (True, True, LARGE, 128, "openvino-bf16"),
     (True, False, LARGE, 128, "torch-bf16"),
@@ -348,7 +354,7 @@ ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does wit
 def test_the_backend_order_depends_on_the_processor_and_the_network(
     bf16: bool, openvino: bool, config: NetworkConfig, batch: int, fastest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As measured (docs/speed.md); every other backend follows, so that a broken one is passed over."""
+    """The order was measured (docs/speed.md). It has all backends, so that a broken one can be skipped."""
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
     monkeypatch.setattr(backends, "is_bf16_faster", lambda: bf16)
@@ -399,7 +405,7 @@ def test_a_block_within_another_restores_both_numbers_of_threads() -> None:
 @pytest.mark.slow
 @needs_8_bits
 def test_ctrl_c_survives_openvino() -> None:
-    """In a process of its own: its plugin's signal stack was too small for Python's handler."""
+    """The signal stack of OpenVINO's plugin is too small for Python's handler."""
     program = """
 import os, signal, time
 from alphac4.nn.config import NetworkConfig
@@ -407,7 +413,7 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
 Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32", device="cpu")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started this in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
 try:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(600)
@@ -441,7 +447,7 @@ overflow()
 
 
 def test_folding_batch_norm_preserves_outputs_network_and_random_state(network: PolicyValueNetwork) -> None:
-    """Loading weights in the middle of a run must not change what is drawn afterwards."""
+    """Loading weights during a run must not change later random numbers."""
     planes = torch.from_numpy(random_boards(STANDARD, 33, np.random.default_rng(33)))
     with torch.inference_mode():
         for folded, plain in zip(fold_batch_norm(network)(planes), network(planes), strict=True):
@@ -456,7 +462,7 @@ def test_folding_batch_norm_preserves_outputs_network_and_random_state(network: 
 
 
 def test_a_grown_network_has_the_same_outputs(network: PolicyValueNetwork) -> None:
-    """With blocks and planes added it answers the same, and can learn in all of them; else it is refused."""
+    """It has additional blocks and planes, and gradients reach all of them. Other changes of size are rejected."""
     config = network.config
     assert config.planes == "stones"
     larger = PolicyValueNetwork(dataclasses.replace(config, planes="lines", blocks=config.blocks + 2)).eval()
@@ -479,10 +485,10 @@ def test_a_grown_network_has_the_same_outputs(network: PolicyValueNetwork) -> No
 @pytest.mark.parametrize("backend", backend_names("cpu"))
 @pytest.mark.parametrize("weights", ["quick", "standard", "4 x 1", "20 x 1 on 7 x 7"])
 def test_outputs_for_a_position_do_not_depend_on_its_batch(backend: str, weights: str) -> None:
-    """Bit for bit, if one asks for that: so a run's games are the same on any number of cores.
+    """With ``batch_invariant`` they are bit-identical, so that a run's games do not depend on the number of cores.
 
-    A backend for which that does not hold is known and not chosen. The weights are trained, or as good as: in a new
-    network the tower is zero, whatever it computes.
+    Backends that fail `is_batch_invariant` are not chosen for a run. The weights are trained, or those of a probe
+    network, because the tower of a new network is zero.
     """
     configs = {
         "4 x 1": NetworkConfig(channels=4, blocks=1),
@@ -520,12 +526,12 @@ def test_openvino_is_batch_invariant_for_the_presets(name: str) -> None:
 def test_a_backend_that_is_not_batch_invariant_is_not_chosen_for_a_run(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may be used for anything else; and for a run if there is no other, with a warning."""
+    """It is chosen for other purposes, and with a warning for a run if there is no other backend."""
     right = TorchBackend.__call__
 
     def rounding(backend: TorchBackend, planes: Array) -> tuple[Array, Array]:
-        answers = [right(backend, planes[row : row + 1]) for row in range(len(planes))]  # whatever the libraries do
-        policy, value = (np.concatenate(part) for part in zip(*answers, strict=True))
+        outputs = [right(backend, planes[row : row + 1]) for row in range(len(planes))]  # always batch-invariant
+        policy, value = (np.concatenate(part) for part in zip(*outputs, strict=True))
         is_small = backend._dtype == torch.bfloat16 and len(planes) < 64
         return policy, value * np.float32(1 + 1e-6 if is_small else 1)
 

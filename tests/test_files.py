@@ -48,7 +48,7 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_devices_and_pipes_are_rejected(tmp_path: Path) -> None:
-    """They would be replaced, or reading them would block."""
+    """Writing would replace them, and reading could block."""
     os.mkfifo(tmp_path / "pipe")
     uses: tuple[Callable[[Path], object], ...] = (
         read_lines,
@@ -71,10 +71,10 @@ def test_a_failed_write_names_the_file_and_keeps_the_old_content(
     with pytest.raises(IsADirectoryError, match=tmp_path.name):
         write_atomically(tmp_path, b"")
 
-    def full(_descriptor: int) -> None:
+    def fail(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match=r"No space.*/file'"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
@@ -94,16 +94,16 @@ def test_a_truncated_line_is_ended_before_the_next(tmp_path: Path) -> None:
 
 def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[bool] = []
-    real = os.fsync
+    fsync = os.fsync
 
-    def seen(descriptor: int) -> None:
+    def record(descriptor: int) -> None:
         flushed.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
-        real(descriptor)
+        fsync(descriptor)
 
-    monkeypatch.setattr("os.fsync", seen)
+    monkeypatch.setattr("os.fsync", record)
     write_atomically(tmp_path / "file", b"x")
     assert flushed == [False, True]
-    for expected in ([False, True], [False]):  # a new name, and one that is there already
+    for expected in ([False, True], [False]):  # a new file, and an existing one
         flushed.clear()
         append_line(tmp_path / "lines", "x")
         assert flushed == expected
@@ -121,7 +121,7 @@ def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) ->
 
 
 def test_journal_skips_damaged_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Wherever a kill cuts the last line, the lines before it are read and the next entry stands alone."""
+    """After a truncation within the last line, earlier lines are read, and the next entry is on its own line."""
     path = tmp_path / "journal"
     for number in (1, 2):
         Journal(path, "alphac4-test", {"seed": 1}).add({"seconds": number, "games": 1})
@@ -133,12 +133,12 @@ def test_journal_skips_damaged_lines(tmp_path: Path, caplog: pytest.LogCaptureFi
         caplog.clear()
         journal = Journal(path, "alphac4-test", {"seed": 1})
         journal.add({"seconds": 3})
-        found = journal.read(lambda entry: read_record(Costs, entry))
-        assert [costs.seconds for costs in found] == [1, 3]
+        entries = journal.read(lambda entry: read_record(Costs, entry))
+        assert [costs.seconds for costs in entries] == [1, 3]
         assert f"{path}: line 3 is damaged and left out" in caplog.text
     path.write_bytes(content + b'{"second": 4}\n7\n')
-    found = Journal(path, "alphac4-test", {"seed": 1}).read(lambda entry: read_record(Costs, entry))
-    assert [costs.seconds for costs in found] == [1, 2]
+    entries = Journal(path, "alphac4-test", {"seed": 1}).read(lambda entry: read_record(Costs, entry))
+    assert [costs.seconds for costs in entries] == [1, 2]
 
 
 @pytest.mark.parametrize("header", ['{"format":"other","about":{}}', '{"format":"alphac4-te', "7", "[]"])
@@ -177,7 +177,7 @@ lock = FileLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
 """
-HOLD_SHORTLY = HOLD.replace("time.sleep(600)", "lock.close()")
+HOLD_BRIEFLY = HOLD.replace("time.sleep(600)", "lock.close()")
 
 
 def test_a_lock_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
     holder.kill()
     holder.wait()
     lock = FileLock(path)
-    again = FileLock(path)  # the same process
+    again = FileLock(path)  # shared within a process
     again.close()
     assert path.stat().st_size > 0
     lock.close()
@@ -198,7 +198,7 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_child_process_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
-    """Neither does its end remove the lock, nor does it keep others out after its parent has given the lock back."""
+    """Its end does not release the lock, and it does not hold the lock after its parent has released it."""
     path = tmp_path / "lock"
     lock = FileLock(path)
     ended, living = os.fork(), 0
@@ -212,8 +212,8 @@ def test_a_child_process_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
         os._exit(0)
     lock.close()
     try:
-        tried = subprocess.run([sys.executable, "-c", HOLD_SHORTLY, str(path)], capture_output=True, check=False)
-        assert tried.returncode == 0, tried.stderr
+        result = subprocess.run([sys.executable, "-c", HOLD_BRIEFLY, str(path)], capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr
     finally:
         os.kill(living, signal.SIGKILL)
         os.waitpid(living, 0)

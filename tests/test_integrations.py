@@ -27,7 +27,7 @@ def pyspiel() -> Any:
 
 
 @pytest.fixture
-def adapter(pyspiel: Any) -> Any:  # noqa: ARG001 - which it imports
+def adapter(pyspiel: Any) -> Any:  # noqa: ARG001 - it is imported
     return importlib.import_module(MODULE)
 
 
@@ -131,6 +131,6 @@ def test_the_policy_rejects_impossible_observations(rng: np.random.Generator) ->
     policy = make_policy(parse_player("random", rng=rng))
     empty, floating = np.zeros((6, 7, 2), np.int8), np.zeros((6, 7, 2), np.int8)
     floating[0, 0, 1] = 1
-    for observation, mask, told in ((empty, np.zeros(7), "no move"), (floating, np.ones(7), "nothing below")):
-        with pytest.raises(ValueError, match=told):
+    for observation, mask, message in ((empty, np.zeros(7), "no move"), (floating, np.ones(7), "nothing below")):
+        with pytest.raises(ValueError, match=message):
             policy({"observation": observation, "action_mask": mask.astype(np.int8)})

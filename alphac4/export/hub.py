@@ -138,13 +138,13 @@ def model_card(
             task_type=TASK,
             task_name="Connect Four",
             dataset_type=f"connect-four-{part}",
-            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {found.mistakes.count} positions",
+            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {metrics.mistakes.count} positions",
             metric_type=f"move-error-rate-{budget.simulations}",
             metric_name=f"mistakes, {f'{budget.simulations} simulations' if budget.simulations else 'raw network'}",
-            metric_value=round(found.mistakes.value, 5),
+            metric_value=round(metrics.mistakes.value, 5),
         )
         for budget in (report.subjects[0].budgets if report else ())
-        for part, found in budget.sets.items()
+        for part, metrics in budget.sets.items()
     ]
     data = ModelCardData(
         license=license_id,
