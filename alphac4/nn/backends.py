@@ -127,7 +127,7 @@ def make_backend(name: str, network: Network, batch: int, threads: int, min_batc
         network: the weights.
         batch: positions in a usual call.
         threads: cores per call, on a CPU.
-        min_batch: positions in the smallest call.
+        min_batch: positions in the smallest call, at most ``batch``.
     """
     library, _, precision = name.partition("-")
     if library == "openvino":
@@ -181,7 +181,7 @@ class TorchBackend:
         self._device = torch.device(device)
         self._dtype = dtype
         self._threads = threads if device == "cpu" else 0
-        self.sizes = [1, winograd.MIN_POSITIONS] if by_winograd else [1]
+        self.sizes: Sequence[int] = [1, winograd.MIN_POSITIONS] if by_winograd else [1]
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._filtered: Tower | None = None
@@ -270,7 +270,9 @@ class OpenVinoBackend:
             "ENABLE_CPU_PINNING": False,  # pinned streams of several models would share one core
         }
         # With few sizes, small batches would be padded to large ones, which is slow.
-        self.sizes = sorted(size for size in {1, 8, 16, 32, batch // 2, batch} if min_batch <= size <= batch)
+        self.sizes: Sequence[int] = sorted(
+            size for size in {1, 8, 16, 32, batch // 2, batch} if min_batch <= size <= batch
+        )
         self._lock = threading.Lock()
         self._local = threading.local()
         self._models: dict[int, Any] = {}  # of the first thread, by size

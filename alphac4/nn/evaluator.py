@@ -162,7 +162,7 @@ def select_backend(
         network: the weights.
         batch: positions in a usual call.
         threads: cores per call.
-        min_batch: positions in the smallest call.
+        min_batch: positions in the smallest call, at most ``batch``.
         warned: names of backends that a warning was logged for; this function adds to them.
 
     Returns:
