@@ -129,7 +129,7 @@ class Evaluator:
 
 
 class UniformEvaluator:
-    """Evaluates all positions alike, with uniform outputs: for tests, benchmarks, and search without a network."""
+    """Returns the same uniform outputs for all positions: for tests, benchmarks, and search without a network."""
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
         """Return equal logits [B, C] and equal win/draw/loss probabilities [B, 3]."""
