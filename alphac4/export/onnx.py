@@ -43,7 +43,8 @@ class LinePlanes(nn.Module):
         self.lines: Tensor
         self.register_buffer("lines", lines)  # [directions, 1, L, L]
         self.within: Tensor  # whether a line is on the board, by the lowest row and column of its square
-        self.register_buffer("within", self._along(torch.ones(1, 1, geometry.rows, geometry.columns)) == length)
+        board = torch.ones(1, 1, geometry.rows, geometry.columns)
+        self.register_buffer("within", self._count_in_lines(board) == length)
         self.rows: Tensor
         self.register_buffer("rows", torch.arange(geometry.rows, dtype=torch.float32)[:, None])
 
@@ -55,14 +56,14 @@ class LinePlanes(nn.Module):
         below = F.pad(occupied, (0, 0, 1, 0), value=1.0)[:, :, :-1]
         plies = occupied.sum(dim=(1, 2, 3), keepdim=True)
         parity = (1.0 - (self.rows + plies) % 2).expand_as(occupied)
-        counts = self._along(own), self._along(theirs)
+        counts = self._count_in_lines(own), self._count_in_lines(theirs)
         completing, open_ = (
             torch.cat([self._cells(*sides, missing) for sides in (counts, counts[::-1])], dim=1) * empty
             for missing in (1, 2)
         )
         return torch.cat([stones, completing, empty * below, parity, open_], dim=1)
 
-    def _along(self, cells: Tensor) -> Tensor:
+    def _count_in_lines(self, cells: Tensor) -> Tensor:
         """Count the set cells of [B, 1, R, C] in each line: [B, directions, R, C]."""
         return F.conv2d(F.pad(cells, (0, self.length - 1, 0, self.length - 1)), self.lines)
 

@@ -338,13 +338,13 @@ def _openvino_core() -> Any:
             del modules["openvino_telemetry"]
 
     core = Core()
-    with _same_signal_stack():
+    with _preserve_signal_stack():
         core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
     return core
 
 
 @contextlib.contextmanager
-def _same_signal_stack() -> Iterator[None]:
+def _preserve_signal_stack() -> Iterator[None]:
     """Restore this thread's alternate signal stack, or that it has none, after the block. On Linux only.
 
     OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers run there, and on
@@ -412,7 +412,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
         return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
 
-    def quantised(x: Any, name: str) -> Any:
+    def quantise(x: Any, name: str) -> Any:
         """Quantise ``x``, the input of layer ``name``."""
         if ranges is None:
             return x
@@ -427,13 +427,13 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         return opset13.add(product, weights[f"{name}.bias"].reshape(1, -1, 1, 1))
 
     planes = opset13.parameter([batch, config.input_planes, config.rows, config.columns], np.float32)
-    x = opset13.relu(convolve(quantised(planes, "stem"), "stem"))
+    x = opset13.relu(convolve(quantise(planes, "stem"), "stem"))
     for block in range(config.blocks):
         first, second = f"tower.{block}.first", f"tower.{block}.second"
-        x = quantised(x, first)  # the shortcut as well, which then needs no copy in fp32
-        inner = quantised(opset13.relu(convolve(x, first)), second)
+        x = quantise(x, first)  # the shortcut as well, which then needs no copy in fp32
+        inner = quantise(opset13.relu(convolve(x, first)), second)
         x = opset13.relu(opset13.add(x, convolve(inner, second)))
-    heads = opset13.split(opset13.relu(convolve(quantised(x, "heads"), "heads")), np.int64(1), 2)
+    heads = opset13.split(opset13.relu(convolve(quantise(x, "heads"), "heads")), np.int64(1), 2)
     policy = linear(heads.output(0), "policy", config.rows, config.columns)
     hidden = opset13.relu(linear(heads.output(1), "value_hidden", config.rows, config.columns))
     flat = np.array([batch, -1], np.int64)

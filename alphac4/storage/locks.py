@@ -46,19 +46,19 @@ class FileLock:
                 text = self.path.read_text(errors="replace").strip()
                 holder = text if text.startswith("process ") and len(text) < 200 else holder
             raise LockedError(f"{of or self.path.parent} is in use by {holder}") from None
-        if self._is_ours():
+        if self._is_only_holder():
             with contextlib.suppress(OSError):  # the holder's name is optional
                 since = time.strftime("%Y-%m-%d %H:%M:%S")
                 self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}\n")
 
     def close(self) -> None:
         """Release the lock."""
-        if self._is_ours():
+        if self._is_only_holder():
             with contextlib.suppress(OSError):  # Windows cannot remove open files
                 self.path.unlink()
         self._lock.release()
 
-    def _is_ours(self) -> bool:
+    def _is_only_holder(self) -> bool:
         """Return whether there is one holder in this process, and the file is not filelock's marker."""
         return self._lock.lock_counter == 1 and not isinstance(self._lock, filelock.SoftFileLock)
 

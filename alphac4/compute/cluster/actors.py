@@ -221,7 +221,7 @@ class ClusterActors(Actors):
                 logger.warning("waiting for the cluster's first games: other programs may use its cores")
                 has_warned = True
         if last:  # free the cores for the closing matches
-            self._dismiss()
+            self._stop_actors()
         else:
             self._request(max(CALLS_IN_FLIGHT, -(-samples * blocks // (positions * len(self._actors)))))
         now = time.perf_counter()
@@ -240,7 +240,7 @@ class ClusterActors(Actors):
     def close(self) -> None:
         """Stop all actors and leave the cluster."""
         if not self._connection.missing():
-            self._dismiss()
+            self._stop_actors()
         self._connection.close()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -301,7 +301,7 @@ class ClusterActors(Actors):
         self._locations[index], self.backend = location, received.backend
         return received
 
-    def _dismiss(self) -> None:
+    def _stop_actors(self) -> None:
         """Stop all actors. Let their calls end first, because Ray prints a message about each call that is killed."""
         for actor in self._actors:
             actor.end.options(concurrency_group=CONTROL_GROUP).remote()
