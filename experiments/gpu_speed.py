@@ -160,7 +160,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
     """Positions/s of captured gradient steps, batches from the window on the device included."""
     learning = LearningConfig(batch_size=batch)
-    replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_weight)
+    replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_search_weight)
     replay.add(random_samples(200_000))
     learner = DeviceLearner(config, learning, STANDARD, seed=0, replay=replay)
     schedule = CosineSchedule.of_run(learning, 1_000_000)

@@ -34,7 +34,7 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.loop import Progress
-from alphac4.training.matches import Contender, Matches, make_sides
+from alphac4.training.matches import Contender, Matches, make_providers
 
 pytestmark = pytest.mark.slow
 
@@ -216,13 +216,13 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
 def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
     """The games of the gate and the report of the judge are compared, for one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
-    gate = GateConfig(pairs=4, simulations=12, classic_every=0)
+    gate = GateConfig(pairs=4, simulations=12, baseline_interval=0)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, judged = [], []
     for there in (None, pool):
-        sides = make_sides(compute, network, STANDARD, PuctConfig(), there)
+        sides = make_providers(compute, network, STANDARD, PuctConfig(), there)
         matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])

@@ -21,7 +21,7 @@ from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, step
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, compiled_for
-from alphac4.mcts.simulation import NodeTotals, scores_actions
+from alphac4.mcts.simulation import NodeTotals, register_selection_rule
 from alphac4.mcts.tree import Trees
 
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
@@ -42,7 +42,7 @@ class OwnRule(NamedTuple):
     c_init: float = 0.0  # of PUCT; 0 selects the move whose visits are furthest behind its prior
 
 
-@scores_actions(OwnRule)
+@register_selection_rule(OwnRule)
 def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
     """The package's PUCT, written again, or the visits in proportion to the prior less the actual visits."""
     visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]

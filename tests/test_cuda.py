@@ -107,7 +107,9 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute in single precision on a GPU: by default, its convolutions round to ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # as on the GPU, so that slots advance at the same pace
+    monkeypatch.setattr(
+        "alphac4.selfplay.actor.MAX_CACHED_EVALUATIONS", 0
+    )  # as on the GPU, so that slots advance at the same pace
     if is_simulated():
         monkeypatch.setattr(
             "alphac4.compute.gpu.search.THREADS_PER_BLOCK", 8
@@ -242,7 +244,7 @@ def samples() -> Samples:
 
 
 def device_learner(capacity: int) -> DeviceLearner:
-    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_weight)
+    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_search_weight)
     return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32")
 
 

@@ -112,7 +112,7 @@ def load(
         threads: cores to use, by default all.
         batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
         puct: how a network is searched, in place of what the specification says: a `PuctConfig`, or the parameters of
-            a rule of one's own (see `scores_actions`).
+            a rule of one's own (see `register_selection_rule`).
         planes: what a network of your own sees: the stones (P = 2), or also what the rules make of them (P = 8, see
             `alphac4.game.planes`). By default a module sees what its first layer takes, and a function the stones.
         network: the function that built the network of a checkpoint's file, if it is not the package's own.

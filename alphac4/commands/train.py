@@ -138,7 +138,7 @@ class SelfplayCommand:
             from alphac4.compute import choose_for_run
             from alphac4.selfplay.games import move_string
             from alphac4.selfplay.replay import find_shards, save_shard, shard_path
-            from alphac4.selfplay.samples import concatenate, in_fixed_order, make_samples
+            from alphac4.selfplay.samples import concatenate, make_samples, sort_by_content
             from alphac4.storage.checkpoints import load_checkpoint
             from alphac4.training.reports import selfplay_report
 
@@ -168,7 +168,7 @@ class SelfplayCommand:
                     tqdm(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
                 ):
                     actors.play(self.samples, on_block, last=True)
-                    samples = in_fixed_order(concatenate(parts))
+                    samples = sort_by_content(concatenate(parts))
                     report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
         except KeyboardInterrupt:
             games = sum(len(block.games.plies) for block in blocks)

@@ -19,7 +19,7 @@ from alphac4.training.loop import Callback, Progress
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_WRITES = 2.0  # a kill loses the costs of this time at most
+WRITE_INTERVAL_S = 2.0  # a kill loses the costs of this time at most
 
 _START_FACTS = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
 
@@ -48,9 +48,9 @@ class CostCounter(Callback):
         return self._costs + Costs(seconds=time.perf_counter() - self._started)
 
     def on_progress(self, progress: Progress) -> None:
-        """Count self-play, and write the file if `SECONDS_BETWEEN_WRITES` have passed."""
+        """Count self-play, and write the file if `WRITE_INTERVAL_S` have passed."""
         self._costs += Costs(games=progress.games, evaluations=progress.evaluations)
-        if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
+        if time.perf_counter() - self._written > WRITE_INTERVAL_S:
             self.write()
 
     def write(self) -> None:
@@ -59,7 +59,7 @@ class CostCounter(Callback):
         write_atomically(self._path, f"{to_json_line(asdict(self.now()))}\n".encode())
 
 
-def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
+def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     """Return the network that the settings name for a new run, if any, and the facts about it.
 
     Raises:
@@ -82,7 +82,7 @@ def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     return checkpoint.network, {"checkpoint": name, "sha256": digest, **facts}
 
 
-def describe_network(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
+def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
     """Return the provenance of a network of a run.
 
     ``seconds``, ``games`` and ``evaluations`` are those of the run until then, interrupted attempts included. For a run

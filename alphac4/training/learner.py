@@ -162,7 +162,7 @@ class Learner:
             self.config.batch_size,
             steps,
             rng,
-            fast_weight=self.config.fast_weight,
+            fast_search_weight=self.config.fast_search_weight,
             planes=self.network.config.input_planes,
             weights=self.sample_weights(samples, rng),
         )

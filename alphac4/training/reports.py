@@ -136,7 +136,7 @@ class MatchReport:
         return f"{self.score:.0%}" if self.games_played else ""
 
     @property
-    def in_words(self) -> str:
+    def summary(self) -> str:
         """The score with its 95 % interval, and the games behind it."""
         return (
             f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in {self.games_played} "

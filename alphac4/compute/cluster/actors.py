@@ -20,7 +20,7 @@ from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import SECONDS_BETWEEN_CHECKS, UNLIMITED, Actor, SelfPlayer
+from alphac4.selfplay.actor import CHECK_INTERVAL_S, UNLIMITED, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
@@ -206,7 +206,7 @@ class ClusterActors(Actors):
             if time.monotonic() - self._counted >= COUNT_INTERVAL_S and not self._connection.missing():
                 self._use_all_cores()
             self._request(CALLS_IN_FLIGHT)
-            for reference in self._ready(SECONDS_BETWEEN_CHECKS):
+            for reference in self._ready(CHECK_INTERVAL_S):
                 index = self._calls.pop(reference)
                 received = self._receive(index, reference)
                 if received is None:

@@ -45,16 +45,18 @@ class DeviceReplay:
         capacity: number of samples; new ones replace the oldest.
         batch_size: positions per batch.
         planes: number of input planes of the network.
-        fast_weight: policy weight of a fast search; that of a full search is 1.
+        fast_search_weight: policy weight of a fast search; that of a full search is 1.
     """
 
-    def __init__(self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float) -> None:
+    def __init__(
+        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
+    ) -> None:
         self.device = cuda_device()
         self.capacity = capacity
         self.batch_size = batch_size
         self.count = 0  # samples stored
         self._geometry = geometry
-        self._fast_weight = fast_weight
+        self._fast_weight = fast_search_weight
         self._next = 0  # row of the next sample
         self._loaded = 0  # latest iteration whose samples are stored
 

@@ -25,7 +25,7 @@ from alphac4.compute.gpu.device import (
 )
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, finite_answers, walk_to_leaf
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, evaluate_checked, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
@@ -97,7 +97,7 @@ class DeviceSearch(NetworkSearch):
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if self._version != self._source.version:
             network = self._source.network
-            finite_answers(self._source, random_inputs(network.config, PROBE_BOARDS, np.random.default_rng(0)))
+            evaluate_checked(self._source, random_inputs(network.config, PROBE_BOARDS, np.random.default_rng(0)))
             for buffers in self._allocated.values():
                 buffers.network.update(network)
             self._version = self._source.version
