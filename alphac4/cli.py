@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from alphac4.commands import BAD_INPUT, INTERRUPTED, UNSOUND
-from alphac4.machine import adapt_process, install_advice, wrapped
+from alphac4.machine import adapt_process, install_advice, wrap_text
 from alphac4.storage.records import did_you_mean
 from alphac4.version import __version__
 
@@ -130,7 +130,7 @@ def _refuse(name: str, message: str) -> int:
     line = " ".join(message.split())
     if len(line) > MAX_MESSAGE_LENGTH:
         line = f"{line[: MAX_MESSAGE_LENGTH // 2]} ... {line[-MAX_MESSAGE_LENGTH // 2 :]}"
-    print(wrapped(f"{name}: {line}", sys.stderr), file=sys.stderr)
+    print(wrap_text(f"{name}: {line}", sys.stderr), file=sys.stderr)
     return BAD_INPUT
 
 

@@ -1,4 +1,4 @@
-"""Compilation of every hot function: one place for Numba's options."""
+"""Compilation of hot functions with Numba."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from numba.core import event
 
 from alphac4.machine import cache_folder
 
-MAX_CACHED_SOURCES = 4  # so that switching between two branches compiles nothing again
+MAX_CACHED_SOURCES = 4  # versions of the source, so that switching between two branches does not recompile
 _MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
@@ -23,57 +23,57 @@ _R = TypeVar("_R")
 
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile on first call and keep the machine code on disk; runs without the interpreter's lock.
+    """Compile a function at its first call, cache the machine code on disk, and run it without the GIL.
 
-    The function reads and writes the arrays that it is given, and makes none. So Numba need not count the references to
-    them, which took half of a tree search's time; one that makes arrays is `allocating`. Division by zero follows
-    IEEE 754 instead of raising, which lets loops over actions be vectorised.
+    The function may read and write arrays but not create any: use `allocating` for that. So Numba does not count
+    references, which took half of a tree search's time. Division by zero follows IEEE 754 instead of raising, so that
+    loops over actions can be vectorised.
     """
     return _njit(function, cache=True, nrt=False)
 
 
 def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`compiled`, for functions that make arrays. Those that they return go to Python, or to another of their kind."""
-    return _njit(function, cache=True, nrt=True)  # or else it would be as in the function that calls it
+    """Compile as `compiled` does, for functions that create arrays; only such a function or Python may call them."""
+    return _njit(function, cache=True, nrt=True)
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`compiled`, copied into its callers.
+    """Compile as `compiled` does, and copy the function into its callers.
 
-    For functions of a few instructions, and for those that get the trees in inner loops: to pass twenty arrays takes
-    longer than what they do.
+    Use it for functions of a few instructions, and for those that take the trees in inner loops: passing twenty arrays
+    takes longer than running them.
     """
     return _njit(function, cache=True, nrt=False, inline="always")
 
 
 @functools.cache
 def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A `compiled` function without what is kept on disk.
+    """Compile a `compiled` function again without the cache on disk.
 
-    For arguments whose types bring code from outside the package: Numba would not see edits of that code, and could
-    not read its own index again in a program that does not know the types. That code may make arrays.
+    Use it for arguments whose types bring code from outside the package: Numba would not notice edits of that code, and
+    could not load its index in a program without these types. That code may create arrays.
     """
     return _njit(function.py_func, cache=False, nrt=True)  # type: ignore[attr-defined]
 
 
 def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: object) -> Callable[_P, _R]:
-    """Compile by Numba, with its machine code in `machine_code_folder`.
+    """Compile with Numba, with the machine code in `machine_code_folder`.
 
-    ``_nrt`` is the one option here that Numba does not document. It has no public counterpart, and without it a tree
-    search takes 2.5 times as long. A Numba that does not know it raises an error at the first compilation.
+    ``_nrt`` is the only undocumented option of Numba used here. It has no public counterpart, and without it a tree
+    search takes 2.5 times as long. A Numba without it raises an error at the first compilation.
     """
-    njit: Any = numba.njit  # whose type does not know all of its options
-    with machine_code_cache() as keeps:
-        decorate = njit(nogil=True, error_model="numpy", cache=cache and keeps, _nrt=nrt, **options)
+    njit: Any = numba.njit  # its type lacks some options
+    with machine_code_cache() as is_writable:
+        decorate = njit(nogil=True, error_model="numpy", cache=cache and is_writable, _nrt=nrt, **options)
         return decorate(function)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def machine_code_cache() -> Iterator[bool]:
-    """Let Numba keep the machine code of functions decorated in this block; gives False where it cannot be kept."""
+    """Set the folder in which Numba caches the functions decorated in this block; yield whether there is one."""
     folder = machine_code_folder()
     config: Any = numba.config
-    before = config.CACHE_DIR  # which Numba reads while it decorates a function
+    before = config.CACHE_DIR  # Numba reads it while it decorates a function
     try:
         config.CACHE_DIR = "" if folder is None else str(folder)
         yield folder is not None
@@ -83,25 +83,25 @@ def machine_code_cache() -> Iterator[bool]:
 
 @functools.cache
 def machine_code_folder() -> Path | None:
-    """Return the folder of this source's machine code, made if need be; None where none can be written.
+    """Create the folder of this source's machine code and return it; None if no folder is writable.
 
-    Numba looks at a function's own file only to see whether its machine code is outdated. The machine code contains
-    that of the functions it calls as well, and reads named tuples by the order of their fields; both may be in other
-    files. So the folder is named after the content of all these files.
+    To decide whether machine code is outdated, Numba looks only at the function's own file. But machine code includes
+    the functions it calls and depends on the fields of named tuples, which may be in other files. So the folder's name
+    is a digest of all these files.
     """
     digest = _sources_digest()
-    named = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
-    places: list[Callable[[], Path]] = [lambda: Path(__file__).parent / "__pycache__", cache_folder]
-    if named:
-        places = [lambda: Path(named)]
-    for find in places:
+    requested = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
+    candidates: list[Callable[[], Path]] = [lambda: Path(__file__).parent / "__pycache__", cache_folder]
+    if requested:
+        candidates = [lambda: Path(requested)]
+    for candidate in candidates:
         try:
-            base = find()
+            base = candidate()
             folder = base / f"{_MACHINE_CODE}{digest}"
             is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-        except (OSError, RuntimeError):  # it cannot be written, or the user has no home folder
+        except (OSError, RuntimeError):  # not writable, or the user has no home folder
             continue
         if is_new:
             _remove_outdated(base)
@@ -112,7 +112,7 @@ def machine_code_folder() -> Path | None:
 def _remove_outdated(base: Path) -> None:
     """Remove the machine code of all but the `MAX_CACHED_SOURCES` latest sources.
 
-    The folders stay, for a process that was started with such a source and compiles more.
+    The empty folders remain: a process that was started with an older source may still write there.
     """
     folders = sorted(base.glob(f"{_MACHINE_CODE}*"), key=lambda folder: -folder.stat().st_mtime)
     for folder in folders[MAX_CACHED_SOURCES:]:
@@ -121,7 +121,7 @@ def _remove_outdated(base: Path) -> None:
 
 
 def _sources_digest() -> str:
-    """Return a digest of all files of the package with compiled functions, or types that these take."""
+    """Return a digest of all files of the package with compiled functions or named tuples."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         content = path.read_bytes()
@@ -137,14 +137,17 @@ class _Announcement(event.Listener):
         self._announce = functools.cache(announce)
 
     def on_start(self, event: event.Event) -> None:  # noqa: ARG002
-        """Numba compiles a function that it did not find on disk."""
+        """Announce a compilation. Numba calls this for functions that are not cached on disk."""
         self._announce()
 
     def on_end(self, event: event.Event) -> None:
-        """Nothing: the next function may follow."""
+        """Do nothing; Numba's interface requires this method."""
 
 
 @functools.cache
 def announce_compilation(announce: Callable[[], None]) -> None:
-    """Call ``announce`` once, before anything is compiled; never if all is found on disk or it was passed before."""
+    """Call ``announce`` once, before the first compilation; never if all machine code is cached on disk.
+
+    A function that was passed before is not registered again.
+    """
     event.register("numba:compile", _Announcement(announce))  # type: ignore[no-untyped-call]

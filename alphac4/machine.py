@@ -15,70 +15,76 @@ from pathlib import Path
 from typing import TextIO
 
 MAX_CORES = 4096
-NOTICE_DELAY_S = 1.0  # a person waits this long before being told what takes time
-CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
-COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # of a terminal
+NOTICE_DELAY_S = 1.0  # before a message says what takes time
+CACHE_VARIABLE, STATE_VARIABLE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # environment variables
+COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 
 _thread = threading.local()
 
 
 class BlockEndedError(Exception):
-    """The block that this thread works for has ended."""
+    """The `worker_threads` block that this thread belongs to has ended."""
 
 
 def cores() -> int:
-    """Return the number of cores to use: ``ALPHAC4_CORES``, which may be more than there are, or all allowed ones.
+    """Return the number of cores to use: ``ALPHAC4_CORES``, or else all cores that this process may run on.
+
+    The variable may exceed the machine's cores.
 
     Raises:
-        ValueError: in one line, if the variable is no whole number above 0.
+        ValueError: if the variable is not an integer from 1 to `MAX_CORES`.
     """
-    asked = os.environ.get("ALPHAC4_CORES", "")
-    if asked:
-        if not (asked.isascii() and asked.isdigit() and 0 < int(asked) <= MAX_CORES):
-            raise ValueError(f"ALPHAC4_CORES must be a number of cores, 1 to {MAX_CORES}, not {asked!r}")
-        return int(asked)
+    requested = os.environ.get("ALPHAC4_CORES", "")
+    if requested:
+        if not (requested.isascii() and requested.isdigit() and 0 < int(requested) <= MAX_CORES):
+            raise ValueError(f"ALPHAC4_CORES must be a number of cores, 1 to {MAX_CORES}, not {requested!r}")
+        return int(requested)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def install_advice(extra: str) -> str:
-    """Return the command that installs a missing extra, or the package alone: a clone's own script, or pip."""
+    """Return the command that installs an extra, or the package if ``extra`` is "": the clone's script, or pip."""
     if (Path(__file__).parents[1] / "scripts" / "setup.sh").is_file():
         return f"./scripts/setup.sh {extra}".rstrip()
     return f"pip install 'alphac4[{extra}]'" if extra else "pip install alphac4"
 
 
 def processor_name() -> str:
-    """Return the processor's name, such as "AMD EPYC 7B13"; its kind, such as "x86_64", if that is unknown."""
+    """Return the processor's name, such as "AMD EPYC 7B13", or else its architecture, such as "x86_64"."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", errors="replace") as lines:  # noqa: PTH123 - a kernel file
-        if found := re.search(r"^model name\s*:\s*(.+)$", lines.read(), re.MULTILINE):
-            return found[1].strip()
+        if match := re.search(r"^model name\s*:\s*(.+)$", lines.read(), re.MULTILINE):
+            return match[1].strip()
     return platform.processor() or platform.machine()
 
 
 def resident_memory_mb() -> float:
     """Return the resident memory of this process in MB."""
-    import psutil  # only where it is needed, as this module is loaded at every start
+    import psutil  # every start loads this module, few need psutil
 
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that can be made again, which may not exist: ``ALPHAC4_CACHE`` or the system's.
+    """Return the folder of files that can be created again: ``ALPHAC4_CACHE``, or the system's; it may not exist.
 
     Raises:
-        RuntimeError: if the system does not know a home folder of the user.
+        RuntimeError: if the user has no home folder.
     """
-    return _folder(CACHE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
+    return _folder(CACHE_VARIABLE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
 
 
 def state_folder() -> Path:
-    """Return the folder for files that a person would miss: ``ALPHAC4_STATE`` or the system's."""
-    return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
+    """Return the folder of a user's progress: ``ALPHAC4_STATE``, or the system's; it may not exist.
+
+    Raises:
+        RuntimeError: if the user has no home folder.
+    """
+    return _folder(STATE_VARIABLE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
 
 
-def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
-    if os.environ.get(named):
-        return Path(os.environ[named])
+def _folder(override: str, *, mac: str, variable: str, usual: str) -> Path:
+    if os.environ.get(override):
+        return Path(os.environ[override])
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -89,20 +95,20 @@ def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
 
 
 def adapt_process() -> None:
-    """Set up a process of this program, such as a command's; the package changes no other process.
+    """Configure a process of this program's own, such as a command's. Importing the package changes nothing.
 
-    Call it before PyTorch is loaded. Settings of the user stay, and child processes inherit the first one.
+    Call it before PyTorch is loaded. Settings of the user have priority. Child processes inherit the first setting.
 
-    Threads of PyTorch's operations spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for
-    15 ms by default, so that a search beside another program took 100 times as long as on an idle machine. A shorter
-    time costs speed on an idle machine, as waking takes longer than most operations.
+    PyTorch's threads spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for 15 ms by
+    default, which made a search beside another program take 100 times as long as on an idle machine. A shorter time is
+    slower on an idle machine, because waking takes longer than most operations.
 
-    glibc keeps the memory that each forward frees instead of returning it to the system. The page faults of getting it
-    back took a third of the time of a forward by PyTorch.
+    glibc keeps the memory that a forward pass frees instead of returning it to the system. Page faults took a third of
+    the time of a forward pass in PyTorch.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    options = {  # by the variables of the environment that set the same
+    options = {  # by the environment variables with the same effect
         "MALLOC_TRIM_THRESHOLD_": (-1, 2**31 - 1),
         "MALLOC_TOP_PAD_": (-2, 64 * 2**20),
         "MALLOC_MMAP_THRESHOLD_": (-3, 32 * 2**20),  # the most that glibc accepts
@@ -117,9 +123,9 @@ def adapt_process() -> None:
 
 @contextlib.contextmanager
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield threads until the end of the block, which does not wait for their work when it raises.
+    """Yield a thread pool for the block. The end of the block does not wait for unfinished work.
 
-    So an error or Ctrl-C ends the block at once. The threads' work ends at its next call of `check_block`.
+    So an error or Ctrl-C ends the block at once. Unfinished work ends at its next call of `check_block`.
     """
     ended = threading.Event()
     pool = ThreadPoolExecutor(count, initializer=setattr, initargs=(_thread, "block_ended", ended))
@@ -131,10 +137,12 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def check_block() -> None:
-    """End this thread's work if its `worker_threads` block is over: at its exit the program would wait for it.
+    """Check that this thread's `worker_threads` block, if any, is still running.
+
+    Long work calls this regularly: the program waits for its threads at exit.
 
     Raises:
-        BlockEndedError: in such a thread.
+        BlockEndedError: if the block has ended.
     """
     ended = getattr(_thread, "block_ended", None)
     if ended is not None and ended.is_set():
@@ -142,8 +150,8 @@ def check_block() -> None:
 
 
 @contextlib.contextmanager
-def announced(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
-    """Call ``write`` if the block takes more than `NOTICE_DELAY_S` and the stream is a terminal."""
+def notify_if_slow(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
+    """Call ``write`` if the block takes longer than `NOTICE_DELAY_S` and the stream is a terminal."""
     timer = threading.Timer(NOTICE_DELAY_S, write)
     timer.daemon = True
     if stream.isatty():
@@ -154,10 +162,10 @@ def announced(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
         timer.cancel()
 
 
-def wrapped(text: str, stream: TextIO, *, indent: str = "    ") -> str:
-    """Break the lines of a text between words if the stream is a terminal, which would break them inside words.
+def wrap_text(text: str, stream: TextIO, *, indent: str = "    ") -> str:
+    """Wrap the lines of a text between words to the width of the terminal; return it unchanged for other streams.
 
-    Lines after the first start with the ``indent``; lines that fit stay as they are.
+    Continuation lines start with ``indent``.
     """
     if not stream.isatty():
         return text

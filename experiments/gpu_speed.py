@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alphac4.commands.doctor import Figure, rate
-from alphac4.compute.gpu.device import DeviceNetwork, captured, cuda_device, synchronise
+from alphac4.compute.gpu.device import DeviceNetwork, capture_graph, cuda_device, synchronise
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -118,7 +118,7 @@ def timed(work: Callable[[], object], seconds: float) -> float:
 def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
     """Return the seconds of evaluating all leaves, and of a whole step of self-play."""
     leaves = DeviceNetwork(network, STANDARD, games, device)
-    evaluate = timed(captured(leaves.evaluate, device), seconds / 4)
+    evaluate = timed(capture_graph(leaves.evaluate, device), seconds / 4)
     actor = DeviceActor(STANDARD, SelfPlayConfig(), network, games, np.random.default_rng(0))
     return evaluate, timed(actor.step, seconds / 4)
 
@@ -158,7 +158,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 
 
 def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
-    """Return positions/s of captured gradient steps, including the batches from the window on the device."""
+    """Return positions/s of capture_graph gradient steps, including the batches from the window on the device."""
     learning = LearningConfig(batch_size=batch)
     replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_search_weight)
     replay.add(random_samples(200_000))

@@ -1,7 +1,7 @@
-"""Kaggle's ConnectX in miniature: an agent's file is run as Kaggle runs it.
+"""A small replacement of Kaggle's ConnectX environment, which runs an agent's file as Kaggle does.
 
-As a program it plays a submission against random moves with nothing importable but numpy and the standard library,
-on a clock that goes on by a millisecond whenever it is read, and prints the winners::
+As a program, it plays a submission against random moves and prints the winners. Only numpy and the standard library can
+be imported, and the clock advances by a millisecond at each call::
 
     python -I kaggle_stub.py main.py '[[ROWS, COLUMNS, INAROW, SIDE], ...]'
 """
@@ -21,7 +21,7 @@ Agent = Callable[[Any, Any], Any]
 
 
 class Struct(dict[str, Any]):
-    """A dict whose entries are attributes as well."""
+    """A dict with its entries as attributes."""
 
     def __init__(self, **entries: Any) -> None:
         super().__init__(entries)
@@ -29,7 +29,7 @@ class Struct(dict[str, Any]):
 
 
 class OnlyNumpy:
-    """Refuses to find any module that is neither of the standard library nor of numpy."""
+    """Raises ModuleNotFoundError for all modules except numpy and the standard library."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> None:  # noqa: ARG002
         if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy"}:
@@ -37,7 +37,7 @@ class OnlyNumpy:
 
 
 def last_callable(text: str) -> Agent:
-    """The agent of a submission: whatever callable its text, run in an empty namespace, defines last."""
+    """Return the agent of a submission: the last callable that its text defines."""
     namespace: dict[str, Any] = {}
     exec(compile(text, "<submission>", "exec"), namespace)
     return [value for value in namespace.values() if callable(value)][-1]
@@ -50,7 +50,7 @@ def random_agent(obs: Any, config: Any) -> int:
 def play(
     agents: Sequence[Agent], rows: int = 6, columns: int = 7, inarow: int = 4, timeout: float = 2.0
 ) -> tuple[int, list[Any]]:
-    """Play a game: the winner's mark, 0 for a draw, and all actions; an agent that moves illegally fails."""
+    """Play a game; return the winner's mark, or 0 for a draw, and all actions. Illegal actions raise AssertionError."""
     board = [0] * (rows * columns)
     config = Struct(rows=rows, columns=columns, inarow=inarow, actTimeout=timeout, timeout=timeout, agentTimeout=60)
     actions: list[Any] = []
@@ -59,7 +59,7 @@ def play(
         obs = Struct(board=list(board), mark=mark, remainingOverageTime=60, step=len(actions))
         action = agents[mark - 1](obs, copy.deepcopy(config))
         if type(action) is not int or not 0 <= action < columns or board[action]:
-            raise AssertionError(f"{action!r} is no legal action on {board}")
+            raise AssertionError(f"illegal action {action!r} on {board}")
         actions.append(action)
         row = max(row for row in range(rows) if board[row * columns + action] == 0)
         board[row * columns + action] = mark
@@ -69,7 +69,7 @@ def play(
 
 
 def _wins(board: list[int], rows: int, columns: int, inarow: int, row: int, column: int) -> bool:
-    """Whether the stone just placed is part of a long enough line."""
+    """Return whether the latest stone is part of a winning run."""
     mark = board[row * columns + column]
 
     def reach(down: int, right: int) -> int:

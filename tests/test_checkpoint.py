@@ -30,7 +30,7 @@ def saved(tmp_path: Path, network: PolicyValueNetwork) -> Path:
     return path
 
 
-def test_a_checkpoint_comes_back_as_it_was(saved: Path, network: PolicyValueNetwork) -> None:
+def test_a_checkpoint_is_loaded_as_it_was_saved(saved: Path, network: PolicyValueNetwork) -> None:
     loaded = load_checkpoint(saved)
     assert loaded.network.config == network.config
     for name, tensor in network.state_dict().items():
@@ -39,7 +39,7 @@ def test_a_checkpoint_comes_back_as_it_was(saved: Path, network: PolicyValueNetw
     assert loaded.strength == {"uct:20": {}}
 
 
-def test_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
+def test_other_files_are_rejected_by_name(tmp_path: Path) -> None:
     foreign, deep = tmp_path / "foreign.safetensors", tmp_path / "deep.safetensors"
     safetensors.numpy.save_file({"x": np.zeros(3)}, foreign)
     safetensors.numpy.save_file({"x": np.zeros(3)}, deep, {"header": "[" * 100_000 + "]" * 100_000, "sha256": ""})
@@ -48,7 +48,7 @@ def test_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
             load_checkpoint(path)
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+def test_non_finite_weights_are_rejected(tmp_path: Path) -> None:
     network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1))
     torch.nn.init.constant_(network.value.bias, float("nan"))
     path = tmp_path / "nan.safetensors"
@@ -58,14 +58,14 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 
 
 def repacked(path: Path, *, header: dict[str, object] | None = None, **weights: npt.NDArray[np.float32] | None) -> None:
-    """Change a good checkpoint and sign it anew: only its meaning is wrong, not its digest."""
+    """Change a checkpoint and compute its digest again."""
     old_weights, old_header = load_arrays(path, FORMAT)
     changed = {**old_weights, **{name.replace("__", "."): array for name, array in weights.items()}}
     kept = {name: array for name, array in changed.items() if array is not None}
     save_arrays(path, kept, {**old_header, **(header or {})})
 
 
-def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> None:
+def test_missing_unknown_and_misshapen_tensors_are_rejected(saved: Path) -> None:
     content = saved.read_bytes()
     for change in ({"policy__weight": None}, {"stranger": np.zeros(1)}, {"policy__bias": np.zeros(6)}):
         saved.write_bytes(content)
@@ -78,12 +78,12 @@ def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> 
     ("header", "message"),
     [
         ({"schema_version": SCHEMA_VERSION + 1}, "schema version"),
-        ({"format": "another"}, "holds 'another'"),
-        ({"geometry": {"rows": 5, "columns": 7, "run_length": 4, "diagonals": True}}, "another board"),
+        ({"format": "another"}, "contains 'another'"),
+        ({"geometry": {"rows": 5, "columns": 7, "run_length": 4, "diagonals": True}}, "different boards"),
         ({"architecture": {"unheard_of": 3}}, "unheard_of"),
     ],
 )
-def test_a_header_that_does_not_fit_is_refused(saved: Path, header: dict[str, object], message: str) -> None:
+def test_an_invalid_header_is_rejected(saved: Path, header: dict[str, object], message: str) -> None:
     repacked(saved, header=header)
     with pytest.raises(FileError, match=message):
         load_checkpoint(saved)
@@ -108,7 +108,7 @@ def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(
     assert load_checkpoint(tmp_path / "best").network.config == network.config
 
 
-def test_a_small_file_that_claims_to_be_large_is_refused_before_memory_is_taken(saved: Path) -> None:
+def test_a_header_with_a_huge_network_is_rejected_before_allocation(saved: Path) -> None:
     config = {"rows": 6, "columns": 7, "channels": 4096, "blocks": 2, "head_channels": 1, "value_hidden": 1}
     resource = pytest.importorskip("resource", reason="needs a system that counts a process's memory")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of the whole process so far, in KB

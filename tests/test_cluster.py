@@ -1,4 +1,4 @@
-"""Tests that need a cluster: one of Ray's, whose head and two nodes with a core each are processes of this machine."""
+"""Tests with a Ray cluster: a head and two nodes with a core each, as processes of this machine."""
 
 import copy
 import itertools
@@ -56,7 +56,7 @@ def started() -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(started: Cluster) -> Cluster:
-    """With as many nodes again if the test before has killed some."""
+    """The cluster, with new nodes in place of those that the previous test killed."""
     while len(started.list_all_nodes()) < 3:
         started.add_node(**NODE, num_cpus=1)
     started.wait_for_nodes()
@@ -66,21 +66,19 @@ def cluster(started: Cluster) -> Cluster:
 @pytest.fixture
 def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_ATTEMPTS", 3)
-    found = choose_pool(cluster.address)
-    yield found
-    found.close()
+    pool = choose_pool(cluster.address)
+    yield pool
+    pool.close()
 
 
 def tiny(**changes: object) -> TrainConfig:
     return from_dict(RUN | {"iterations": 3, "samples": 1500} | changes)
 
 
-def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
+def test_a_run_on_a_cluster_resumes_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0
-    )  # the cluster is large enough for its matches
+    monkeypatch.setattr("alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0)  # so that the cluster plays matches
     calls, call = set(), Pool.call
     monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
@@ -90,27 +88,27 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--cluster", cluster.address]) == 0
     assert "Trained 2 iterations" in capfd.readouterr().out
-    assert calls == {"choose", "search"}  # of matches, and for the judge
+    assert calls == {"choose", "search"}  # by matches and the judge
     check_folder(run, 2)
     for number, report in enumerate(read_reports(run / "reports.jsonl"), start=1):
         assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK
-        found = report.selfplay.cluster
-        assert found is not None
-        assert (found.nodes, found.lost) == (2, 0)
-        assert found.staleness <= found.max_staleness <= 2
+        statistics = report.selfplay.cluster
+        assert statistics is not None
+        assert (statistics.nodes, statistics.lost) == (2, 0)
+        assert statistics.staleness <= statistics.max_staleness <= 2
     assert main([*command, "--iterations", "3"]) == 0
     check_folder(run, 3)
 
 
-def test_killed_actors_nodes_and_drivers_lose_nothing(
+def test_a_run_survives_killed_actors_nodes_and_drivers(
     cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others take their places, and no position is recorded twice."""
+    """Other actors replace lost ones, and no position is recorded twice."""
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
     with TrainingSession(run, tiny(), cluster=cluster.address) as session:
 
         def kill_actor() -> None:
-            shutil.copytree(run, snapshot)  # what a driver that is killed now leaves behind
+            shutil.copytree(run, snapshot)  # as a killed driver would leave it
             os.kill(min(workers(cluster, "ray::RemoteActor")), signal.SIGKILL)
 
         def kill_node() -> None:
@@ -138,26 +136,26 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
     assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
 
-def test_what_a_cluster_has_not_is_refused_in_one_line(
+def test_missing_backends_gpus_and_versions_of_a_cluster_are_reported_in_one_line(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refusal(*words: str) -> str:
+    def error_line(*words: str) -> str:
         assert main(["train", "--run", str(tmp_path / "run"), "--cluster", cluster.address, *words]) == 2
         line = capsys.readouterr().err
         assert line.count("\n") == 1
         return line
 
-    assert "no backend 'cuda-bf16' on a cluster's cores; available: " in refusal("--machine.backend", "cuda-bf16")
-    assert "no node of the cluster has a GPU and a core beside it" in refusal("--machine.device", "cuda")
+    assert "unknown backend 'cuda-bf16' for a cluster's cores; available: " in error_line(
+        "--machine.backend", "cuda-bf16"
+    )
+    assert "no node of the cluster has both a GPU and a core" in error_line("--machine.device", "cuda")
     monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
-    assert "install the same on every node" in refusal()
+    assert "install the same on every node" in error_line()
 
 
-def test_a_run_plays_on_the_gpus_of_a_cluster(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One actor on each, with the games of a GPU; the driver, which has none, learns on its cores."""
-    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes: this one has read it already
+def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each GPU has an actor. The driver, which has no GPU, learns on its cores."""
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes; this one has already read it
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
     board = {"rows": 4, "columns": 5, "run_length": 3}
     selfplay = {"games": 2, "full_simulations": 3, "fast_simulations": 2}
@@ -174,10 +172,10 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
     assert report.samples_total >= 20
 
 
-def test_commands_find_the_same_on_a_cluster(
+def test_commands_have_the_same_results_on_a_cluster(
     cluster: Cluster, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The network's file travels; an arena goes on there as it would have here."""
+    """Ray sends the network's file. An interrupted arena resumes on the cluster."""
 
     def printed(*arguments: str) -> str:
         assert main([*arguments, "--backend", "torch-fp32"]) in (0, 1)
@@ -198,16 +196,16 @@ def test_commands_find_the_same_on_a_cluster(
     assert len(lines) > 5
 
     evaluate = ("evaluate", str(checkpoint), "--simulations", "0,8", "--count", "12", "--json")
-    expected, found = (dict(numbers(json.loads(printed(*evaluate, *where)))) for where in ((), there))
-    assert len(found) > 50
-    assert found == pytest.approx(expected, abs=1e-6)  # batches differ, and so do last digits
+    expected, actual = (dict(numbers(json.loads(printed(*evaluate, *where)))) for where in ((), there))
+    assert len(actual) > 50
+    assert actual == pytest.approx(expected, abs=1e-6)  # batches differ, and so does rounding
 
     selfplay = ("selfplay", "--output", str(tmp_path), "--samples", "100", "--games", "8", "--full-simulations", "4")
     assert "positions to" in printed(*selfplay, *there)
 
 
 def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """The figures of a report in JSON by where they stand, times left out."""
+    """Yield path and value of the numbers in a JSON report, except times."""
     if isinstance(report, dict | list):
         for name, part in report.items() if isinstance(report, dict) else enumerate(report):
             yield from numbers(part, f"{path}/{name}")
@@ -215,27 +213,27 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
         yield path, report
 
 
-def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
-    """The gate's games and the judge's verdict, of one network after another."""
+def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
+    """The games of the gate and the report of the judge are compared, for one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
     gate = GateConfig(pairs=4, simulations=12, baseline_interval=0)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
-    gates, verdicts = [], []
+    gates, judged = [], []
     for there in (None, pool):
-        providers = make_providers(compute, network, STANDARD, PuctConfig(), there)
-        matches = Matches(providers, gate, STANDARD, RunRandom(seed=5), pool=there)
+        sides = make_providers(compute, network, STANDARD, PuctConfig(), there)
+        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
-        verdicts.append(dict(numbers([asdict(judge(each, providers[1])) for each in (other, network)])))
+        judged.append(dict(numbers([asdict(judge(each, sides[1])) for each in (other, network)])))
     assert gates[0] == gates[1]
-    assert verdicts[1] == pytest.approx(verdicts[0], abs=1e-6)
+    assert judged[1] == pytest.approx(judged[0], abs=1e-6)
 
 
-def test_work_is_done_though_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="invalid literal"):  # what a function raises, as it is
-        pool.call(0, int, "no number")
+def test_a_pool_completes_its_calls_when_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):  # the function's own exception
+        pool.call(0, int, "x")
 
     def killed_once(number: int) -> int:
         if number == 3 and not (tmp_path / "begun").exists():
@@ -256,13 +254,12 @@ def test_work_is_done_though_processes_and_nodes_die(cluster: Cluster, pool: Poo
     assert len(after) == 2
     assert len(after - set(before)) == 1
 
-    goes = pool.call(0, node_of_this_process)
-    cluster.remove_node(next(node for node in cluster.worker_nodes if node.node_id == goes))
+    removed = pool.call(0, node_of_this_process)
+    cluster.remove_node(next(node for node in cluster.worker_nodes if node.node_id == removed))
     assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
-    assert goes not in [pool.call(index, node_of_this_process) for index in range(2)]
+    assert removed not in [pool.call(index, node_of_this_process) for index in range(2)]
 
-    lost = "a process of the cluster was lost again and again: "
-    with pytest.raises(RuntimeError, match=lost) as caught:
+    with pytest.raises(RuntimeError, match="a process of the cluster died repeatedly: ") as caught:
         pool.call(0, os._exit, 1)
     assert "\n" not in str(caught.value)
     assert pool.submit(int, "5").result(timeout=180) == 5

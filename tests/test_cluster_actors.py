@@ -1,4 +1,4 @@
-"""The cluster's part of a run without a cluster: actors play in this process, behind as much of Ray as is needed."""
+"""Cluster actors without a cluster: they play in this process, with a fake of Ray."""
 
 import socket
 import sys
@@ -28,15 +28,15 @@ LARGEST_BLOCK = 2 * SLOTS * STANDARD.cells  # positions
 
 
 class TaskError(Exception):
-    cause = ValueError("a mistake of ours")
+    cause = ValueError("a bug")
 
 
 class LostError(Exception):
-    """An actor that is not there any more."""
+    """Raised for a lost actor."""
 
 
 class FakeRay:
-    """As much of Ray as a cluster's actors need; a call is carried out when somebody asks for the result."""
+    """The part of Ray that cluster actors use. Calls run when their result is requested."""
 
     exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=LostError)
 
@@ -48,11 +48,11 @@ class FakeRay:
         def make(*arguments: Any) -> Any:
             self.actors += 1
             actor = RemoteActor(*arguments)
-            beside = {
+            control = {
                 name: Mock(options=lambda name=name, **_options: Mock(remote=getattr(actor, name)))
                 for name in ("update", "end")
             }
-            return Mock(**beside, play=Mock(remote=lambda weights: lambda: actor.play(weights)))
+            return Mock(**control, play=Mock(remote=lambda weights: lambda: actor.play(weights)))
 
         return lambda _kind: SimpleNamespace(remote=make)
 
@@ -60,7 +60,6 @@ class FakeRay:
         return value
 
     def nodes(self) -> list[dict[str, Any]]:
-        """See Ray."""
         return [{"NodeID": "0" * 56, "Alive": True, "Resources": {"CPU": float(self.cores)}}]
 
     def wait(self, calls: list[Any], timeout: float, num_returns: int = 1) -> tuple[list[Any], list[Any]]:
@@ -79,7 +78,7 @@ class FakeRay:
 
 @pytest.fixture(autouse=True)
 def ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The runtime context of an actor, as it finds it in Ray."""
+    """The runtime context of actors."""
     context = SimpleNamespace(was_current_actor_reconstructed=False)
     util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
     ray = SimpleNamespace(get=lambda network: network, get_runtime_context=lambda: context, util=util)
@@ -108,14 +107,16 @@ def make(ray: Any, needed: dict[str, str] | None = None) -> ClusterActors:
 
 
 def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[Block]:
-    """The blocks that a call of `play` hands over."""
+    """Call `play` and return its blocks."""
     blocks: list[Block] = []
     actors.play(positions, lambda _actor, block: blocks.append(block), last=last)
     return blocks
 
 
-def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray makes it with the arguments of the lost one."""
+def test_a_restarted_actor_plays_different_games(
+    ray_of_actors: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray creates it with the arguments of the lost one."""
     monkeypatch.setattr("alphac4.selfplay.actor.MAX_BLOCK_INTERVAL_S", float("inf"))
     weights = Weights(version=0, network=Shared(reference=[make_network()]))
     games = []
@@ -125,7 +126,7 @@ def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, mon
     assert games[0] == games[1] != games[2]
 
 
-def test_a_core_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_that_join_later_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.compute.cluster.actors.COUNT_INTERVAL_S", 0.0)
     ray = FakeRay(2)
     actors = make(ray)
@@ -141,8 +142,8 @@ def test_a_core_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_actors_play_as_many_positions_ahead_as_the_next_call_needs(last: bool) -> None:
-    """After the last call they play nothing: the cores are free for whatever closes the run."""
+def test_actors_play_the_positions_of_the_next_call_ahead(last: bool) -> None:
+    """After the last call they play nothing, so that the cores are free for the closing matches."""
     ray = FakeRay(3)
     actors = make(ray)
     blocks = play(actors, 2000, last=last)
@@ -155,8 +156,8 @@ def test_actors_play_as_many_positions_ahead_as_the_next_call_needs(last: bool) 
         assert 0.6 * 2000 < requested < 2000 + 3 * LARGEST_BLOCK
 
 
-def test_other_weights_are_used_by_the_next_blocks() -> None:
-    """Also by those that were asked for before; only blocks that were finished are one version behind."""
+def test_the_next_blocks_use_the_updated_weights() -> None:
+    """Blocks that were requested before the update use them as well. Only finished blocks have the old version."""
     actors = make(FakeRay(1))
     play(actors, 200)
     actors.update(make_network())
@@ -166,30 +167,29 @@ def test_other_weights_are_used_by_the_next_blocks() -> None:
     assert report.max_staleness == 0
 
 
-def test_a_mistake_of_an_actor_ends_the_run_in_one_line() -> None:
-    """It would come again on every other core."""
+def test_an_error_in_an_actor_ends_the_run_with_a_message() -> None:
     ray = FakeRay(1)
     ray.fail = True
-    with pytest.raises(RuntimeError, match="an actor of the cluster failed: a mistake of ours"):
+    with pytest.raises(RuntimeError, match="an actor of the cluster failed: a bug"):
         play(make(ray), 100)
 
 
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]:
-    """Something that listens until a test closes it, and its address; nobody waits for it to come back."""
+    """A socket that listens until a test closes it, and its address. A lost head is reported at once."""
     monkeypatch.setattr("alphac4.compute.cluster.connection.LOST_TIMEOUT_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server, f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_head_that_has_gone_ends_the_run_in_one_line(
+def test_a_lost_head_ends_the_run_with_a_message(
     head: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, address = head
     ray, never = FakeRay(1), threading.Event()
     actors = make(ray, needed={"the head of the cluster": address})
     play(actors, 100)
-    monkeypatch.setattr(ray, "nodes", lambda: never.wait() or [])  # without the head there is no answer
+    monkeypatch.setattr(ray, "nodes", lambda: never.wait() or [])  # without its head, Ray blocks
     server.close()
     with pytest.raises(RuntimeError, match=f"Lost the head of the cluster, {address}. Restart the cluster"):
         play(actors, 10**9)
@@ -197,59 +197,59 @@ def test_a_head_that_has_gone_ends_the_run_in_one_line(
     never.set()
 
 
-def test_a_head_that_has_gone_ends_the_work_of_a_pool_in_one_line(head: tuple[socket.socket, str]) -> None:
+def test_a_lost_head_ends_the_calls_of_a_pool_with_a_message(head: tuple[socket.socket, str]) -> None:
     server, address = head
-    gone = threading.Event()
+    is_lost = threading.Event()
 
-    def answer_until_it_goes(references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
-        return ([], references) if gone.wait(timeout / 100) else (references, [])
+    def wait(references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return ([], references) if is_lost.wait(timeout / 100) else (references, [])
 
-    ray = Mock(nodes=FakeRay(1).nodes, wait=answer_until_it_goes)
+    ray = Mock(nodes=FakeRay(1).nodes, wait=wait)
     ray.exceptions = SimpleNamespace(RayTaskError=KeyError, RayError=OSError)
     pool = Pool(Connection(ray, ours=False, needed={"the head of the cluster": address}))
-    gone.set()
-    work = pool.submit(int)
+    is_lost.set()
+    future = pool.submit(int)
     server.close()
-    error = work.exception(60)
+    error = future.exception(60)
     assert isinstance(error, RuntimeError)
     assert f"Lost the head of the cluster, {address}." in str(error)
     assert "\n" not in str(error)
     pool.close()
 
 
-def test_a_gpu_without_a_core_beside_it_plays_nothing() -> None:
-    """As on a head that was started with `--num-cpus 0`: the others' cores play."""
+def test_a_gpu_on_a_node_without_cores_is_not_used() -> None:
+    """Such a node is a head that was started with `--num-cpus 0`."""
     nodes = [Node(identity="head", cores=0, gpus=1), Node(identity="worker", cores=4, gpus=0)]
     assert [sum(node.offers(device) for node in nodes) for device in ("cpu", "cuda")] == [4, 0]
     assert Node(identity="other", cores=1, gpus=2).offers("cuda") == 1
 
 
-def test_an_address_without_a_cluster_is_refused_at_once(
+def test_an_address_without_a_cluster_is_rejected_quickly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where something else has the port that "auto" stands for and never says a word, and where Ray is missing."""
+    """Ports of other, silent programs and a missing Ray are included."""
     pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 
-    def refusal(address: str) -> str:
+    def error_line(address: str) -> str:
         assert main(["train", "--run", str(tmp_path), "--cluster", address]) == 2
         line = capsys.readouterr().err
         assert line.count("\n") == 1
         return line
 
-    assert "HOST:PORT" in refusal("nowhere")
-    assert "no Ray cluster at 127.0.0.1:9: " in refusal("127.0.0.1:9")
+    assert "HOST:PORT" in error_line("nowhere")
+    assert "no Ray cluster at 127.0.0.1:9: " in error_line("127.0.0.1:9")
     monkeypatch.setattr("alphac4.compute.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-        assert f":{port}: " in refusal("auto")
+        assert f":{port}: " in error_line("auto")
         monkeypatch.delenv("RAY_ADDRESS")
-        monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # where Ray documents the address of the latest cluster
+        monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # Ray stores the address of the latest cluster there
         latest = tmp_path / "ray" / "ray_current_cluster"
         latest.parent.mkdir()
         latest.write_text(f"127.0.0.1:{port}")
-        assert f":{port}: " in refusal("auto")
+        assert f":{port}: " in error_line("auto")
     latest.unlink()
-    assert "none runs here; name its head, as HOST:PORT" in refusal("auto")
+    assert "none runs here; name its head, as HOST:PORT" in error_line("auto")
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in refusal("auto")
+    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in error_line("auto")

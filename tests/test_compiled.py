@@ -1,4 +1,4 @@
-"""Compiled code: rules of selection that come from outside the package, and machine code on disk."""
+"""Compiled code: custom selection rules, and machine code cached on disk."""
 
 import math
 import os
@@ -27,8 +27,8 @@ from alphac4.mcts.tree import Trees
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
 
 
-class Opinionated:
-    """Other logits for every column, and an even value."""
+class RisingPrior:
+    """Evaluates all positions alike: logits rise from left to right, and the value is 0."""
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         count = len(planes)
@@ -36,19 +36,19 @@ class Opinionated:
 
 
 class OwnRule(NamedTuple):
-    """Two rules in one, as every type of parameters is compiled for half a minute."""
+    """Two rules in one, because compiling for a type of parameters takes half a minute."""
 
     prior_temperature: float
-    c_init: float = 0.0  # of PUCT; without it, what falls furthest behind its prior is tried, whatever the values
+    c_init: float = 0.0  # of PUCT; 0 selects the move whose visits are furthest behind its prior
 
 
 @register_selection_rule(OwnRule)
 def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
-    """The package's PUCT, written down once more, or the visits that the prior allots less those that there are."""
+    """The package's PUCT, written again, or the visits in proportion to the prior less the actual visits."""
     visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]
     if parameters.c_init == 0.0:
-        allotted = np.full(1, prior * (totals.visits + 1))  # a rule may make arrays
-        return allotted[0] - visits  # type: ignore[no-any-return]
+        expected = np.full(1, prior * (totals.visits + 1))  # a rule may create arrays
+        return expected[0] - visits  # type: ignore[no-any-return]
     value = totals.value_sum / (1.0 + totals.visits) - (0.25 if node > 0 else 0.0) * math.sqrt(totals.visited_prior)
     if visits > 0:
         value = trees.value_sum[t, node, action] / visits
@@ -59,11 +59,11 @@ def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, 
 
 
 @pytest.mark.slow
-def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
+def test_a_custom_selection_rule_selects_the_moves() -> None:
     def search(rule: OwnRule | PuctConfig, positions: list[Position], simulations: int) -> SearchResult:
-        return NetworkSearch(Opinionated(), rule).search(positions, Budget(simulations=simulations))
+        return NetworkSearch(RisingPrior(), rule).search(positions, Budget(simulations=simulations))
 
-    kept_on_disk = len(step.signatures)
+    cached = len(step.signatures)
     result = search(OwnRule(prior_temperature=1.0), POSITIONS[:1], 300)
     np.testing.assert_allclose(result.visits[0], 300 * result.priors[0], atol=1.0)
     np.testing.assert_allclose(result.scores[0], 301 * result.priors[0] - result.visits[0], rtol=1e-4, atol=1e-4)
@@ -73,18 +73,18 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
     np.testing.assert_array_equal(result.visits, expected.visits)
     np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6)
 
-    # Its machine code is not kept on disk, where an edit of the rule would not be seen, and spoils nothing there.
+    # Its machine code is not cached on disk, where Numba would not notice an edit of the rule.
     own, ours = (compiled_for(rule, step) for rule in (OwnRule(1.0), PuctConfig()))
     assert len(own.signatures) == 1
     assert own.stats.cache_path is None
     assert ours is step
-    assert len(step.signatures) <= kept_on_disk + 1
-    with pytest.raises(ValueError, match="no selection rule is registered for Position"):
-        NetworkSearch(Opinionated(), POSITIONS[0])  # type: ignore[arg-type]
+    assert len(step.signatures) <= cached + 1
+    with pytest.raises(ValueError, match="no rule of selection is registered for Position"):
+        NetworkSearch(RisingPrior(), POSITIONS[0])  # type: ignore[arg-type]
     assert ours.stats.cache_path
 
 
-ASK = """
+COUNT_LANDING_CELLS = """
 import numpy as np
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
@@ -96,33 +96,33 @@ print(int(make_planes(STANDARD, nothing, nothing, 8)[0, 4].sum()))  # cells wher
 
 
 @pytest.mark.slow
-def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed(tmp_path: Path) -> None:
-    """Also one in another file, of which Numba by itself would not know, or a named tuple that it is given."""
+def test_cached_machine_code_is_recompiled_after_a_change_in_a_called_function(tmp_path: Path) -> None:
+    """Numba itself does not notice changes of functions in other files, nor of named tuples."""
     package = Path(alphac4.__file__).parent
     shutil.copytree(package, tmp_path / "alphac4", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environment["PYTHONPATH"] = str(tmp_path)
 
-    def ask() -> list[str]:
-        command = [sys.executable, "-B", "-c", ASK]
+    def run() -> list[str]:
+        command = [sys.executable, "-B", "-c", COUNT_LANDING_CELLS]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.split()
 
-    assert ask() == ["compiles", "7"]
-    assert ask() == ["7"]
+    assert run() == ["compiles", "7"]
+    assert run() == ["7"]
     rules = tmp_path / "alphac4" / "game" / "rules.py"
     text = rules.read_text()
     other = "def legal_cells(geometry: Geometry, _occupied: np.uint64) -> np.uint64:\n    return U64_0\n\n\n@inlined\n"
     changed = text.replace("def legal_cells(", f"{other}def former(")
     assert changed != text
     rules.write_text(changed)
-    assert ask() == ["compiles", "0"]
+    assert run() == ["compiles", "0"]
     parameters = tmp_path / "alphac4" / "mcts" / "config.py"
     parameters.write_text(parameters.read_text() + "\n")
-    assert ask() == ["compiles", "0"]
+    assert run() == ["compiles", "0"]
 
 
-def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() -> None:
+def test_machine_code_is_cached_in_the_folder_of_its_source() -> None:
     folder = compiled.machine_code_folder()
     assert folder is not None
     for function in (step, has_run):
@@ -130,7 +130,7 @@ def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() 
     assert os.environ.get("NUMBA_CACHE_DIR", "") == numba.config.CACHE_DIR
 
 
-def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_of_the_latest_sources_stays_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     files = []
     for source in range(compiled.MAX_CACHED_SOURCES + 2):
@@ -142,10 +142,10 @@ def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch:
         files.append(folder / "mcts" / "step.nbc")
         files[-1].touch()
     assert [file.exists() for file in files] == [False] * 2 + [True] * compiled.MAX_CACHED_SOURCES
-    assert files[0].parent.is_dir()  # where an older process may still write
+    assert files[0].parent.is_dir()  # an older process may still write there
 
 
-def test_machine_code_that_cannot_be_kept_is_compiled_at_each_start(
+def test_without_a_writable_folder_functions_are_compiled_without_a_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocked = tmp_path / "file"

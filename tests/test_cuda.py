@@ -19,7 +19,7 @@ from helpers import as_if_trained
 from alphac4.compute.gpu import replay as replay_kernels
 from alphac4.compute.gpu import search as search_kernels
 from alphac4.compute.gpu import trees as kernels
-from alphac4.compute.gpu.device import WARM_UP_STEPS, Exchange, allocate_with_backoff, make_device_trees, simulated
+from alphac4.compute.gpu.device import WARM_UP_STEPS, IoBuffers, allocate_with_backoff, is_simulated, make_device_trees
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -40,15 +40,14 @@ from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
 
-# Without a cache slots go forward at the same pace as on the device, which has none.
 CONFIG = SelfPlayConfig(full_simulations=8, fast_simulations=4, full_search_prob=0.5)
 GEOMETRY = make_geometry(4, 5, 3)
 GAMES = 4
 
 
 @pytest.mark.slow(100)
-def test_in_the_simulator() -> None:
-    """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""
+def test_gpu_tests_pass_in_the_simulator() -> None:
+    """The tests marked gpu check the kernels without a GPU."""
     files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", *map(str, files)],
@@ -68,8 +67,8 @@ def small_network(geometry: Geometry) -> PolicyValueNetwork:
 
 
 def games_of(blocks: list[Block]) -> Counter[bytes]:
-    """Every finished game with all that was recorded of it, as bytes; numbers rounded to float order."""
-    found: Counter[bytes] = Counter()
+    """Count finished games by their records as bytes; floats are rounded to three digits."""
+    counts: Counter[bytes] = Counter()
     for block in blocks:
         games = block.games
         for row, plies in enumerate(games.plies):
@@ -77,8 +76,8 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
             rounded = (games.policy, games.value, games.draw, games.regret, games.surprise)
             parts = [array[row, :plies].tobytes() for array in exact]
             parts += [(np.round(array[row, :plies], 3) + 0.0).tobytes() for array in rounded]
-            found[b"".join([*parts, bytes([plies, games.opening[row], games.outcome[row] + 1])])] += 1
-    return found
+            counts[b"".join([*parts, bytes([plies, games.opening[row], games.outcome[row] + 1])])] += 1
+    return counts
 
 
 def finished(actor: Actor | DeviceActor, moves: int) -> Counter[bytes]:
@@ -95,27 +94,31 @@ def device_actor(config: SelfPlayConfig = CONFIG, games: int = GAMES) -> DeviceA
 
 
 def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
-    """Whether the device, which may have gone on longer, has played the same games.
+    """Return whether the device, which may have played more games, has played all of ``ours``.
 
-    On a GPU but for one, or one in fifty: rounding may decide between moves that are as good as tied, although noise
-    of two parts in ten million on a network's answers has changed none of these games on a core.
+    On a GPU, one game, or one in fifty, may be missing: rounding may decide between nearly equal moves. On a core,
+    relative noise of 2e-7 on the network's outputs changed none of these games.
     """
     missing = ours.total() - (ours & theirs).total()
-    return missing == 0 if simulated() else missing <= max(1, ours.total() // 50)
+    return missing == 0 if is_simulated() else missing <= max(1, ours.total() // 50)
 
 
 @pytest.fixture(autouse=True)
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute in single precision on a GPU, whose convolutions would otherwise keep ten bits."""
+    """Compute in single precision on a GPU: by default, its convolutions round to ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED_EVALUATIONS", 0)  # a GPU keeps none
-    if simulated():
-        monkeypatch.setattr("alphac4.compute.gpu.search.THREADS", 8)  # each is one of Python's
+    monkeypatch.setattr(
+        "alphac4.selfplay.actor.MAX_CACHED_EVALUATIONS", 0
+    )  # as on the GPU, so that slots advance at the same pace
+    if is_simulated():
+        monkeypatch.setattr(
+            "alphac4.compute.gpu.search.THREADS_PER_BLOCK", 8
+        )  # the simulator runs each in a Python thread
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("policy_target", ["completed_q", "visits"])
-def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "visits"]) -> None:
+def test_the_device_plays_the_same_games_as_a_core(policy_target: Literal["completed_q", "visits"]) -> None:
     config = replace(CONFIG, policy_target=policy_target)
     ours = finished(cpu_actor(config), 16)
     blocks = list(device_actor(config).play(28, lambda: False))
@@ -126,10 +129,10 @@ def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "
 
 
 @pytest.mark.gpu
-def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking so seldom that all slots have to wait."""
-    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 80)
-    monkeypatch.setattr("alphac4.compute.gpu.trees.MAX_BLOCK_INTERVAL_S", math.inf)
+def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host checks so rarely that all slots have to wait."""
+    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS_PER_CHECK", 80)
+    monkeypatch.setattr("alphac4.compute.gpu.trees.BLOCK_INTERVAL_S", math.inf)
     config = replace(CONFIG, full_simulations=2, fast_simulations=1)
     ours = finished(cpu_actor(config, 2), 20)
     blocks = list(device_actor(config, 2).play(30, lambda: False))
@@ -140,7 +143,7 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.gpu
 def test_games_in_progress_move_between_device_and_host() -> None:
-    """One takes up what the other saves, and goes on with the same games."""
+    """Each resumes the games that the other has saved."""
     first = device_actor()
     list(first.play(12, lambda: False))
     state = first.state()
@@ -153,8 +156,7 @@ def test_games_in_progress_move_between_device_and_host() -> None:
 
 
 @pytest.mark.gpu
-def test_other_weights_and_other_games() -> None:
-    """After an update or a reset the games differ from those that would have been."""
+def test_an_update_or_a_reset_changes_the_games() -> None:
     plain = finished(device_actor(), 12)
     assert plain
     updated, reset = device_actor(), device_actor()
@@ -168,8 +170,8 @@ def test_other_weights_and_other_games() -> None:
 
 
 @pytest.mark.parametrize("nodes", [10, 40_000])
-def test_a_node_is_one_record(nodes: int) -> None:
-    """No field lies over another, and indices have room for the size."""
+def test_the_fields_of_a_node_do_not_overlap(nodes: int) -> None:
+    """Indices have enough bits for the number of nodes."""
     trees = make_device_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
     fields = ("visits", "child", "parent", "priors", "value", "value_sum", "proof")
     for number, name in enumerate(fields, 1):
@@ -182,7 +184,7 @@ def test_a_node_is_one_record(nodes: int) -> None:
     assert trees.read("child")[0, 0, 6] == nodes - 1
 
 
-def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFixture) -> None:
+def test_games_are_reduced_until_they_fit_the_memory(caplog: pytest.LogCaptureFixture) -> None:
     def make(games: int) -> str:
         if games > 300:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
@@ -196,7 +198,7 @@ def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFix
 
 @pytest.mark.slow
 def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They compile to machine-independent code if numba-cuda and its compiler are installed, with or without a GPU."""
+    """This needs numba-cuda and its compiler, but no GPU."""
     pytest.importorskip("numba_cuda", reason="needs pip install 'alphac4[cuda]'")
     from numba import cuda, typeof
     from numba.cuda import dispatcher
@@ -206,7 +208,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
     trees = make_device_trees(make_trees(4, 1, STANDARD, np.random.default_rng(0)), 100, torch.device("cpu")).arrays
-    exchange = Exchange(
+    buffers = IoBuffers(
         np.zeros((4, 6, 7, 2), np.uint16).transpose(0, 3, 1, 2),
         np.uint16(0x3F80),
         np.zeros((4, 7), np.float32),
@@ -217,10 +219,10 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
     boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (
-        (kernels.advance, (trees, games, make_parameters(CONFIG), plan, puct, exchange)),
+        (kernels.advance, (trees, games, make_parameters(CONFIG), plan, puct, buffers)),
         (kernels.restart, (trees, games)),
-        (kernels.write_leaves, (trees, exchange)),
-        (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.int8))),
+        (kernels.write_leaves, (trees, buffers)),
+        (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, buffers, np.zeros(4, np.int8))),
         (replay_kernels.write_boards, (STANDARD, boards)),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
@@ -247,18 +249,18 @@ def device_learner(capacity: int) -> DeviceLearner:
 
 
 @pytest.mark.gpu
-def test_device_learner_computes_what_the_learner_does(
+def test_device_learner_matches_the_host_learner(
     tmp_path: Path, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over three iterations, the last of which makes the device's window wrap around and starts from a saved state."""
-    if simulated():  # where nothing is captured, the step runs a few times beforehand all the same
+    """In the last of three iterations, the device's window wraps around, and the learner starts from a saved state."""
+    if is_simulated():  # without a graph, run the warm-up steps all the same
 
-        def run_first(step: Callable[[], object], _device: torch.device) -> Callable[[], object]:
+        def warm_up(step: Callable[[], object], _device: torch.device) -> Callable[[], object]:
             for _ in range(WARM_UP_STEPS):
                 step()
             return step
 
-        monkeypatch.setattr("alphac4.training.device_learner.captured", run_first)
+        monkeypatch.setattr("alphac4.training.device_learner.capture_graph", warm_up)
     replay, window = Replay(tmp_path), 70
     host, device = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1), device_learner(90)
     for iteration in range(3):
@@ -286,7 +288,7 @@ def test_device_learner_computes_what_the_learner_does(
 
 
 @pytest.mark.gpu
-def test_device_learner_skips_steps_that_are_not_finite(tmp_path: Path, samples: Samples) -> None:
+def test_device_learner_skips_non_finite_steps(tmp_path: Path, samples: Samples) -> None:
     replay, learner = Replay(tmp_path), device_learner(100)
     broken = replace(samples, returns=np.full_like(samples.returns, np.nan))
     replay.add(samples.take(slice(0, 40)), 1)
@@ -302,8 +304,8 @@ def test_device_learner_skips_steps_that_are_not_finite(tmp_path: Path, samples:
 
 
 @pytest.mark.gpu
-def test_device_search_finds_what_the_host_finds() -> None:
-    """The same visits, proofs and lines, from fresh trees and from kept ones, and with new weights after an update."""
+def test_device_search_matches_the_host_search() -> None:
+    """Visits, proofs and variations are the same, for new and reused trees, and after an update of the weights."""
     evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
     host = NetworkSearch(evaluator, geometry=GEOMETRY, reuse="proofs")
     device = DeviceSearch(evaluator, geometry=GEOMETRY, reuse="proofs", precision=torch.float32)
@@ -316,16 +318,16 @@ def test_device_search_finds_what_the_host_finds() -> None:
         if network is not None:
             evaluator.update(network)
         ours, theirs = (search.search(positions, Budget(simulations=simulations)) for search in (host, device))
-        close = np.abs(ours.visits - theirs.visits).max() <= (0 if simulated() else 2)
+        close = np.abs(ours.visits - theirs.visits).max() <= (0 if is_simulated() else 2)
         assert close
         assert (ours.proofs == theirs.proofs).all()
         assert ours.variations == theirs.variations
-        np.testing.assert_allclose(ours.value, theirs.value, atol=1e-4 if simulated() else 0.02)
+        np.testing.assert_allclose(ours.value, theirs.value, atol=1e-4 if is_simulated() else 0.02)
 
 
 @pytest.mark.gpu
-def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Self-play, learning and matches; a later session without a GPU takes the run up, and its games."""
+def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A later session without a GPU also resumes the games in progress."""
     config = tiny_run(
         iterations=1,
         samples=40,

@@ -1,4 +1,4 @@
-"""Networks and inference: folding and growing, the backends, and their choice."""
+"""Networks and backends of inference."""
 
 import copy
 import dataclasses
@@ -7,6 +7,8 @@ import platform
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,14 @@ from alphac4.nn import backends
 from alphac4.nn.backends import (
     INT8,
     Array,
+    Backend,
     TorchBackend,
     backend_names,
     backend_order,
     make_backend,
     random_boards,
     random_inputs,
+    torch_threads,
 )
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import (
@@ -45,14 +49,14 @@ needs_8_bits = pytest.mark.skipif(INT8 not in BACKENDS, reason="needs openvino")
 
 
 def reference(network: PolicyValueNetwork, planes: Array) -> tuple[Array, Array]:
-    """Policy logits and win/draw/loss probabilities by PyTorch, batch norm and all."""
+    """Policy logits and win/draw/loss probabilities by PyTorch, with unfolded batch norms."""
     with torch.inference_mode():
         policy, value = network(torch.from_numpy(planes))
     return policy.numpy(), torch.softmax(value, dim=1).numpy()
 
 
 def cannot_start(name: str, network: PolicyValueNetwork) -> bool:
-    """Whether OpenVINO refuses bf16 here, as it does for some processors; all other backends must start."""
+    """Return whether OpenVINO rejects bf16 on this processor; all other backends must start."""
     if name != "openvino-bf16":
         return False
     try:
@@ -65,18 +69,18 @@ def cannot_start(name: str, network: PolicyValueNetwork) -> bool:
 
 @pytest.fixture
 def fresh(network: PolicyValueNetwork) -> PolicyValueNetwork:
-    """An untrained network, whose probabilities are near uniform whatever its tower computes."""
+    """An untrained network, whose tower does not change its nearly uniform probabilities."""
     return PolicyValueNetwork(network.config).eval()
 
 
 @pytest.mark.parametrize("network", ["stones", "lines"], indirect=True)
 @pytest.mark.parametrize("name", BACKENDS)
-def test_every_backend_agrees_with_pytorch_before_and_after_an_update(
+def test_every_backend_matches_pytorch_before_and_after_an_update(
     network: PolicyValueNetwork, fresh: PolicyValueNetwork, name: str
 ) -> None:
-    """Also for batches smaller and larger than the usual one, which some pad or split, on boards that can arise.
+    """Batches smaller and larger than the usual one, which are padded or split, are included.
 
-    A backend that keeps compiled requests a thread must not answer for the old weights.
+    A backend that keeps compiled requests per thread must not use the old weights.
     """
     if cannot_start(name, network):
         return
@@ -88,16 +92,16 @@ def test_every_backend_agrees_with_pytorch_before_and_after_an_update(
         for batch in batches:
             planes = random_boards(STANDARD, batch, np.random.default_rng(batch), weights.config.input_planes)
             policy, wdl = evaluator.evaluate(planes)
-            wanted_policy, wanted_wdl = reference(weights, planes)
-            assert np.abs(policy - wanted_policy).max() < in_logits * np.abs(wanted_policy).max()
-            np.testing.assert_allclose(softmax(policy), softmax(wanted_policy), atol=in_chances)
-            np.testing.assert_allclose(wdl, wanted_wdl, atol=in_chances)
-            if name == INT8:  # on average; and not exactly the same, or nothing would have been quantised
-                assert 0 < np.abs(softmax(policy) - softmax(wanted_policy)).mean() < 0.01
+            expected_policy, expected_wdl = reference(weights, planes)
+            assert np.abs(policy - expected_policy).max() < in_logits * np.abs(expected_policy).max()
+            np.testing.assert_allclose(softmax(policy), softmax(expected_policy), atol=in_chances)
+            np.testing.assert_allclose(wdl, expected_wdl, atol=in_chances)
+            if name == INT8:  # smaller on average, but not zero, as without quantisation
+                assert 0 < np.abs(softmax(policy) - softmax(expected_policy)).mean() < 0.01
 
 
 @pytest.mark.parametrize("name", [name for name in BACKENDS if "fp32" in name])
-def test_threads_that_call_at_once_get_their_own_answers(network: PolicyValueNetwork, name: str) -> None:
+def test_concurrent_callers_get_the_outputs_for_their_own_positions(network: PolicyValueNetwork, name: str) -> None:
     evaluator = Evaluator(network, batch_size=32, streams=4, threads=2, backend=name, device="cpu")
     wrong: list[int] = []
 
@@ -117,13 +121,13 @@ def test_threads_that_call_at_once_get_their_own_answers(network: PolicyValueNet
 
 
 @pytest.mark.parametrize("scales", [(1.5, 1.0), (1.0, 0.0), (1.0, float("nan"))])
-def test_a_backend_that_answers_otherwise_is_never_chosen(
+def test_a_backend_with_wrong_outputs_is_not_chosen(
     network: PolicyValueNetwork,
     fresh: PolicyValueNetwork,
     scales: tuple[float, float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also for a new network, where wrong and right answers are both near uniform, and for a NaN in one output."""
+    """Not for a new network either, whose outputs are always nearly uniform, nor with NaN in one output."""
     right = TorchBackend.__call__
 
     def broken(backend: TorchBackend, planes: Array) -> tuple[Array, Array]:
@@ -134,11 +138,11 @@ def test_a_backend_that_answers_otherwise_is_never_chosen(
     monkeypatch.setattr(TorchBackend, "__call__", broken)
     for weights in (network, fresh):
         assert select_backend(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
-    for answers in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
-        assert np.ptp(answers, axis=1).max() < 0.3  # which learning begins with
+    for outputs in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
+        assert np.ptp(outputs, axis=1).max() < 0.3
 
 
-def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
+def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
     for name in BACKENDS:
         for weights in (network, fresh):
             assert cannot_start(name, network) or select_backend([name], weights, 32, 1)[0] == name
@@ -146,30 +150,30 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ["quick", "standard", "best"])
-def test_every_backend_is_right_for_the_shipped_networks(name: str, backend: str) -> None:
-    """Their weights do not round worse than a backend may, also on processors where products of 8 bits saturate."""
+def test_every_backend_is_accurate_for_the_shipped_networks(name: str, backend: str) -> None:
+    """int8 is included on processors where its products saturate."""
     network = load_checkpoint(Path(name)).network
     assert cannot_start(backend, network) or select_backend([backend], network, 128, 1)[0] == backend
 
 
 @needs_8_bits
-def test_weights_of_7_bits_are_nearly_as_good_as_those_of_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On average they are off by half as much again; a tower that multiplied by twice the weights would fail."""
+def test_7_bit_weights_are_nearly_as_accurate_as_8_bit_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their mean error is 50 % larger. A tower with doubled weights would fail."""
     network = load_checkpoint(Path("standard")).network
     planes = random_inputs(network.config, 128, np.random.default_rng(3))
-    expected, answers = softmax(fp32_outputs(network, planes)[0]), []
+    expected, outputs = softmax(fp32_outputs(network, planes)[0]), []
     for saturate in (False, True):
         monkeypatch.setattr(backends, "has_int8_saturation", lambda saturate=saturate: saturate)
-        answers.append(make_backend(INT8, network, 128, 1)(planes))
-    deviations = [float(np.abs(softmax(policy) - expected).mean()) for policy, _ in answers]
+        outputs.append(make_backend(INT8, network, 128, 1)(planes))
+    deviations = [float(np.abs(softmax(policy) - expected).mean()) for policy, _ in outputs]
     assert 0 < deviations[1] < 0.006
-    assert not np.array_equal(answers[0][0], answers[1][0])
+    assert not np.array_equal(outputs[0][0], outputs[1][0])
 
 
 @pytest.mark.slow
 @needs_8_bits
-def test_8_bits_are_right_where_products_saturate() -> None:
-    """In a process that uses AVX2 only, on x86 as on processors without VNNI: 8-bit weights are off by up to 0.9."""
+def test_int8_is_accurate_where_products_saturate() -> None:
+    """In a process limited to AVX2, as on x86 without VNNI, where 8-bit weights would cause errors of up to 0.9."""
     program = """
 from pathlib import Path
 from alphac4.nn.backends import INT8, has_int8_saturation
@@ -187,34 +191,34 @@ print(has_int8_saturation(), select_backend([INT8], network, 128, 1)[0], Evaluat
     assert saturate == str(platform.machine().lower() in ("x86_64", "amd64"))
     assert eight_bits == INT8
     assert chosen.endswith("-fp32")
-    assert result.stderr == ""  # bf16 is not tried where its instructions are switched off
+    assert result.stderr == ""  # bf16 is not tried without its instructions
 
 
 @pytest.mark.parametrize("block", [0, 1])
 def test_a_backend_with_a_broken_tower_is_not_chosen_for_a_new_network(
     block: int, fresh: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new network's tower is zero: only in a stand-in with other norms does it matter what a backend makes of it."""
-    made = TorchBackend.__init__
+    """A new network's tower is zero, so only the probe network reveals the error."""
+    initialise = TorchBackend.__init__
 
     def broken(backend: TorchBackend, network: PolicyValueNetwork, device: str, dtype: torch.dtype, *rest: Any) -> None:
-        made(backend, network, device, dtype, *rest)
+        initialise(backend, network, device, dtype, *rest)
         if dtype == torch.bfloat16:
             backend._network.tower[block].first.weight.mul_(1.5)
 
     monkeypatch.setattr(TorchBackend, "__init__", broken)
     monkeypatch.setattr(backends, "TorchBackend", lambda *args, by_winograd: TorchBackend(*args))  # noqa: ARG005
     planes = random_inputs(fresh.config, 16, np.random.default_rng(0))
-    answers = [make_backend(name, fresh, 16, 1)(planes)[0] for name in ("torch-bf16", "torch-fp32")]
-    np.testing.assert_allclose(*answers, atol=1e-3)
+    policies = [make_backend(name, fresh, 16, 1)(planes)[0] for name in ("torch-bf16", "torch-fp32")]
+    np.testing.assert_allclose(*policies, atol=1e-3)
     assert select_backend(["torch-bf16", "torch-fp32"], fresh, 16, 1)[0] == "torch-fp32"
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_the_answers_of_a_stand_in_depend_on_every_block(blocks: int) -> None:
+def test_outputs_of_a_probe_network_depend_on_every_block(blocks: int) -> None:
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=blocks)).eval()
     changed = probe_network(network)
-    assert probe_network(changed) is changed  # as for any network whose tower matters
+    assert probe_network(changed) is changed  # no layer is zero
     before = fp32_outputs(changed, random_inputs(network.config, 64, np.random.default_rng(0)))
     for index in range(blocks):
         other = copy.deepcopy(changed)
@@ -224,10 +228,40 @@ def test_the_answers_of_a_stand_in_depend_on_every_block(blocks: int) -> None:
             assert np.sqrt(np.square(logits - expected).mean()) > 0.1 * (expected - expected.mean(axis=0)).std()
 
 
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("torch-bf16", 1),
+        ("winograd-fp32", 16),
+        *(pytest.param("openvino-fp32", size, marks=needs_8_bits) for size in (1, 8, 32)),
+    ],
+)
+def test_a_backend_that_is_wrong_for_one_batch_size_is_not_chosen(
+    name: str, size: int, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenVINO compiles a model per batch size. A size below the smallest batch does not count."""
+
+    class WrongForOneSize:
+        def __init__(self, right: Backend) -> None:
+            self.right, self.sizes = right, right.sizes
+
+        def __call__(self, planes: Array) -> tuple[Array, Array]:
+            policy, value = self.right(planes)
+            return policy * np.float32(1.5 if len(planes) == size else 1), value
+
+    def make(requested: str, *arguments: Any) -> Backend:
+        backend = make_backend(requested, *arguments)
+        return WrongForOneSize(backend) if requested == name else backend
+
+    monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
+    for min_batch, expected in ((1, "torch-fp32"), (size + 1, name)):
+        assert select_backend([name, "torch-fp32"], network, 64, 1, min_batch)[0] == expected
+
+
 def test_the_backend_is_chosen_again_for_other_weights(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It depends on the weights and not on those before, with one warning for each backend that is refused."""
+    """The choice does not depend on earlier weights. Each rejected backend causes one warning."""
     coarse, right = copy.deepcopy(network), TorchBackend.__call__
     with torch.no_grad():
         coarse.policy.bias[0] = 2.0
@@ -245,7 +279,7 @@ def test_the_backend_is_chosen_again_for_other_weights(
         used.append((evaluator.backend, Evaluator(weights, device="cpu").backend))
     assert used == [(name, name) for name in ("torch-bf16", *["torch-fp32"] * 2, "torch-bf16", "torch-fp32")]
     caplog.clear()
-    for backend in ("torch-fp32", "torch-bf16"):  # a named one is kept
+    for backend in ("torch-fp32", "torch-bf16"):  # a named one never changes
         evaluator = Evaluator(network, device="cpu", backend=backend)
         for _ in range(2):
             evaluator.update(coarse)
@@ -253,8 +287,8 @@ def test_the_backend_is_chosen_again_for_other_weights(
     assert caplog.messages == ["backend torch-bf16 deviates from fp32, and is used because it was named"]
 
 
-def test_backends_are_compared_on_boards_that_can_arise(rng: np.random.Generator) -> None:
-    """No stone hangs or shares its cell; the side to move has as many stones as the other or one less."""
+def test_backends_are_compared_on_reachable_boards(rng: np.random.Generator) -> None:
+    """No stone floats or shares a cell. The side to move has as many stones as its opponent, or one less."""
     planes = random_boards(STANDARD, 200, rng)
     stones = planes.sum(axis=1)
     assert stones.max() == 1
@@ -265,38 +299,44 @@ def test_backends_are_compared_on_boards_that_can_arise(rng: np.random.Generator
     assert len({board.tobytes() for board in planes}) > 100
 
 
-def test_a_backend_that_cannot_start_or_answer_is_passed_over(
-    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An optional library that fails must not end the program."""
+class FailingBackend:
+    sizes = (1,)
+
+    def __call__(self, _planes: Array) -> tuple[Array, Array]:
+        raise MemoryError
+
+
+def test_a_backend_that_raises_is_skipped(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def make(name: str, *_arguments: object) -> Any:
         if name == "cannot-start":
             raise OSError("cannot load shared object")
-        if name == "cannot-answer":
-            return lambda _planes: {}["MemoryError without a word"]
+        if name == "cannot-run":
+            return FailingBackend()
         return make_backend("torch-fp32", network, 8, 1)
 
     monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
-    assert select_backend(["cannot-start", "cannot-answer", "good-fp32"], network, 8, 1)[0] == "good-fp32"
+    assert select_backend(["cannot-start", "cannot-run", "good-fp32"], network, 8, 1)[0] == "good-fp32"
     with pytest.raises(RuntimeError, match="no inference backend"):
         select_backend(["cannot-start"], network, 8, 1)
 
 
-def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_devices_and_backends_are_rejected(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="available: torch-fp32"):
         Evaluator(network, device="cpu", backend="abacus")
     with pytest.raises(RuntimeError, match="no CUDA device"):
         Evaluator(network, device="cuda", backend="torch-fp32")
-    with pytest.raises(ValueError, match="no device 'tpu'"):  # it must not silently run on the cores
+    with pytest.raises(ValueError, match="unknown device 'tpu'"):  # instead of running on the cores
         Evaluator(network, device="tpu")
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         Evaluator(network, device="cpu", batch_size=0)
 
 
 SMALL, LARGE = NetworkConfig(channels=32, blocks=4), NetworkConfig(channels=64, blocks=5)
-ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does without 8 bits
+ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest backend without int8
     (True, True, LARGE, 1, "openvino-bf16"),
     (True, True, LARGE, 128, "openvino-bf16"),
     (True, False, LARGE, 128, "torch-bf16"),
@@ -311,10 +351,10 @@ ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does wit
 
 
 @pytest.mark.parametrize(("bf16", "openvino", "config", "batch", "fastest"), ORDERS)
-def test_the_backend_follows_from_the_processor_and_the_network(
+def test_the_backend_order_depends_on_the_processor_and_the_network(
     bf16: bool, openvino: bool, config: NetworkConfig, batch: int, fastest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As measured (docs/benchmarks.md); every other backend follows, so that a broken one is passed over."""
+    """The order was measured (docs/benchmarks.md). It has all backends, so that a broken one can be skipped."""
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
     monkeypatch.setattr(backends, "is_bf16_faster", lambda: bf16)
@@ -325,10 +365,47 @@ def test_the_backend_follows_from_the_processor_and_the_network(
     assert backend_order(config, "cpu", batch, int8=True) == [INT8] * openvino + order
 
 
+def torch_threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_overlapping_blocks_restore_the_number_of_threads() -> None:
+    """The first thread to enter leaves first; the second, new to PyTorch, starts with the number that the first set."""
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        blocks = [torch_threads(count) for count in (1, 2)]
+        assert first.submit(torch.get_num_threads).result() == 3
+        for pool, block, count in zip((first, second), blocks, (1, 2), strict=True):
+            pool.submit(block.__enter__).result()
+            assert pool.submit(torch.get_num_threads).result() == count
+        for pool, block in zip((first, second), blocks, strict=True):
+            pool.submit(block.__exit__, None, None, None).result()
+            assert pool.submit(torch.get_num_threads).result() == 3
+    assert torch.get_num_threads() == torch_threads_of_a_new_thread() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_block_within_another_restores_both_numbers_of_threads() -> None:
+    with torch_threads(1):
+        with torch_threads(2):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == torch_threads_of_a_new_thread() == 3
+
+
 @pytest.mark.slow
 @needs_8_bits
 def test_ctrl_c_survives_openvino() -> None:
-    """In a process of its own: its plugin's signal stack was too small for Python's handler."""
+    """The signal stack of OpenVINO's plugin is too small for Python's handler."""
     program = """
 import os, signal, time
 from alphac4.nn.config import NetworkConfig
@@ -336,7 +413,7 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
 Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32", device="cpu")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started this in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
 try:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(600)
@@ -347,8 +424,30 @@ except KeyboardInterrupt:
     assert (result.returncode, result.stdout.strip()) == (0, "caught"), result.stderr
 
 
-def test_folding_batch_norm_changes_no_answer_no_network_and_no_random_number(network: PolicyValueNetwork) -> None:
-    """Loading weights in the middle of a run must not change what is drawn afterwards."""
+@pytest.mark.slow
+@needs_8_bits
+@pytest.mark.skipif(sys.platform != "linux", reason="needs an alternate signal stack")
+def test_a_stack_overflow_is_reported_after_openvino_is_loaded() -> None:
+    """`faulthandler` needs the alternate signal stack that it has set up before."""
+    program = """
+import ctypes, faulthandler, sys
+faulthandler.enable()
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
+network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
+Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32", device="cpu")
+sys.setrecursionlimit(10**9)
+overflow = ctypes.CFUNCTYPE(None)(lambda: overflow())
+overflow()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode < 0
+    assert "Fatal Python error: Segmentation fault" in result.stderr
+
+
+def test_folding_batch_norm_preserves_outputs_network_and_random_state(network: PolicyValueNetwork) -> None:
+    """Loading weights during a run must not change later random numbers."""
     planes = torch.from_numpy(random_boards(STANDARD, 33, np.random.default_rng(33)))
     with torch.inference_mode():
         for folded, plain in zip(fold_batch_norm(network)(planes), network(planes), strict=True):
@@ -362,8 +461,8 @@ def test_folding_batch_norm_changes_no_answer_no_network_and_no_random_number(ne
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
-def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) -> None:
-    """With blocks and planes added it answers the same, and can learn in all of them; else it is refused."""
+def test_a_grown_network_has_the_same_outputs(network: PolicyValueNetwork) -> None:
+    """It has additional blocks and planes, and gradients reach all of them. Other changes of size are rejected."""
     config = network.config
     assert config.planes == "stones"
     larger = PolicyValueNetwork(dataclasses.replace(config, planes="lines", blocks=config.blocks + 2)).eval()
@@ -375,7 +474,7 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
     larger(seen)[0][:, 0].sum().backward()
     assert all(block.second[1].weight.grad.abs().sum() > 0 for block in larger.tower)
     assert (larger.stem[0].weight.grad.abs().sum(dim=(0, 2, 3)) > 0).all()
-    with pytest.raises(ValueError, match="cannot take over"):
+    with pytest.raises(ValueError, match="cannot start from"):
         network.initialize_from(larger)
     with pytest.raises(ValueError, match="would lose"):
         PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).initialize_from(larger)
@@ -385,11 +484,11 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
 
 @pytest.mark.parametrize("backend", backend_names("cpu"))
 @pytest.mark.parametrize("weights", ["quick", "standard", "4 x 1", "20 x 1 on 7 x 7"])
-def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(backend: str, weights: str) -> None:
-    """Bit for bit, if one asks for that: so a run's games are the same on any number of cores.
+def test_outputs_for_a_position_do_not_depend_on_its_batch(backend: str, weights: str) -> None:
+    """With ``batch_invariant`` they are bit-identical, so that a run's games do not depend on the number of cores.
 
-    A backend for which that does not hold is known and not chosen. The weights are trained, or as good as: in a new
-    network the tower is zero, whatever it computes.
+    Backends that fail `is_batch_invariant` are not chosen for a run. The weights are trained, or those of a probe
+    network, because the tower of a new network is zero.
     """
     configs = {
         "4 x 1": NetworkConfig(channels=4, blocks=1),
@@ -402,34 +501,37 @@ def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(back
     if cannot_start(backend, network) or not is_batch_invariant(backend, network):
         return
     planes = random_inputs(network.config, 128, np.random.default_rng(2))
-    whole = Evaluator(network, batch_size=128, device="cpu", backend=backend, threads=1, alike=True).evaluate(planes)
+    whole = Evaluator(network, batch_size=128, device="cpu", backend=backend, threads=1, batch_invariant=True).evaluate(
+        planes
+    )
     order = np.random.default_rng(3).permutation(128)
     for batch, threads in ((1, 1), (16, 2), (43, 1)):
-        evaluator = Evaluator(network, batch_size=batch, device="cpu", backend=backend, threads=threads, alike=True)
-        for start in (0, 128 - batch):
-            some = order[start : start + batch]
+        evaluator = Evaluator(
+            network, batch_size=batch, device="cpu", backend=backend, threads=threads, batch_invariant=True
+        )
+        for some in (order[:batch], order[-batch:], order[: batch + 1]):
             for part, expected in zip(evaluator.evaluate(planes[some]), whole, strict=True):
                 np.testing.assert_array_equal(part, expected[some])
 
 
 @needs_8_bits
 @pytest.mark.parametrize("name", ["quick", "standard"])
-def test_some_backend_is_batch_invariant_on_every_processor(name: str) -> None:
+def test_openvino_is_batch_invariant_for_the_presets(name: str) -> None:
     config = load_checkpoint(Path(name)).network.config
     network = PolicyValueNetwork(config).eval()
     assert is_batch_invariant("openvino-fp32", network)
     assert is_batch_invariant(INT8, network)
 
 
-def test_a_backend_that_rounds_by_the_size_of_a_batch_is_not_chosen_for_a_run(
+def test_a_backend_that_is_not_batch_invariant_is_not_chosen_for_a_run(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may be used for anything else; and for a run if there is no other, with a warning."""
+    """It is chosen for other purposes, and with a warning for a run if there is no other backend."""
     right = TorchBackend.__call__
 
     def rounding(backend: TorchBackend, planes: Array) -> tuple[Array, Array]:
-        answers = [right(backend, planes[row : row + 1]) for row in range(len(planes))]  # whatever the libraries do
-        policy, value = (np.concatenate(part) for part in zip(*answers, strict=True))
+        outputs = [right(backend, planes[row : row + 1]) for row in range(len(planes))]  # always batch-invariant
+        policy, value = (np.concatenate(part) for part in zip(*outputs, strict=True))
         is_small = backend._dtype == torch.bfloat16 and len(planes) < 64
         return policy, value * np.float32(1 + 1e-6 if is_small else 1)
 
@@ -439,10 +541,10 @@ def test_a_backend_that_rounds_by_the_size_of_a_batch_is_not_chosen_for_a_run(
     size_is_batch_invariant.cache_clear()
     try:
         assert Evaluator(network, device="cpu").backend == "torch-bf16"
-        assert Evaluator(network, device="cpu", alike=True).backend == "torch-fp32"
+        assert Evaluator(network, device="cpu", batch_invariant=True).backend == "torch-fp32"
         assert "torch-bf16 answers differently in batches of another size" in caplog.text
         order.pop()
-        assert Evaluator(network, device="cpu", alike=True).backend == "torch-bf16"
+        assert Evaluator(network, device="cpu", batch_invariant=True).backend == "torch-bf16"
         assert "results depend on the number of cores" in caplog.text
     finally:
         size_is_batch_invariant.cache_clear()

@@ -27,7 +27,7 @@ from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import read_record
 
 
-def test_a_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:
+def test_writing_to_a_link_replaces_its_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     for name in ("old", "new"):
         (tmp_path / name).symlink_to(tmp_path / "real" / name)
@@ -38,7 +38,7 @@ def test_a_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:
         assert (tmp_path / "real" / name).read_bytes() == b"after"
 
 
-def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "mine"
     write_atomically(path, b"before")
     for mode in (0o600, 0o640):
@@ -47,8 +47,8 @@ def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_devices_and_pipes_are_refused_as_files(tmp_path: Path) -> None:
-    """They would be replaced, or reading them would block."""
+def test_devices_and_pipes_are_rejected(tmp_path: Path) -> None:
+    """Writing would replace them, and reading could block."""
     os.mkfifo(tmp_path / "pipe")
     uses: tuple[Callable[[Path], object], ...] = (
         read_lines,
@@ -63,7 +63,7 @@ def test_devices_and_pipes_are_refused_as_files(tmp_path: Path) -> None:
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_what_cannot_be_written_is_named_and_leaves_the_old_file(
+def test_a_failed_write_names_the_file_and_keeps_the_old_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
@@ -71,10 +71,10 @@ def test_what_cannot_be_written_is_named_and_leaves_the_old_file(
     with pytest.raises(IsADirectoryError, match=tmp_path.name):
         write_atomically(tmp_path, b"")
 
-    def full(_descriptor: int) -> None:
+    def fail(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match=r"No space.*/file'"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
@@ -83,7 +83,7 @@ def test_what_cannot_be_written_is_named_and_leaves_the_old_file(
         append_line(tmp_path / "lines", "x")
 
 
-def test_a_line_cut_short_by_a_kill_is_ended_before_the_next(tmp_path: Path) -> None:
+def test_a_truncated_line_is_ended_before_the_next(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     append_line(path, "one")
     with path.open("ab") as file:
@@ -94,22 +94,22 @@ def test_a_line_cut_short_by_a_kill_is_ended_before_the_next(tmp_path: Path) -> 
 
 def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[bool] = []
-    real = os.fsync
+    fsync = os.fsync
 
-    def seen(descriptor: int) -> None:
+    def record(descriptor: int) -> None:
         flushed.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
-        real(descriptor)
+        fsync(descriptor)
 
-    monkeypatch.setattr("os.fsync", seen)
+    monkeypatch.setattr("os.fsync", record)
     write_atomically(tmp_path / "file", b"x")
     assert flushed == [False, True]
-    for expected in ([False, True], [False]):  # a new name, and one that is there already
+    for expected in ([False, True], [False]):  # a new file, and an existing one
         flushed.clear()
         append_line(tmp_path / "lines", "x")
         assert flushed == expected
 
 
-def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     kill = "import os; os.fsync = lambda _: os._exit(9); from pathlib import Path; import sys"
     write = "from alphac4.storage.files import write_atomically; write_atomically(Path(sys.argv[1]), b'x')"
     subprocess.run([sys.executable, "-c", f"{kill}; {write}", str(tmp_path / "file")], check=False)
@@ -120,8 +120,8 @@ def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == [".notes.tmp"]
 
 
-def test_journal_leaves_out_lines_that_cannot_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Wherever a kill cuts the last line, the lines before it are read and the next entry stands alone."""
+def test_journal_skips_damaged_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """After a truncation within the last line, earlier lines are read, and the next entry is on its own line."""
     path = tmp_path / "journal"
     for number in (1, 2):
         Journal(path, "alphac4-test", {"seed": 1}).add({"seconds": number, "games": 1})
@@ -133,16 +133,16 @@ def test_journal_leaves_out_lines_that_cannot_be_read(tmp_path: Path, caplog: py
         caplog.clear()
         journal = Journal(path, "alphac4-test", {"seed": 1})
         journal.add({"seconds": 3})
-        found = journal.read(lambda entry: read_record(Costs, entry))
-        assert [costs.seconds for costs in found] == [1, 3]
+        entries = journal.read(lambda entry: read_record(Costs, entry))
+        assert [costs.seconds for costs in entries] == [1, 3]
         assert f"{path}: line 3 is damaged and left out" in caplog.text
     path.write_bytes(content + b'{"second": 4}\n7\n')
-    found = Journal(path, "alphac4-test", {"seed": 1}).read(lambda entry: read_record(Costs, entry))
-    assert [costs.seconds for costs in found] == [1, 2]
+    entries = Journal(path, "alphac4-test", {"seed": 1}).read(lambda entry: read_record(Costs, entry))
+    assert [costs.seconds for costs in entries] == [1, 2]
 
 
 @pytest.mark.parametrize("header", ['{"format":"other","about":{}}', '{"format":"alphac4-te', "7", "[]"])
-def test_journal_refuses_another_file_and_other_settings(header: str, tmp_path: Path) -> None:
+def test_journal_rejects_other_files_and_settings(header: str, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_text(f"{header}\n")
     with pytest.raises(FileError, match=f"{path} is not a file of alphac4-test"):
@@ -154,7 +154,7 @@ def test_journal_refuses_another_file_and_other_settings(header: str, tmp_path: 
             Journal(tmp_path / "mine", "alphac4-test", about)
 
 
-def test_records_are_read_with_their_types() -> None:
+def test_records_are_validated_by_type() -> None:
     assert read_record(Costs, {"seconds": 1, "games": 2, "evaluations": 3}) == Costs(
         seconds=1.0, games=2, evaluations=3
     )
@@ -177,10 +177,10 @@ lock = FileLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
 """
-HOLD_SHORTLY = HOLD.replace("time.sleep(600)", "lock.close()")
+HOLD_BRIEFLY = HOLD.replace("time.sleep(600)", "lock.close()")
 
 
-def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> None:
+def test_a_lock_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
@@ -190,15 +190,15 @@ def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> 
     holder.kill()
     holder.wait()
     lock = FileLock(path)
-    again = FileLock(path)  # the same process
+    again = FileLock(path)  # shared within a process
     again.close()
     assert path.stat().st_size > 0
     lock.close()
     assert not path.exists()
 
 
-def test_a_child_holds_nothing_of_its_parent(tmp_path: Path) -> None:
-    """Neither does its end remove the lock, nor does it keep others out after its parent has given the lock back."""
+def test_a_child_process_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
+    """Its end does not release the lock, and it does not hold the lock after its parent has released it."""
     path = tmp_path / "lock"
     lock = FileLock(path)
     ended, living = os.fork(), 0
@@ -212,15 +212,15 @@ def test_a_child_holds_nothing_of_its_parent(tmp_path: Path) -> None:
         os._exit(0)
     lock.close()
     try:
-        tried = subprocess.run([sys.executable, "-c", HOLD_SHORTLY, str(path)], capture_output=True, check=False)
-        assert tried.returncode == 0, tried.stderr
+        result = subprocess.run([sys.executable, "-c", HOLD_BRIEFLY, str(path)], capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr
     finally:
         os.kill(living, signal.SIGKILL)
         os.waitpid(living, 0)
 
 
 @pytest.mark.parametrize("content", ["", "[" * 5000, '{"pid": "x"}'])
-def test_a_damaged_lock_file_blocks_nobody(tmp_path: Path, content: str) -> None:
+def test_a_damaged_lock_file_does_not_block(tmp_path: Path, content: str) -> None:
     path = tmp_path / "lock"
     path.write_text(content)
     FileLock(path).close()
@@ -230,7 +230,7 @@ def test_a_damaged_lock_file_blocks_nobody(tmp_path: Path, content: str) -> None
             FileLock(path)
 
 
-def test_a_new_folder_is_whole_or_not_there_and_replaces_nothing(tmp_path: Path) -> None:
+def test_a_new_folder_is_created_atomically_and_replaces_nothing(tmp_path: Path) -> None:
     page = tmp_path / "above" / "page [1]"
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""Networks on the Hugging Face hub: named in commands, and exported as a folder to upload."""
+"""Networks on the Hugging Face hub: their names, and exported folders."""
 
 import contextlib
 import dataclasses
@@ -49,7 +49,7 @@ def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> Non
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """Answers HEAD and GET of /OWNER/NAME/resolve/REVISION/FILE as the hub does when a model's file is downloaded."""
+    """Answers HEAD and GET of /OWNER/NAME/resolve/REVISION/FILE as the hub does for downloads."""
 
     def answer(self) -> None:
         server: Any = self.server
@@ -72,7 +72,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET = answer  # noqa: N815 - the base class's names
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Keep silent."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def network_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def requests(network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A hub with one repository, a cache that is empty, and what the hub is asked."""
+    """A hub with one repository, and an empty cache; the value lists the requests."""
     server: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     server.requests = []
     server.files = {
@@ -106,28 +106,28 @@ def requests(network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @contextlib.contextmanager
 def no_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The hub's address is a port that is taken, and at which nobody answers."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{place.getsockname()[1]}")
+    """Set the hub's address to a port on which no program listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{bound.getsockname()[1]}")
         yield
 
 
-def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
+def test_a_hub_network_is_accepted_wherever_a_network_is_named(
     requests: list[str], network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is the file that was uploaded, downloaded once; commands take it with simulations, as a path, from Python."""
-    found = find_network(f"{NAME}@7,c-init=2")
-    assert found is not None
-    assert (found.name, found.limit, found.rule.c_init) == ("someone/connect-4.5", "7", 2)
-    assert found.path.read_bytes() == network_bytes
+    """It is downloaded once, for players, paths of commands, Python, and the start of a run."""
+    outer = find_network(f"{NAME}@7,c-init=2")
+    assert outer is not None
+    assert (outer.name, outer.limit, outer.rule.c_init) == ("someone/connect-4.5", "7", 2)
+    assert outer.path.read_bytes() == network_bytes
     inner = find_network(f"{NAME}/other/small.safetensors@7")
     assert inner is not None
     assert inner.name == "someone/connect-4.5/other/small"
-    assert load_checkpoint(Path(NAME)).geometry == BOARD  # as commands with a path give it
+    assert load_checkpoint(Path(NAME)).geometry == BOARD  # as a path
     assert main(["export", NAME, "--kaggle", str(tmp_path / "main.py")]) == 0
     assert alphac4.load(f"{NAME}@8").search("12").simulations == 8
-    board, network = {"rows": 4, "columns": 5, "run_length": 3}, {"channels": 4, "blocks": 2}  # it may grow
+    board, network = {"rows": 4, "columns": 5, "run_length": 3}, {"channels": 4, "blocks": 2}  # larger than the network
     start = load_initial_network(from_dict({"start_from": NAME, "board": board, "network": network}))
     assert start is not None
     assert start[1]["checkpoint"] == NAME
@@ -138,34 +138,34 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
 
 
 @pytest.mark.usefixtures("requests")
-def test_what_the_hub_lacks_is_told_in_one_line(
+def test_errors_of_the_hub_are_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(name: str) -> str:
+    def error_line(name: str) -> str:
         assert main(["search", "12", "--player", f"{name}@5"]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         return line
 
     for name, words in (
-        ("hf://nobody/nothing", "hf://nobody/nothing: the hub gives no model.safetensors: 404"),
-        (f"{NAME}/no.safetensors", "the hub gives no no.safetensors: 404"),
+        ("hf://nobody/nothing", "hf://nobody/nothing: cannot download model.safetensors: 404"),
+        (f"{NAME}/no.safetensors", "cannot download no.safetensors: 404"),
         (f"{NAME}/bad.safetensors", "truncated, or not a safetensors file"),
         ("hf://someone", "is not a network on the hub; write hf://OWNER/NAME"),
     ):
-        assert words in refused(name)
+        assert words in error_line(name)
     (tmp_path / "file").touch()
-    with monkeypatch.context() as patch:  # a full disk answers likewise
+    with monkeypatch.context() as patch:  # a full disk raises a similar error
         patch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "below"))
-        assert f"Not a directory: '{tmp_path / 'file' / 'below'}" in refused(NAME)
+        assert f"Not a directory: '{tmp_path / 'file' / 'below'}" in error_line(NAME)
     with no_connection(monkeypatch):
-        assert "Connection refused" in refused(f"{NAME}/elsewhere.safetensors")
+        assert "Connection refused" in error_line(f"{NAME}/elsewhere.safetensors")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert "./scripts/setup.sh hub" in refused(NAME)
+    assert "./scripts/setup.sh hub" in error_line(NAME)
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small network, with the report of an evaluation beside it."""
+    """A folder with a small network, its export, and the report of an evaluation."""
     pytest.importorskip("onnxscript", reason="needs pip install 'alphac4[onnx]'")
     folder = tmp_path_factory.mktemp("exported")
     network, report = folder / "net.safetensors", folder / "report.json"
@@ -180,7 +180,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_exported_folder_holds_the_network_twice_and_says_what_it_is(exported: Path) -> None:
+def test_the_exported_folder_has_the_network_in_two_formats_and_its_settings(exported: Path) -> None:
     ready = exported / "ready"
     original, loaded = load_checkpoint(exported / "net.safetensors"), load_checkpoint(ready / hub.NETWORK_FILE)
     for name, tensor in original.network.state_dict().items():
@@ -192,7 +192,7 @@ def test_the_exported_folder_holds_the_network_twice_and_says_what_it_is(exporte
     assert (config["training"], config["strength"]) == (PROVENANCE, STRENGTH)
 
 
-def test_hub_card_has_the_figures_of_an_evaluation(exported: Path) -> None:
+def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None:
     ready = exported / "ready"
     card = huggingface_hub.ModelCard.load(ready / "README.md")
     assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "net")
@@ -202,19 +202,19 @@ def test_hub_card_has_the_figures_of_an_evaluation(exported: Path) -> None:
         for budget in report["subjects"][0]["budgets"]
         for name, figures in budget["sets"].items()
     }
-    found = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
-    assert found == pytest.approx(expected, abs=1e-5)
+    actual = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
+    assert actual == pytest.approx(expected, abs=1e-5)
     text = (ready / "README.md").read_text()
-    for shown in ("net (4 channels x 1 blocks, by torch-fp32)", "within", "pip install 'alphac4[hub]'"):
-        assert shown in text
+    for part in ("net (4 channels x 1 blocks, by torch-fp32)", "within", "pip install 'alphac4[hub]'"):
+        assert part in text
     assert "{" not in text
 
 
 @pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--kaggle", "main.py", "--web"]])
-def test_a_folder_that_is_there_is_not_replaced(
+def test_an_existing_folder_is_not_replaced(
     kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing else is written."""
+    """Nothing else is written either."""
     monkeypatch.chdir(tmp_path)
     save_small(tmp_path / "small.safetensors")
     assert main(["export", str(tmp_path / "small.safetensors"), *kind, str(tmp_path)]) == 2
@@ -226,7 +226,7 @@ def test_a_folder_that_is_there_is_not_replaced(
     ("license_options", "message"),
     [([], "choose a licence"), (["--license", "mit"], "--hub needs no_such_package: ./scripts/setup.sh hub")],
 )
-def test_a_hub_folder_needs_a_licence_and_the_hubs_library(
+def test_an_export_to_the_hub_needs_a_licence_and_its_library(
     license_options: list[str],
     message: str,
     tmp_path: Path,

@@ -27,7 +27,7 @@ def pyspiel() -> Any:
 
 
 @pytest.fixture
-def adapter(pyspiel: Any) -> Any:  # noqa: ARG001 - which it imports
+def adapter(pyspiel: Any) -> Any:  # noqa: ARG001 - it is imported
     return importlib.import_module(MODULE)
 
 
@@ -38,7 +38,7 @@ def play(game: Any, *actions: int) -> Any:
     return state
 
 
-def test_a_state_is_read_with_its_moves_and_its_board(pyspiel: Any, adapter: Any) -> None:
+def test_a_state_is_converted_with_its_moves_and_board(pyspiel: Any, adapter: Any) -> None:
     position = adapter.position_from_state(play(pyspiel.load_game("connect_four"), 3, 3, 0, 6))
     assert position == Position.from_moves("4417")
     assert position.moves == "4417"
@@ -47,13 +47,15 @@ def test_a_state_is_read_with_its_moves_and_its_board(pyspiel: Any, adapter: Any
     assert (geometry.rows, geometry.columns, geometry.run_length) == (5, 6, 3)
 
 
-def test_takes_a_win(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
+def test_the_bot_takes_a_win(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
     ours = adapter.OpenSpielBot(parse_player("negamax:2", rng=rng), player_id=0)
     state = play(pyspiel.load_game("connect_four"), 0, 6, 1, 6, 2, 6, 6, 5, 5, 6, 4, 6)
     assert ours.step(state) == 3
 
 
-def test_refuses_to_move_out_of_turn_or_in_another_game(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
+def test_the_bot_rejects_the_other_players_turn_and_other_games(
+    pyspiel: Any, adapter: Any, rng: np.random.Generator
+) -> None:
     ours = adapter.OpenSpielBot(parse_player("random", rng=rng), player_id=1)
     with pytest.raises(ValueError, match="not to move"):
         ours.step(play(pyspiel.load_game("connect_four")))
@@ -70,7 +72,7 @@ def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.Monkey
         parse_player("openspiel:100", rng=np.random.default_rng(0))
 
 
-def test_wins_whole_games_among_openspiels_bots(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
+def test_the_bot_beats_openspiels_random_bot(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
     for rows, columns, run in ((6, 7, 4), (5, 5, 3)):
         game = pyspiel.load_game("connect_four", {"rows": rows, "columns": columns, "x_in_row": run})
         player = parse_player("uct:300", rng=rng, geometry=make_geometry(rows, columns, run), threads=1)
@@ -91,7 +93,7 @@ def random_action(observation: Observation, draws: random.Random) -> int:
     return draws.choice(np.flatnonzero(observation["action_mask"]).tolist())
 
 
-def test_beats_random_moves_on_either_side(environment: Any, rng: np.random.Generator) -> None:
+def test_the_policy_beats_random_moves_on_either_side(environment: Any, rng: np.random.Generator) -> None:
     for player in (
         parse_player("uct:300", rng=rng, threads=1),
         NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=200), rng),
@@ -109,7 +111,7 @@ def test_beats_random_moves_on_either_side(environment: Any, rng: np.random.Gene
             assert rewards[side] == 1
 
 
-def test_planes_are_ours_upside_down(environment: Any) -> None:
+def test_observations_match_the_planes_upside_down(environment: Any) -> None:
     draws, position = random.Random(3), Position()
     while True:
         observation, _, termination, _, _ = environment.last()
@@ -125,10 +127,10 @@ def test_planes_are_ours_upside_down(environment: Any) -> None:
     assert position.outcome() is not None
 
 
-def test_refuses_observations_that_cannot_be(rng: np.random.Generator) -> None:
+def test_the_policy_rejects_impossible_observations(rng: np.random.Generator) -> None:
     policy = make_policy(parse_player("random", rng=rng))
     empty, floating = np.zeros((6, 7, 2), np.int8), np.zeros((6, 7, 2), np.int8)
     floating[0, 0, 1] = 1
-    for observation, mask, told in ((empty, np.zeros(7), "no move"), (floating, np.ones(7), "nothing below")):
-        with pytest.raises(ValueError, match=told):
+    for observation, mask, message in ((empty, np.zeros(7), "no move"), (floating, np.ones(7), "nothing below")):
+        with pytest.raises(ValueError, match=message):
             policy({"observation": observation, "action_mask": mask.astype(np.int8)})

@@ -1,4 +1,4 @@
-"""Kaggle's ConnectX: the submission of one file that needs only numpy."""
+"""Kaggle's ConnectX: the submission in one file."""
 
 import itertools
 import json
@@ -33,26 +33,25 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint
 
-TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning move, or the one that blocks
+TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning or blocking move, by position
 
 
-def let_time_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools.count[float]":
-    """A clock that goes on whenever it is read, which no load slows."""
+def patch_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools.count[float]":
+    """Replace the clock by one that advances at each call, so that the machine's load does not matter."""
     ticks = itertools.count(0, seconds)
     monkeypatch.setattr(search.time, "perf_counter", lambda: next(ticks))
     return ticks
 
 
-def ask(moves: str = "", timeout: float = 0.05) -> int:
+def play_column(moves: str = "", timeout: float = 0.05) -> int:
     """Return the column that the submission without weights plays."""
     obs = Struct(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
     return submission.agent(obs, Struct(rows=6, columns=7, inarow=4, actTimeout=timeout))
 
 
 def test_the_submission_takes_a_win_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The board is read the right way up and for the right side."""
-    let_time_pass(monkeypatch, 0.001)
-    assert {moves: ask(moves) for moves in TACTICS} == TACTICS
+    patch_clock(monkeypatch, 0.001)
+    assert {moves: play_column(moves) for moves in TACTICS} == TACTICS
 
 
 def test_a_network_trained_without_diagonals_is_not_exported(network: PolicyValueNetwork) -> None:
@@ -65,7 +64,7 @@ def test_the_submission_wins_in_kaggles_own_environment(network: PolicyValueNetw
     environments = pytest.importorskip("kaggle_environments")
     path = tmp_path / "main.py"
     path.write_text(submission_text(Checkpoint(network=network)))
-    random.seed(0)  # from which Kaggle's player draws its moves
+    random.seed(0)  # of the opponent
     for side in (0, 1):
         agents = ["random", "random"]
         agents[side] = str(path)
@@ -78,7 +77,7 @@ def test_the_submission_wins_in_kaggles_own_environment(network: PolicyValueNetw
 
 @pytest.mark.parametrize(("rows", "columns", "run"), [(6, 7, 4), (5, 5, 3), (4, 9, 5), (9, 11, 4), (1, 6, 3)])
 def test_runs_and_winning_cells_agree_with_a_scan_of_the_grid(rows: int, columns: int, run: int) -> None:
-    """On boards of all sizes, also beyond 64 bits, and for reachable as well as for hanging cells."""
+    """Boards of more than 64 bits and unreachable cells are included."""
     game = Game(rows, columns, run)
     draws = random.Random(1)
     for _ in range(60):
@@ -96,7 +95,7 @@ def test_runs_and_winning_cells_agree_with_a_scan_of_the_grid(rows: int, columns
 
 
 class ExactNetwork(Network):
-    """Answers that every computer computes alike, for the package's search and for the submission's."""
+    """Exact outputs without rounding, the same as `SumsOfEighths` gives to the package's search."""
 
     def __init__(self, game: Game) -> None:
         super().__init__(game, {})
@@ -109,44 +108,44 @@ class ExactNetwork(Network):
         return logits[0], wdl[0]
 
 
-def plain(position: Position) -> tuple[int, int]:
+def as_integers(position: Position) -> tuple[int, int]:
     return int(position.own), int(position.occupied)
 
 
-def as_ours(proof: int | None) -> int:
+def as_package_proof(proof: int | None) -> int:
     if not proof:
         return UNPROVEN if proof is None else 0
     return int(np.sign(proof)) * (PROVEN_WIN - (submission.PROVEN_WIN - abs(proof)))
 
 
 @pytest.mark.parametrize("board", [(6, 7, 4), (4, 5, 3), (5, 8, 4)])
-def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
-    """The same visits, proofs and move with the same evaluator, from the opening to positions that it proves."""
+def test_the_submissions_search_matches_the_packages(board: tuple[int, int, int]) -> None:
+    """Visits, proofs and moves are the same with the same evaluator, from the opening to proven positions."""
     geometry, rng = make_geometry(*board), np.random.default_rng(8)
     network = ExactNetwork(Game(*board))
     ours = NetworkSearch(network.sums, geometry=geometry, rng=rng)
     for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
         expected = ours.search([position], Budget(simulations=simulations))
         theirs = Searcher(network.game, network)
-        root = theirs.new_node(plain(position))
+        root = theirs.new_node(as_integers(position))
         for _ in range(simulations):
             if root.outcome() is None:
                 theirs.simulate(root)
         visits = np.zeros(geometry.columns, int)
         visits[root.moves] = root.visits
         assert visits.tolist() == expected.visits[0].tolist(), position.moves
-        assert list(map(as_ours, root.proofs)) == expected.proofs[0][root.moves].tolist(), position.moves
+        assert list(map(as_package_proof, root.proofs)) == expected.proofs[0][root.moves].tolist(), position.moves
         assert root.best_move() == expected.moves[0], position.moves
 
 
-def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
+def test_without_visits_the_submission_plays_the_move_of_the_highest_prior() -> None:
     position = Position.from_moves("4435")
     game = Game(6, 7, 4)
-    root = Searcher(game, ExactNetwork(game)).new_node(plain(position))
+    root = Searcher(game, ExactNetwork(game)).new_node(as_integers(position))
     assert root.best_move() == int(np.argmax(root.prior)) != 0
 
 
-def test_the_submission_searches_with_the_packages_settings() -> None:
+def test_the_submission_has_the_packages_settings() -> None:
     for name, value in PuctConfig()._asdict().items():
         assert getattr(submission, name.upper()) == value
 
@@ -162,10 +161,10 @@ def load(text: str) -> dict[str, Any]:
     [(6, 7, 2, "stones"), (6, 7, 2, "lines"), (4, 5, 1, "lines"), (4, 5, 0, "lines")],
     indirect=["network"],
 )
-def test_the_submissions_forward_pass_is_the_networks(
+def test_the_submissions_outputs_match_the_network(
     network: PolicyValueNetwork, rows: int, columns: int, blocks: int
 ) -> None:
-    """Answers in numpy from half-precision weights agree with PyTorch in fp32."""
+    """The submission has half-precision weights and numpy, the network fp32 and PyTorch."""
     geometry = make_geometry(rows, columns, 4)
     if (rows, columns) != (6, 7):
         network = as_if_trained(NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=blocks))
@@ -176,22 +175,22 @@ def test_the_submissions_forward_pass_is_the_networks(
         planes = make_planes(geometry, np.array([position.own]), np.array([position.occupied]), count)
         with torch.inference_mode():
             logits, value = network(torch.from_numpy(planes))
-        got_logits, got_wdl = guide.predict(plain(position))
-        np.testing.assert_allclose(got_logits, logits[0], atol=0.02 * max(1.0, float(logits.abs().max())))
-        np.testing.assert_allclose(got_wdl, torch.softmax(value, dim=1)[0], atol=0.02)
+        actual_logits, actual_wdl = guide.predict(as_integers(position))
+        np.testing.assert_allclose(actual_logits, logits[0], atol=0.02 * max(1.0, float(logits.abs().max())))
+        np.testing.assert_allclose(actual_wdl, torch.softmax(value, dim=1)[0], atol=0.02)
 
 
-def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = let_time_pass(monkeypatch, 0.1)
+def test_the_submission_stops_before_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = patch_clock(monkeypatch, 0.1)
     submission.player_for.cache_clear()
-    ask(timeout=2.0)
+    play_column(timeout=2.0)
     root = submission.player_for(6, 7, 4).root
     assert root is not None
     assert 15 <= sum(root.visits) <= 18
     assert next(ticks) < 2.0
 
 
-def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
+def test_the_submission_reuses_its_tree_two_moves_later() -> None:
     game = Game(6, 7, 4)
     player = Searcher(game, Rollouts(game, random.Random(0)))
     player.root = root = player.new_node((0, 0))
@@ -200,7 +199,7 @@ def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> No
     known = root.children[3].children[3]
     assert sum(known.visits) > 0
     second = Position.from_moves("44")
-    player.choose(plain(second), deadline=0.0)
+    player.choose(as_integers(second), deadline=0.0)
     assert player.root is known
 
 
@@ -212,19 +211,19 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_agents_take_observations_and_configurations_of_every_kind(
+def test_agents_accept_all_types_of_observations_and_configurations(
     kind: str, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = KINDS[kind]
-    let_time_pass(monkeypatch, 0.01)
+    patch_clock(monkeypatch, 0.01)
     agent = kaggle_stub.last_callable(submission_text(Checkpoint(network=network)))
     for moves, column in TACTICS.items():
         obs = make(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
         assert agent(obs, make(rows=6, columns=7, inarow=4, actTimeout=0.05)) == column
-    assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as old versions pass it
+    assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as in old versions
 
 
-def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
+def test_the_submission_ends_with_the_agent_and_is_reproducible(
     network: PolicyValueNetwork, checkpoint: Path, tmp_path: Path
 ) -> None:
     assert main(["export", str(checkpoint), "--kaggle", str(tmp_path / "main.py")]) == 0
@@ -233,17 +232,17 @@ def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
     assert kaggle_stub.last_callable(text).__name__ == "agent"
 
 
-def test_the_submission_plays_where_only_numpy_can_be_imported(network: PolicyValueNetwork, tmp_path: Path) -> None:
-    """It beats random moves wherever a win can be had: on its board, a small one, one beyond 64 bits."""
+def test_the_submission_needs_only_numpy(network: PolicyValueNetwork, tmp_path: Path) -> None:
+    """It beats random moves on its own board, a small one, and one of more than 64 bits, unless no win is possible."""
     (tmp_path / "main.py").write_text(submission_text(Checkpoint(network=network)))
     games = [(6, 7, 4, 1), (6, 7, 4, 2), (5, 5, 3, 1), (8, 9, 5, 2), (3, 3, 4, 1), (2, 1, 1, 1)]
     command = [sys.executable, "-I", kaggle_stub.__file__, "main.py", json.dumps(games)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == [0 if game[:3] == (3, 3, 4) else game[3] for game in games]
-    (tmp_path / "main.py").write_text("import alphac4")  # or else nothing would have been proved
-    refused = subprocess.run([*command[:-1], "[]"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "No module named 'alphac4'" in refused.stderr
+    (tmp_path / "main.py").write_text("import alphac4")  # to check that other imports fail
+    failed = subprocess.run([*command[:-1], "[]"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "No module named 'alphac4'" in failed.stderr
 
 
 def test_weights_beyond_half_precision_are_not_exported(network: PolicyValueNetwork) -> None:

@@ -1,4 +1,4 @@
-"""ONNX files: what we write, and the networks of other programs that we play."""
+"""ONNX files: exported networks, and networks of other programs."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ POLICY: Array = np.random.default_rng(1).normal(size=(84, 7)).astype(np.float32)
 VALUE: Array = np.random.default_rng(2).normal(size=(84, 3)).astype(np.float32) / 4
 
 OUTPUTS: dict[str, tuple[list[int], list[tuple[str, list[str], dict[str, int]]]]] = {
-    # the output's shape after the batch, and the operators that make it of "flat" [B, 84]
+    # shape without the batch, and operators that compute it from "flat" [B, 84]
     "logits": ([7], [("MatMul", ["flat", "policy_weights"], {})]),
     "chances": ([7], [("MatMul", ["flat", "policy_weights"], {}), ("Softmax", [], {"axis": 1})]),
     "scalar": ([], [("MatMul", ["flat", "value_vector"], {}), ("Tanh", [], {})]),
@@ -46,7 +46,7 @@ OUTPUTS: dict[str, tuple[list[int], list[tuple[str, list[str], dict[str, int]]]]
 
 
 def foreign(path: Path, outputs: Sequence[str], batch: int | str = "N", planes: int = 2, kind: str = "FLOAT") -> Path:
-    """A linear network by another program's hands, with these outputs."""
+    """Write a linear network with these outputs, as another program might."""
     helper, tensor = onnx.helper, onnx.TensorProto
     constants = {
         "shape": np.array([-1, planes * 42], np.int64),
@@ -63,8 +63,8 @@ def foreign(path: Path, outputs: Sequence[str], batch: int | str = "N", planes: 
     for name in outputs:
         shape, operators = OUTPUTS[name]
         for index, (operator, inputs, attributes) in enumerate(operators):
-            made = name if index == len(operators) - 1 else f"_{name}"
-            nodes.append(helper.make_node(operator, inputs or [f"_{name}"], [made], **attributes))
+            result = name if index == len(operators) - 1 else f"_{name}"
+            nodes.append(helper.make_node(operator, inputs or [f"_{name}"], [result], **attributes))
         infos.append(helper.make_tensor_value_info(name, tensor.FLOAT, [batch, *shape]))
     board = helper.make_tensor_value_info("board", getattr(tensor, kind), [batch, planes, 6, 7])
     initial = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
@@ -77,8 +77,8 @@ def foreign(path: Path, outputs: Sequence[str], batch: int | str = "N", planes: 
 
 @pytest.mark.parametrize("policy", ["logits", "chances"])
 @pytest.mark.parametrize("value", ["scalar", "column", "wdl_logits", "wdl_chances"])
-def test_other_programs_networks_are_understood(policy: str, value: str, tmp_path: Path) -> None:
-    """Against the same products by numpy, whatever the outputs' order, and with one more that nothing asks for."""
+def test_networks_of_other_programs_are_evaluated(policy: str, value: str, tmp_path: Path) -> None:
+    """The outputs match numpy's, in any order of the outputs, and with an unused one."""
     path = foreign(tmp_path / "net.onnx", [value, "ownership", policy])
     boards = random_boards(STANDARD, 9, np.random.default_rng(3))
     flat = boards.reshape(9, -1)
@@ -86,14 +86,14 @@ def test_other_programs_networks_are_understood(policy: str, value: str, tmp_pat
     np.testing.assert_allclose(softmax(logits), softmax(flat @ POLICY), atol=1e-5)
     expected = softmax(flat @ VALUE)
     if value in ("scalar", "column"):
-        known = np.tanh(flat @ VALUE[:, 0])
-        expected = np.stack([(1 + known) / 2, np.zeros(9), (1 - known) / 2], axis=1)
+        value_only = np.tanh(flat @ VALUE[:, 0])
+        expected = np.stack([(1 + value_only) / 2, np.zeros(9), (1 - value_only) / 2], axis=1)
     np.testing.assert_allclose(wdl, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("batch", "kind"), [(1, "FLOAT"), (4, "FLOAT"), ("N", "FLOAT16"), ("N", "UINT8"), (4, "BOOL")])
-def test_fixed_batches_and_other_numbers_answer_the_same(batch: int | str, kind: str, tmp_path: Path) -> None:
-    """Nine positions by a file that takes one or four at a time, as halves, bytes or truth values."""
+def test_fixed_batches_and_other_types_have_the_same_outputs(batch: int | str, kind: str, tmp_path: Path) -> None:
+    """Nine positions are evaluated by files for one or four at a time, of half-precision floats, bytes or Booleans."""
     boards = random_boards(STANDARD, 9, np.random.default_rng(3))
     usual = OnnxEvaluator(foreign(tmp_path / "usual.onnx", ["logits", "scalar"])).evaluate(boards)
     other = OnnxEvaluator(foreign(tmp_path / "other.onnx", ["logits", "scalar"], batch, kind=kind)).evaluate(boards)
@@ -102,18 +102,18 @@ def test_fixed_batches_and_other_numbers_answer_the_same(batch: int | str, kind:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "planes", "told"),
+    ("outputs", "planes", "message"),
     [
         (["logits", "scalar"], 3, r"takes board \[N, 3, 6, 7\]; expected one input of planes \[B, 2, rows, columns\]"),
         (["scalar", "ownership"], 2, r"gives scalar \[B\], ownership \[B, 84\] on 7 columns"),
         (["logits", "unbounded"], 2, r"net\.onnx returned a value of size .*; expected -1 \(lost\) to 1 \(won\)"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
-    outputs: list[str], planes: int, told: str, tmp_path: Path, rng: np.random.Generator
+def test_unsuitable_files_are_rejected_with_actual_and_expected_shapes(
+    outputs: list[str], planes: int, message: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     path = foreign(tmp_path / "net.onnx", outputs, planes=planes)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         parse_player(f"{path}@600", rng=rng)
     path.write_text("hello")
     with pytest.raises(ValueError, match=r"net\.onnx: cannot be read as ONNX"):
@@ -128,13 +128,10 @@ def trained(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> P
 @pytest.mark.parametrize(
     ("board", "kind"), [((6, 7, 4, True), "stones"), ((6, 7, 4, True), "lines"), ((4, 5, 3, False), "lines")]
 )
-def test_our_own_file_answers_and_plays_as_the_network(
+def test_an_exported_file_evaluates_and_plays_as_the_network(
     board: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """For batches of any size, each row for itself; on its own board, which the file names.
-
-    The file takes stones, whatever the network sees.
-    """
+    """Batches have any size. The file names its board, and takes planes of stones for all networks."""
     geometry, network = make_geometry(*board), trained(*board[:2], kind)
     source, target = tmp_path / "net.safetensors", tmp_path / "deep" / "ours.onnx"
     save_checkpoint(source, Checkpoint(network=network, geometry=geometry))
@@ -156,15 +153,15 @@ def test_our_own_file_answers_and_plays_as_the_network(
     assert common_geometry(("random", f"{target}@5")) == geometry
     player = parse_searching_player(f"{target}@40,c-init=2", rng=rng, geometry=geometry)
     positions = [Position.from_moves(moves, geometry) for moves in ("", "33", "331")]
-    found = player.search(positions, Budget(simulations=0))
+    result = player.search(positions, Budget(simulations=0))
     nothing = np.zeros(1, np.uint64)
     logits, wdl = exact.evaluate(make_planes(geometry, nothing, nothing, network.config.input_planes))
-    np.testing.assert_allclose(found.priors[0], softmax(logits)[0], atol=1e-4)
-    assert found.value[0] == pytest.approx(wdl[0, 0] - wdl[0, 2], abs=1e-4)
+    np.testing.assert_allclose(result.priors[0], softmax(logits)[0], atol=1e-4)
+    assert result.value[0] == pytest.approx(wdl[0, 0] - wdl[0, 2], abs=1e-4)
     assert player.choose(positions) == list(player.search(positions).moves)
 
 
-def test_a_file_that_would_answer_otherwise_is_not_written(
+def test_a_file_with_different_outputs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"
@@ -173,7 +170,7 @@ def test_a_file_that_would_answer_otherwise_is_not_written(
     other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
     assert main(["export", str(source), "--onnx", str(target)]) == 2
-    assert "is not written: the answers of ONNX differ" in capsys.readouterr().err
+    assert "was not written: the outputs of ONNX differ" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert main(["export", str(source), "--onnx", str(target)]) == 2

@@ -1,4 +1,4 @@
-"""The package without Linux' own modules and functions, as on Windows and macOS."""
+"""The package without modules and functions of Linux, as on Windows and macOS."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from campaigns.tiny_run import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 
-# Libraries may do what they do here; for the package itself there is neither /proc nor what only POSIX has.
+# Removes /proc and POSIX-only modules and functions, for the package but not for libraries.
 PROGRAM = """
 import builtins, errno, multiprocessing, os, signal, sys
 import filelock, matplotlib, numba, psutil, tensorboard, torch, tqdm, tyro, torch.utils.tensorboard
@@ -53,12 +53,12 @@ for line in sys.argv[2:]:
     assert main(line.split()) == 0, line
 """
 # https://learn.microsoft.com/windows/win32/fileio/naming-a-file
-REFUSED = re.compile(r'.*[<>:"/\\|?*\x00-\x1f].*|.*[. ]|(con|prn|aux|nul|com\d|lpt\d)(\..*)?', re.IGNORECASE)
+INVALID_NAMES = re.compile(r'.*[<>:"/\\|?*\x00-\x1f].*|.*[. ]|(con|prn|aux|nul|com\d|lpt\d)(\..*)?', re.IGNORECASE)
 
 
 @pytest.mark.slow
-def test_trains_and_searches_without_what_only_linux_has(tmp_path: Path) -> None:
-    """It also gives no file a name that Windows refuses."""
+def test_training_and_search_do_not_need_linux(tmp_path: Path) -> None:
+    """The names of all files are valid on Windows."""
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps(SETTINGS | {"iterations": 1, "machine": {"device": "cpu"}}))
     network = f"{tmp_path}/run/checkpoints/best.safetensors"
@@ -79,4 +79,4 @@ def test_trains_and_searches_without_what_only_linux_has(tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
     assert len(written) > 10
-    assert not [path for path in written if any(map(REFUSED.fullmatch, path.parts))]
+    assert not [path for path in written if any(map(INVALID_NAMES.fullmatch, path.parts))]

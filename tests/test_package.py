@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(*command: str | Path, folder: Path, path: str = "") -> str:
-    """The output of a command that must succeed, with ``path`` alone on Python's."""
+    """Return the output of a command that must succeed, with ``path`` as PYTHONPATH."""
     environment = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
@@ -28,7 +28,7 @@ def run(*command: str | Path, folder: Path, path: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist, and the wheel that was built from it."""
+    """A folder with the sdist and the wheel built from it."""
     folder = tmp_path_factory.mktemp("built")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, folder=folder)
     return folder
@@ -41,17 +41,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_wheel_is_the_same_from_a_checkout_and_from_the_sdist(built: Path, tmp_path: Path) -> None:
-    """With every file of the package, the networks, and nothing else."""
+    """It has all files of the package, the networks, and no others."""
     run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, ROOT, folder=tmp_path)
-    found = contents(built)
-    assert contents(tmp_path) == found
+    actual = contents(built)
+    assert contents(tmp_path) == actual
     package = {path for path in (ROOT / "alphac4").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     expected = {path.relative_to(ROOT).as_posix() for path in package}
     expected |= {f"alphac4/checkpoints/{path.name}" for path in (ROOT / "checkpoints").iterdir()}
-    assert {name for name in found if ".dist-info/" not in name} == expected
+    assert {name for name in actual if ".dist-info/" not in name} == expected
 
 
-def test_the_sdist_holds_what_it_takes_to_check_it(built: Path) -> None:
+def test_the_sdist_has_the_files_to_check_it(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -61,7 +61,7 @@ def test_the_sdist_holds_what_it_takes_to_check_it(built: Path) -> None:
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_the_metadata_are_complete(built: Path) -> None:
+def test_the_metadata_is_complete(built: Path) -> None:
     run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir(), folder=built)
     text = next(content for name, content in contents(built).items() if name.endswith(".dist-info/METADATA"))
     metadata = email.message_from_bytes(text, _class=email.message.Message)
@@ -70,7 +70,7 @@ def test_the_metadata_are_complete(built: Path) -> None:
     assert extras <= set(metadata.get_all("Provides-Extra"))
 
 
-# Every package that the wheel does not depend on is as if it were missing.
+# Hides all packages that the wheel does not depend on.
 PROGRAM = """
 import io, sys
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
@@ -104,7 +104,7 @@ from alphac4.cli import main
 print("from", alphac4.__file__)
 assert all(getattr(alphac4, name) is not None for name in alphac4.__all__)
 sys.stdin = io.StringIO("4\\nquit\\n")
-for line in ("play 1 --seed 1", "search 44 --player best@0"):  # neither compiles much
+for line in ("play 1 --seed 1", "search 44 --player best@0"):  # with little compilation
     assert main(line.split()) == 0, line
 """
 
@@ -116,5 +116,5 @@ def test_the_installed_wheel_plays(built: Path, tmp_path: Path) -> None:
     command = installed / "bin" / "alphac4"
     assert run(command, "--version", folder=tmp_path, path=str(installed)) == f"alphac4 {__version__}\n"
     output = run(sys.executable, "-c", PROGRAM, folder=tmp_path, path=str(installed))
-    for told in (f"from {installed}", "best, beginner plays", "x to move, best@0"):
-        assert told in output, output
+    for part in (f"from {installed}", "best, beginner plays", "x to move, best@0"):
+        assert part in output, output

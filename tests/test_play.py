@@ -17,7 +17,7 @@ from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
-from alphac4.machine import wrapped
+from alphac4.machine import wrap_text
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
@@ -319,8 +319,8 @@ class Terminal(io.StringIO):
 def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     text = "short\nlearning in bf16 and self-play by openvino-int8 go on\n\033[91m" + "x" * 40 + "\033[0m"
-    assert wrapped(text, io.StringIO()) == text
-    short, *long, coloured = wrapped(text, Terminal()).split("\n")
+    assert wrap_text(text, io.StringIO()) == text
+    short, *long, coloured = wrap_text(text, Terminal()).split("\n")
     assert (short, coloured) == ("short", text.split("\n")[2])  # colours take no room
     assert [line.strip() for line in long] == ["learning in bf16 and self-play by", "openvino-int8 go on"]
 

@@ -16,11 +16,11 @@ import numba, numpy, torch
 numpy.random.seed(1)
 
 def threads_of_a_new_thread():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    counts = []
+    thread = threading.Thread(target=lambda: counts.append(torch.get_num_threads()))
     thread.start()
     thread.join()
-    return found
+    return counts
 
 def state():
     return {
@@ -39,15 +39,15 @@ def state():
         "streams": (sys.stdin, sys.stdout, sys.stderr),
         "modules that cannot be imported": [name for name, module in sys.modules.items() if module is None],
         "recursion": sys.getrecursionlimit(),
-        "heap": options_of_malloc,
+        "mallopt": mallopt_calls,
     }
 
-options_of_malloc = []
+mallopt_calls = []
 import ctypes
 class Recording(ctypes.CDLL):
     def __getattr__(self, name):
         if name == "mallopt":
-            options_of_malloc.append(name)
+            mallopt_calls.append(name)
         return super().__getattr__(name)
 ctypes.CDLL = Recording
 
@@ -59,8 +59,8 @@ def check(part):
     after = state()
     for name in before:
         if before[name] != after[name] and isinstance(before[name], list):
-            print("gone:", [item for item in before[name] if item not in after[name]], file=sys.stderr)
-            print("new:", [item for item in after[name] if item not in before[name]], file=sys.stderr)
+            print("removed:", [item for item in before[name] if item not in after[name]], file=sys.stderr)
+            print("added:", [item for item in after[name] if item not in before[name]], file=sys.stderr)
         assert before[name] == after[name], (part, name, before[name], after[name])
 
 import importlib, pkgutil
@@ -84,9 +84,9 @@ settings = {
     "samples": 100,
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 32, "full_simulations": 8, "fast_simulations": 4},
-    "learning": {"batch_size": 32, "replay_ratio": 0.5},
+    "learning": {"batch_size": 32, "passes": 0.5},
     "gate": {"pairs": 2, "simulations": 4, "baseline_rollouts": [], "baseline_pairs": 1},
-    "evaluation": {"interval": 0},
+    "evaluation": {"every": 0},
     "machine": {"backend": "torch-fp32"},
 }
 alphac4.train(run="run", settings=settings)
@@ -95,8 +95,8 @@ check("training")
 
 
 @pytest.mark.slow
-def test_importing_playing_measuring_and_training_change_nothing(tmp_path: Path) -> None:
-    """In a process of its own, which compares its state before and after each part."""
+def test_the_package_does_not_change_the_callers_process(tmp_path: Path) -> None:
+    """A new process compares its state before and after each part."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     environment["PYTHONPATH"] = str(Path(alphac4.__file__).parents[1])
     backends = [name for name in ("torch-fp32", "openvino-fp32") if name in backend_names("cpu")]

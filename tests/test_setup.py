@@ -1,4 +1,4 @@
-"""The script that sets up an environment."""
+"""The setup script."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """The files that the script reads, with an environment that is there already: this one."""
+    """The files that the script reads, and an existing environment: this one."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
     for name in ("pyproject.toml", "constraints.txt"):
@@ -28,9 +28,9 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="runs a shell script as a Python")
 @pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"])
-def test_setup_ends_at_once_where_an_index_cannot_be_reached(variable: str, clone: Path) -> None:
+def test_setup_fails_at_once_if_an_index_is_unreachable(variable: str, clone: Path) -> None:
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # nobody listens
+        closed.bind(("127.0.0.1", 0))  # without listening
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/simple"
         environment = os.environ | {variable: url, "no_proxy": "127.0.0.1"}
         done = subprocess.run(

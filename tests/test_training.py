@@ -210,7 +210,7 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
     """Record the backend of every evaluation of a run, on a machine where int8 is the fastest one."""
     pytest.importorskip("openvino")
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, int8: [INT8] if int8 else ["torch-fp32"])
-    monkeypatch.setattr("alphac4.nn.evaluator.agrees", lambda *_: True)  # int8 may be too coarse on this processor
+    monkeypatch.setattr("alphac4.nn.evaluator.outputs_match", lambda *_: True)  # int8 may be too coarse
     used: list[str] = []
     evaluate = Evaluator.evaluate
 
@@ -252,7 +252,7 @@ def test_resumed_run_chooses_the_backends_of_an_uninterrupted_run(
     def by_chance(answers: Any, expected: Any, backend: str) -> bool:  # noqa: ARG001
         return backend == "torch-fp32" or bool(np.frombuffer(expected[0].tobytes(), np.uint32).sum() % 2)
 
-    monkeypatch.setattr("alphac4.nn.evaluator.agrees", by_chance)
+    monkeypatch.setattr("alphac4.nn.evaluator.outputs_match", by_chance)
     order = ["torch-bf16", "torch-fp32"]
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: order)
     monkeypatch.setattr("alphac4.nn.evaluator.is_batch_invariant", lambda *_: True)

@@ -38,8 +38,7 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, SupportsEvaluate
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
-from alphac4.storage.hub import FORM as HUB_FORM
-from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, short_name
+from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
 from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
@@ -55,7 +54,7 @@ MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 ONNX = ".onnx"
 NETWORK_FORM = re.compile(
-    rf"(?P<network>{'|'.join(SHIPPED)}|{HUB_FORM}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?",
+    rf"(?P<network>{'|'.join(SHIPPED)}|{HUB_NAME_PATTERN}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?",
     re.DOTALL,
 )
 
@@ -246,7 +245,7 @@ def named_checkpoint(specification: str) -> NamedNetwork:
     """
     network = find_network(specification)
     if network is None or network.is_onnx:
-        names = f"{' or '.join(SHIPPED)}, FILE.safetensors or {PREFIX}OWNER/NAME"
+        names = f"{' or '.join(SHIPPED)}, FILE.safetensors or {HUB_PREFIX}OWNER/NAME"
         raise PlayerError(f"a network is named {names}, not {specification!r}")
     return network
 

@@ -27,7 +27,7 @@ from alphac4.arena.specifications import describe, find_network, network_digest,
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.machine import adapt_process, cores, wrapped
+from alphac4.machine import adapt_process, cores, wrap_text
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_record, read_value
@@ -269,7 +269,7 @@ def describe_results(tournament: Tournament, results: Results) -> str:
     for (first, second), result in results.items():
         elo, test = elo_interval(result.interval), tournament.test(result)
         line = f"{short[first]} v. {short[second]}: {result}, Elo {elo.value:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]"
-        lines.append(wrapped(line + (f"; {test}" if test else ""), sys.stdout))
+        lines.append(wrap_text(line + (f"; {test}" if test else ""), sys.stdout))
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 import tyro
 
 from alphac4.arena.syntax import check_players
-from alphac4.machine import announced
+from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
 from alphac4.storage.records import BoardConfig
@@ -102,7 +102,7 @@ def _join_lines(kind: Any) -> None:
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
     """On a terminal, explain a long wait: for the imports in this block, and for a compilation that follows."""
-    with announced(lambda: _note("loading; the first start takes longer ..."), sys.stderr):
+    with notify_if_slow(lambda: _note("loading; the first start takes longer ..."), sys.stderr):
         yield
     if "numba" in sys.modules and sys.stderr.isatty():
         from alphac4.compiled import announce_compilation

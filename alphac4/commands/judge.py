@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from alphac4.commands.arguments import Board, Device, Place, Placed, loading
-from alphac4.machine import cores, wrapped
+from alphac4.machine import cores, wrap_text
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import lock_file, lock_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
@@ -174,7 +174,7 @@ class EvaluateCommand:
             print(report.to_json())
         else:
             tables, newline, summary = str(report).rpartition("\n")
-            print(tables + newline + wrapped(summary, sys.stdout))
+            print(tables + newline + wrap_text(summary, sys.stdout))
         return 0
 
 

@@ -14,7 +14,7 @@ import tyro
 from alphac4.arena.syntax import check_network
 from alphac4.commands import INTERRUPTED
 from alphac4.commands.arguments import Device, loading, read_arguments
-from alphac4.machine import wrapped
+from alphac4.machine import wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line, check_folder
 from alphac4.storage.locks import lock_folder
@@ -87,7 +87,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - that of its options
             trained = train(self.run, self.config, callbacks=[StopOnSignal()], cluster=self.cluster)
         except StopTraining:
             text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
-            print(wrapped(text, sys.stdout))
+            print(wrap_text(text, sys.stdout))
             return INTERRUPTED
         except (ValueError, RuntimeError):
             if is_new:
@@ -96,7 +96,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - that of its options
             raise
         finally:
             signal.signal(signal.SIGINT, before)
-        print(wrapped(f"\n{trained}\n\nNext:", sys.stdout))
+        print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
         print(f"  alphac4 play --network {trained.best}")
         print(f"  alphac4 evaluate {trained.best}")
         print(f"  tensorboard --logdir {self.run}")

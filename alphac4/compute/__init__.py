@@ -1,15 +1,15 @@
-"""Where work runs: no other package knows whether trees, networks and learning are on cores, a GPU or a cluster.
+"""Computation on cores, a GPU or a cluster, behind one interface.
 
-`choose` returns a `Compute`. It evaluates networks in this process; a run's games may be played on a cluster.
+`choose` returns a `Compute`, which evaluates networks in this process. A run's games may be played on a cluster.
 """
 
 from typing import TYPE_CHECKING
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
 from alphac4.compute.cores import Actors, ClusterReport, Compute, Seeds
-from alphac4.compute.gpu.device import captured
+from alphac4.compute.gpu.device import capture_graph
 
-if TYPE_CHECKING:  # loaded once a cluster is asked for
+if TYPE_CHECKING:  # loaded only for a cluster
     from alphac4.compute.cluster.pool import Pool, Shared
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Pool",
     "Seeds",
     "Shared",
-    "captured",
+    "capture_graph",
     "choose",
     "choose_for_run",
     "choose_pool",

@@ -1,4 +1,4 @@
-"""Where a run's networks are evaluated and its games are played, and self-play on the cores of this process."""
+"""The interface to computation, `Compute` and `Actors`, and self-play on the cores of this process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ if TYPE_CHECKING:  # optional, and slow to import
     from alphac4.compute.cluster.pool import Pool
     from alphac4.compute.gpu.replay import DeviceReplay
 
-MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
-MAX_STREAMS = 4  # of a run's matches: they have few games, and each stream loads its own network
+MIN_GAMES = 32  # per actor: smaller batches take longer per position, those of 16 twice as long
+MAX_STREAMS = 4  # in a run's matches, which have few games; each stream loads its own network
 
 Seeds = Callable[[int], np.random.Generator]
-"""The random numbers of an actor on a cluster or a GPU, by its index; on cores 0 is for all."""
+"""Returns the random generator of an actor by its index; on cores, all actors share that of index 0."""
 
 GameState = Mapping[str, npt.NDArray[np.generic]]
 """Games in progress, one row per game."""
@@ -38,28 +38,28 @@ GameState = Mapping[str, npt.NDArray[np.generic]]
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterReport:
-    """Figures of a cluster between the ends of two calls of `Actors.play`."""
+    """Statistics of a cluster from the end of one call of `Actors.play` to the end of the next."""
 
-    nodes: int  # that offered cores or GPUs at the end
-    actors: int  # on them that have played
+    nodes: int  # with cores or GPUs for actors, at the end
+    actors: int  # that have played, on these nodes
     lost: int  # actors that died and were replaced
-    waiting: int  # blocks that were there when the call came
-    staleness: float  # promotions since the weights that played a position, mean over those recorded
-    max_staleness: int  # the most of them
-    seconds: float  # wall time in which the actors played
-    seconds_waited: float  # of it, the time that the run waited for them
+    waiting: int  # finished blocks at the start of the call
+    staleness: float  # promotions since the weights that played a position, mean over all positions
+    max_staleness: int
+    seconds: float  # wall time
+    seconds_waited: float  # part of it in which the run waited for blocks
 
 
 class Actors(ABC):
-    """Plays a run's games, which continue from one `play` to the next."""
+    """Plays a run's games, which continue from one call of `play` to the next."""
 
-    backend: str  # how their network runs
-    slots: int  # games at once; on a cluster, of each actor
+    backend: str  # of inference
+    slots: int  # games at once; on a cluster, per actor
     cluster_report: ClusterReport | None = None  # of the last `play` on a cluster
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of actors that play at a time."""
+        """Return the number of actors that play at the same time."""
 
     @abstractmethod
     def update(self, network: Network) -> None:
@@ -75,33 +75,37 @@ class Actors(ABC):
         last: bool = False,
         plan: GamePlan | None = None,
     ) -> None:
-        """Play until the games that have ended hold at least ``samples`` positions.
+        """Play until the finished games have at least ``samples`` positions.
 
-        ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` every 0.1 s or more often. An
-        exception that either raises stops all actors and propagates. After the ``last`` call no actor plays ahead. The
-        ``plan`` has budgets and start positions; by default those of the settings.
+        Args:
+            samples: positions to play.
+            on_block: called with the actor's index and a block of finished games, in the calling thread.
+            check: called at least every 0.1 s in the calling thread. An exception raised by either function stops all
+                actors and propagates.
+            last: whether this is the last call, after which no actor plays ahead.
+            plan: budgets and start positions, by default those of the settings.
         """
 
-    def close(self) -> None:  # noqa: B027 - threads of this process end with `play`
-        """End actors outside this process."""
+    def close(self) -> None:  # noqa: B027 - optional
+        """Stop actors outside this process."""
 
     @abstractmethod
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress between two calls of `play`; empty on a cluster."""
+        """Return the games in progress; empty on a cluster."""
 
     @abstractmethod
     def restore(self, state: GameState, seeds: Seeds) -> bool:
-        """Resume games, or begin others by ``seeds`` if they do not fit the settings; return whether they resumed."""
+        """Resume games, or start new ones from ``seeds`` if they do not fit the settings; return whether they fit."""
 
 
 @final
 class LocalActors(Actors):
-    """Plays in this process, every actor on its own thread.
+    """Plays in this process, with each actor on its own thread.
 
     Args:
-        players: each plays some of the games.
-        update: loads other weights into all of them; returns the backend that runs those.
-        backend: how their network runs.
+        players: the actors; each plays some of the games.
+        update: loads other weights into all of them and returns the backend.
+        backend: of inference with the first weights.
     """
 
     def __init__(self, players: Sequence[SelfPlayer], update: Callable[[Network], str], backend: str) -> None:
@@ -114,7 +118,7 @@ class LocalActors(Actors):
         return len(self._players)
 
     def update(self, network: Network) -> None:
-        """Load other weights, which may run by another backend."""
+        """Load other weights, which may change the backend."""
         self.backend = self._update(network)
 
     def play(
@@ -126,9 +130,9 @@ class LocalActors(Actors):
         last: bool = False,  # noqa: ARG002 - no actor plays ahead here
         plan: GamePlan | None = None,
     ) -> None:
-        """Continue all games by the same number of moves until enough have ended.
+        """Play the same number of moves in all games until enough have ended.
 
-        So the samples do not depend on which actor was faster.
+        So the samples do not depend on the speed of the actors.
         """
         recorded = 0
 
@@ -138,20 +142,20 @@ class LocalActors(Actors):
             on_block(player, block)
 
         while recorded < samples:
-            moves = -(-(samples - recorded) // self.slots) + 1  # or a few samples would often be missing
+            moves = -(-(samples - recorded) // self.slots) + 1  # one more, or a few samples would often be missing
             play_together(self._players, moves, count, check, plan)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Join the games of all actors."""
+        """Return the games in progress of all actors."""
         states = [player.state() for player in self._players]
         return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:
-        """Split the games among the actors, on which they do not depend."""
+        """Split the games among the actors; the number of actors does not matter."""
         ends = np.cumsum([player.slots for player in self._players])
         try:
             if any(len(array) != self.slots for array in state.values()):
-                raise ValueError("another number of games")
+                raise ValueError("the number of games differs")
             for player, end in zip(self._players, ends, strict=True):
                 player.restore({name: array[end - player.slots : end] for name, array in state.items()})
         except ValueError:
@@ -164,21 +168,21 @@ class LocalActors(Actors):
 
 @final
 class Compute:
-    """Evaluates networks in this process, for searches on the cores, and plays a run's games here or on a cluster.
+    """Evaluates networks in this process, and plays a run's games here or on a cluster.
 
     Args:
-        device: where PyTorch runs and trains networks, "cpu" or "cuda".
+        device: of inference and learning, "cpu" or "cuda".
         backend: of inference, or "auto".
         threads: cores to use, by default all that this process may use.
-        alike: for a run, whose answers must not depend on earlier networks or on batches: "auto" is decided for each
-            network (see `Evaluator`), and only self-play uses 8 bits.
-        cluster: plays a run's games; by default an actor on each core.
-        trees_on_gpu: whether searches, self-play and learning keep their data on the GPU, see `alphac4.compute.gpu`.
+        for_run: for a training run, whose outputs must not depend on earlier networks or on batches. "auto" is decided
+            for each network (see `Evaluator`), and only self-play uses int8.
+        cluster: plays a run's games; by default there is an actor on each core.
+        trees_on_gpu: keep the data of searches, self-play and learning on the GPU (`alphac4.compute.gpu`).
 
     Attributes:
-        backend: the one asked for. Without ``alike`` the one chosen for the first network replaces "auto".
+        backend: the requested one; unless ``for_run``, the one chosen for the first network replaces "auto".
         streams: recommended number of concurrent callers of an evaluator.
-        learning_device: where networks learn.
+        learning_device: the device on which networks learn.
     """
 
     def __init__(
@@ -187,24 +191,24 @@ class Compute:
         backend: str = "auto",
         threads: int | None = None,
         *,
-        alike: bool = False,
+        for_run: bool = False,
         cluster: "Cluster | None" = None,
         trees_on_gpu: bool = False,
     ) -> None:
         self._device = device
         self._threads = threads or cores()
-        self._alike = alike
+        self._for_run = for_run
         self._cluster = cluster
         self._trees_on_gpu = trees_on_gpu
         self.backend = backend
-        self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if alike else self._threads
+        self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if for_run else self._threads
         self.learning_device = torch.device(device)
 
     def evaluator(self, network: Network, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
-        """Make an evaluator for batches of usually ``batch_size`` positions and ``streams`` concurrent callers.
+        """Create an evaluator for ``streams`` concurrent callers with usually ``batch_size`` positions each.
 
-        Unless ``alike``, the first one decides the backend of all that follow: games of two backends may differ.
-        Update an evaluator instead of making many: the libraries behind them never quite free their memory.
+        Unless ``for_run``, all evaluators use the backend of the first one, because games of two backends may differ.
+        Update an evaluator instead of creating many: the libraries do not free all of their memory.
 
         Raises:
             ValueError: for an unknown backend.
@@ -214,11 +218,11 @@ class Compute:
             batch_size=batch_size,
             streams=streams,
             device=self._device,
-            backend="auto" if self._alike and self.backend == INT8 else self.backend,
+            backend="auto" if self._for_run and self.backend == INT8 else self.backend,
             threads=self._threads,
-            alike=self._alike and self._device == "cpu",  # a GPU promises no bits
+            batch_invariant=self._for_run and self._device == "cpu",  # a GPU is not bit-identical anyway
         )
-        if not self._alike:
+        if not self._for_run:
             self.backend = evaluator.backend
         return evaluator
 
@@ -232,7 +236,7 @@ class Compute:
         cache: int = 0,
         leaves: int = 1,
     ) -> NetworkSearch:
-        """Make a search with this evaluator for one caller at a time; a search on the GPU ignores ``cache, leaves``."""
+        """Create a search for one caller at a time; a search on the GPU ignores ``cache`` and ``leaves``."""
         if not self._trees_on_gpu:
             return NetworkSearch(evaluator, rule, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
         from alphac4.compute.gpu.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
@@ -242,7 +246,7 @@ class Compute:
     def replay(
         self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
     ) -> "DeviceReplay | None":
-        """Make the replay window on the GPU; None where networks learn from the host's memory."""
+        """Create the replay window on the GPU; return None if networks learn from the host's memory."""
         if not self._trees_on_gpu:
             return None
         from alphac4.compute.gpu.replay import DeviceReplay  # as above
@@ -250,7 +254,7 @@ class Compute:
         return DeviceReplay(geometry, capacity, batch_size, planes, fast_search_weight)
 
     def pool(self) -> "Pool | None":
-        """Return processes of a cluster for a run's matches; None where they are played here."""
+        """Return processes of a cluster for a run's matches; None to play them here."""
         return None if self._cluster is None or self._device == "cuda" else self._cluster.pool(self.streams)
 
     def actors(
@@ -263,18 +267,18 @@ class Compute:
         selection: NetworkParameters | None = None,
         max_simulations: int = 0,
     ) -> Actors:
-        """Make the actors that play a run's games.
+        """Create the actors that play a run's games.
 
         Args:
             network: the first weights.
             geometry: the board.
             config: the settings of self-play.
-            seeds: the random numbers of each actor.
-            selection: parameters of the rule of selection, by default PUCT as in the settings.
-            max_simulations: the most that a plan will ask for.
+            seeds: the random generator of each actor.
+            selection: parameters of the selection rule, by default PUCT as in the settings.
+            max_simulations: the largest budget of any plan.
 
         Raises:
-            ValueError: for an extension that a cluster cannot run.
+            ValueError: for a function of the user that a cluster cannot run.
         """
         if self._cluster is not None:
             if selection is not None or max_simulations or network.config.is_custom:
@@ -294,7 +298,7 @@ class Compute:
             backend=self.backend,
             int8=True,
             threads=count,
-            alike=self._device == "cpu",
+            batch_invariant=self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, geometry)
         players = [

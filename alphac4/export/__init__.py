@@ -1,1 +1,1 @@
-"""Networks in forms that run without this package."""
+"""Export of networks to formats that run without this package."""

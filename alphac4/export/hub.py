@@ -1,4 +1,4 @@
-"""A network as a folder that can be uploaded to the Hugging Face hub as it is, with a model card."""
+"""Export of a network as a folder for the Hugging Face hub, with a model card."""
 
 import dataclasses
 import importlib.util
@@ -23,8 +23,8 @@ from alphac4.version import __version__
 CARD = "README.md"
 ONNX_FILE = "model.onnx"
 PROJECT_LICENSE = "mit"
-PACKAGES = {"huggingface_hub": "hub", "onnx": "onnx", "onnxruntime": "onnx"}  # by the extra that has each
-BUDGETS = (0, 100)  # simulations per position, where the figures are measured: about a minute on two cores
+PACKAGES = {"huggingface_hub": "hub", "onnx": "onnx", "onnxruntime": "onnx"}  # and their extras
+BUDGETS = (0, 100)  # simulations per position in the measurement, which takes about a minute on two cores
 TASK = "reinforcement-learning"
 
 TEMPLATE = """\
@@ -34,13 +34,13 @@ TEMPLATE = """\
 
 # {{ name }}: a Connect Four network
 
-A policy and value network for Connect Four on {{ board }}, trained by self-play in the manner of AlphaZero: {{ size }}. It plays this board only. Written by alphac4 {{ version }}.
+A policy and value network for Connect Four on {{ board }}, trained by self-play as in AlphaZero: {{ size }}. It plays only on this board. Written by alphac4 {{ version }}.
 
 ## Use
 
 ```bash
 pip install 'alphac4[hub]'
-alphac4 play --network hf://OWNER/NAME    # with the owner and the name of this repository
+alphac4 play --network hf://OWNER/NAME    # owner and name of this repository
 ```
 
 ```python
@@ -52,38 +52,38 @@ print(alphac4.load("hf://OWNER/NAME").search("", simulations=600))
 | file | content |
 |---|---|
 | `{{ network_file }}` | the checkpoint: weights, configuration and provenance |
-| `{{ onnx_file }}` | the network for any ONNX runtime, its probabilities within {{ deviation }} of PyTorch's |
-| `config.json` | architecture, board, cost and settings of the training, and final matches |
+| `{{ onnx_file }}` | the network for any ONNX runtime; its probabilities are within {{ deviation }} of PyTorch's |
+| `config.json` | architecture, board, settings and cost of the training, and final matches |
 
-Input of the ONNX file: {{ input }}. Its outputs: {{ output }}.
+Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 
 ## Mistakes by exact play
 
-{% if report %}A move is a mistake if its outcome (win, draw or loss) is worse than that of the best move. The exact solver measures this and never teaches. The positions come with alphac4.
+{% if report %}A move is a mistake if its outcome (win, draw or loss) is worse than that of the best move. The exact solver measures mistakes; it was not used in training. The positions come with alphac4.
 
 ```
 {{ report }}
 ```
-{% else %}Not measured: alphac4 has positions for the standard board only. `alphac4 positions` makes others, and `alphac4 evaluate --positions` measures on them.
+{% else %}Not measured: alphac4 includes positions for the standard board only. `alphac4 positions` creates others for `alphac4 evaluate --positions`.
 {% endif %}"""  # noqa: E501 - lines of Markdown
 
 
 def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
-    """Measure a network, convert it, and write the folder as a whole.
+    """Measure a network, convert it, and write the folder atomically.
 
     Args:
-        name: the network's file, or one of the names that `load_checkpoint` knows.
-        folder: a new one.
-        license_id: as the hub abbreviates it; the project's own networks have one.
+        name: the network's file, or another name that `load_checkpoint` takes.
+        folder: the new folder.
+        license_id: the hub's identifier of the licence; shipped networks have a default.
 
     Raises:
-        ValueError: before anything is measured, without a licence or a package, or if the folder exists.
-        RuntimeError: if the answers of the ONNX file differ from the network's.
+        ValueError: before the measurement, if the licence or a package is missing, or the folder exists.
+        RuntimeError: if the outputs of the ONNX file differ from the network's.
     """
-    shipped = str(name) in SHIPPED
-    license_id = license_id or (PROJECT_LICENSE if shipped else None)
+    is_shipped = str(name) in SHIPPED
+    license_id = license_id or (PROJECT_LICENSE if is_shipped else None)
     if license_id is None:
-        raise ValueError("choose a licence for the network: --license mit, or another name that the hub uses")
+        raise ValueError("choose a licence for the network: --license mit, or another identifier of the hub")
     for package, extra in PACKAGES.items():
         if importlib.util.find_spec(package) is None:
             raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
@@ -106,29 +106,29 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
             "strength": checkpoint.strength,
         }
         write_atomically(new / "config.json", (json.dumps(config, indent=1) + "\n").encode())
-        if shipped and license_id == PROJECT_LICENSE:
+        if is_shipped and license_id == PROJECT_LICENSE:
             write_atomically(new / "LICENSE", project_license().encode())
 
 
 def project_license() -> str:
-    """The text of the project's licence, as it was installed."""
+    """Return the text of the project's licence from the installed package."""
     text = metadata.distribution("alphac4").read_text("licenses/LICENSE")
     if not text:
-        raise ValueError("the installation lacks its licence: reinstall the package")
+        raise ValueError("the installed package has no licence file: reinstall it")
     return text
 
 
 def model_card(
     name: str, checkpoint: Checkpoint, license_id: str, report: StrengthReport | None, deviation: float
 ) -> str:
-    """Return the content of README.md, with the metadata by which the hub finds a model.
+    """Return the content of README.md, with the metadata for the hub's search.
 
     Args:
-        name: of the network in the card.
+        name: the network's name on the card.
         checkpoint: the network.
-        license_id: as the hub abbreviates it.
-        report: its strength; None on another board than the standard one.
-        deviation: of the ONNX file from PyTorch, in a probability.
+        license_id: the hub's identifier of the licence.
+        report: the measured strength; None if the board is not the standard one.
+        deviation: largest deviation of the ONNX file's probabilities from PyTorch's.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
@@ -138,13 +138,13 @@ def model_card(
             task_type=TASK,
             task_name="Connect Four",
             dataset_type=f"connect-four-{part}",
-            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {found.mistakes.count} positions",
+            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {metrics.mistakes.count} positions",
             metric_type=f"move-error-rate-{budget.simulations}",
             metric_name=f"mistakes, {f'{budget.simulations} simulations' if budget.simulations else 'raw network'}",
-            metric_value=round(found.mistakes.value, 5),
+            metric_value=round(metrics.mistakes.value, 5),
         )
         for budget in (report.subjects[0].budgets if report else ())
-        for part, found in budget.sets.items()
+        for part, metrics in budget.sets.items()
     ]
     data = ModelCardData(
         license=license_id,

@@ -1,4 +1,4 @@
-"""A self-contained submission for Kaggle's ConnectX: `alphac4.export.submission` with a network's weights in it."""
+"""Export of a submission file for Kaggle's ConnectX: `alphac4.export.submission` with a network's weights."""
 
 import base64
 import io
@@ -16,19 +16,19 @@ LINE_LENGTH = 120
 
 
 def submission_text(checkpoint: Checkpoint) -> str:
-    """The text of a submission file with the checkpoint's weights filled in.
+    """Return the text of a submission file with the checkpoint's weights.
 
     Raises:
         ValueError: for a network trained without diagonals, or weights too large for half precision.
     """
     geometry = checkpoint.geometry
     if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):
-        raise ValueError("diagonal runs count in Kaggle's ConnectX; this network was trained without them")
+        raise ValueError("diagonals win in Kaggle's ConnectX, but this network was trained without them")
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "board": np.array([geometry.rows, geometry.columns, geometry.run_length])
     }
     for name, tensor in fold_batch_norm(checkpoint.network).state_dict().items():
-        if tensor.ndim == 4:  # a convolution's [outputs, inputs, kernel rows, kernel columns] to [inputs, outputs]
+        if tensor.ndim == 4:  # [outputs, inputs, rows, columns] of a convolution to [rows * columns * inputs, outputs]
             tensor = tensor.permute(2, 3, 1, 0).reshape(-1, tensor.shape[0])
         elif tensor.ndim == 2:
             tensor = tensor.T

@@ -1,4 +1,4 @@
-"""The network as an ONNX file, checked against PyTorch before it is written."""
+"""Export of a network as an ONNX file, which is compared with PyTorch before it is written."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
 
-TOLERANCE = 1e-4  # largest deviation from PyTorch in a probability
+TOLERANCE = 1e-4  # largest deviation of a probability from PyTorch
 PROBE_BOARDS = 256
 
 INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
@@ -26,7 +26,7 @@ OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and 
 
 
 class LinePlanes(nn.Module):
-    """Planes of stones [B, 2, R, C], which the file takes, to all eight [B, 8, R, C] of `alphac4.game.planes`."""
+    """Computes all planes [B, 8, R, C] of `alphac4.game.planes` from the planes of stones [B, 2, R, C]."""
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
@@ -42,76 +42,77 @@ class LinePlanes(nn.Module):
         self.length = length
         self.lines: Tensor
         self.register_buffer("lines", lines)  # [directions, 1, L, L]
-        self.within: Tensor  # where a line lies on the board, by the lowest row and column of its square
-        self.register_buffer("within", self._along(torch.ones(1, 1, geometry.rows, geometry.columns)) == length)
+        self.within: Tensor  # whether a line is on the board, by the lowest row and column of its square
+        board = torch.ones(1, 1, geometry.rows, geometry.columns)
+        self.register_buffer("within", self._count_in_lines(board) == length)
         self.rows: Tensor
         self.register_buffer("rows", torch.arange(geometry.rows, dtype=torch.float32)[:, None])
 
     def forward(self, stones: Tensor) -> Tensor:
-        """See the class."""
+        """Map planes of stones [B, 2, R, C] to all planes [B, 8, R, C]."""
         own, theirs = stones[:, :1], stones[:, 1:]
         occupied = own + theirs
         empty = 1.0 - occupied
         below = F.pad(occupied, (0, 0, 1, 0), value=1.0)[:, :, :-1]
         plies = occupied.sum(dim=(1, 2, 3), keepdim=True)
         parity = (1.0 - (self.rows + plies) % 2).expand_as(occupied)
-        counts = self._along(own), self._along(theirs)
+        counts = self._count_in_lines(own), self._count_in_lines(theirs)
         completing, open_ = (
             torch.cat([self._cells(*sides, missing) for sides in (counts, counts[::-1])], dim=1) * empty
             for missing in (1, 2)
         )
         return torch.cat([stones, completing, empty * below, parity, open_], dim=1)
 
-    def _along(self, cells: Tensor) -> Tensor:
-        """Count the cells [B, 1, R, C] of each line [B, directions, R, C]."""
+    def _count_in_lines(self, cells: Tensor) -> Tensor:
+        """Count the set cells of [B, 1, R, C] in each line: [B, directions, R, C]."""
         return F.conv2d(F.pad(cells, (0, self.length - 1, 0, self.length - 1)), self.lines)
 
     def _cells(self, ours: Tensor, theirs: Tensor, missing: int) -> Tensor:
-        """The cells [B, 1, R, C] of lines that miss so many of our stones and hold none of theirs."""
+        """Return the cells [B, 1, R, C] of lines that lack ``missing`` of our stones and contain none of theirs."""
         lines = self.within & (ours == self.length - missing) & (theirs == 0)
         counts = F.conv_transpose2d(lines.to(ours.dtype), self.lines)
         return (counts[:, :, : ours.shape[2], : ours.shape[3]] > 0).to(ours.dtype)
 
 
-class _Answers(nn.Module):
-    """The network on planes of stones, with probabilities in place of its win/draw/loss logits."""
+class _StonesToProbabilities(nn.Module):
+    """Computes policy logits and win/draw/loss probabilities from planes of stones."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
         lines = checkpoint.network.config.planes == "lines"
-        self.seen = LinePlanes(checkpoint.geometry) if lines else nn.Identity()
+        self.all_planes = LinePlanes(checkpoint.geometry) if lines else nn.Identity()
         self.network = fold_batch_norm(checkpoint.network)
 
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        policy, value = self.network(self.seen(planes))
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:  # its name is the file's input
+        policy, value = self.network(self.all_planes(planes))
         return policy, torch.softmax(value, dim=1)
 
 
 def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
-    """Write the network; returns the largest deviation from PyTorch in a probability.
+    """Write the network to a file; return the largest deviation of a probability from PyTorch.
 
-    The file's metadata describe its input, its outputs and its board.
+    The file's metadata describe its input, outputs and board.
 
     Raises:
-        RuntimeError: if a package is missing, or the answers of the file differ from the network's.
+        RuntimeError: if a package is missing, or the outputs of the file differ from the network's.
     """
     content = onnx_bytes(checkpoint)
     deviation = deviation_from_torch(checkpoint, content)
     if not deviation <= TOLERANCE:
-        raise RuntimeError(f"{path} is not written: the answers of ONNX differ from PyTorch's by {deviation:.2g}")
+        raise RuntimeError(f"{path} was not written: the outputs of ONNX differ from PyTorch's by {deviation:.2g}")
     write_atomically(path, content)
     return deviation
 
 
 def onnx_bytes(checkpoint: Checkpoint) -> bytes:
-    """The network as an ONNX model, for batches of any size.
+    """Return the network as an ONNX model for batches of any size.
 
     Raises:
         RuntimeError: if a package is missing.
     """
     try:
         import onnx
-        import onnxruntime  # noqa: F401 - which checks the file
+        import onnxruntime  # noqa: F401 - `deviation_from_torch` needs it
         import onnxscript  # noqa: F401 - PyTorch's exporter needs it
     except ImportError as error:
         raise RuntimeError(f"ONNX needs {error.name}: {install_advice('onnx')}") from error
@@ -122,7 +123,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                _Answers(checkpoint),
+                _StonesToProbabilities(checkpoint),
                 (torch.zeros(2, 2, geometry.rows, geometry.columns),),
                 input_names=["planes"],
                 output_names=["policy", "wdl"],
@@ -141,15 +142,15 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
 
 
 def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
-    """The largest difference in a probability, of moves or results, on random boards."""
+    """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards."""
     import onnxruntime
 
     network, rng = checkpoint.network.eval(), np.random.default_rng(0)
-    seen = random_boards(checkpoint.geometry, PROBE_BOARDS, rng, network.config.input_planes)
+    planes = random_boards(checkpoint.geometry, PROBE_BOARDS, rng, network.config.input_planes)
     session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    policy, wdl = session.run(["policy", "wdl"], {"planes": seen[:, :2]})
+    policy, wdl = session.run(["policy", "wdl"], {"planes": planes[:, :2]})
     with torch.inference_mode():
-        expected_policy, expected_value = network(torch.from_numpy(seen))
+        expected_policy, expected_value = network(torch.from_numpy(planes))
     differences = (
         torch.softmax(torch.from_numpy(policy), 1) - torch.softmax(expected_policy, 1),
         torch.from_numpy(wdl) - torch.softmax(expected_value, 1),

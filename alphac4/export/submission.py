@@ -1,11 +1,10 @@
-"""An agent for Kaggle's ConnectX that needs nothing but numpy.
+"""An agent for Kaggle's ConnectX that needs only numpy.
 
-`alphac4 export --kaggle` writes this file with a network's weights filled in. Without weights, or on a board that they
-are not for, the agent is a classic tree search with random games. Games, nodes and searches are written as in
-examples/alphazero.py. What is added here are proofs: wins in one move, losses in two, and whatever follows from them.
+`alphac4 export --kaggle` writes this file with a network's weights. Without weights, or on another board than theirs,
+the agent is a classic tree search with random games. The code has the structure of examples/alphazero.py, with proofs
+in addition: wins in one move, losses in two, and everything that follows from them.
 
-Two conventions hold everywhere. A value is seen by the side to move and lies in [-1, 1]: +1 means that it wins. Columns
-count from 0.
+Values are for the side to move, in [-1, 1]; +1 is a win. Columns are 0-based.
 """
 
 import base64
@@ -22,11 +21,11 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float32]
 Position = tuple[int, int]  # own stones (those of the side to move) and all stones, as the bits of two integers
 
-TIME_FRACTION = 0.85  # of the act timeout; a slow moment beyond it comes off the game's bank of extra time
-MAX_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
+TIME_FRACTION = 0.85  # of the act timeout; delays beyond it use up the game's extra time
+MAX_SIMULATIONS = 200_000  # per move; bounds the memory if the time limit does not
 EXPLORATION = math.sqrt(2.0)  # of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
-# The settings of the search with a network: those of `alphac4.mcts.config.PuctConfig`, which explains them.
+# Settings of the search with a network, explained in `alphac4.mcts.config.PuctConfig`.
 C_INIT = 1.25
 C_BASE = 19652.0
 FPU_REDUCTION = 0.25
@@ -35,9 +34,10 @@ PRIOR_TEMPERATURE = 1.4
 
 
 class Game:
-    """The rules, on a board of any size. A column takes rows + 1 bits, lowest cell first; the bit on top stays empty.
+    """The rules, on a board of any size.
 
-    So stones shifted by a row, a column or a diagonal never wrap into the next column.
+    A column has rows + 1 bits, lowest cell first. The top bit is always empty, so stones that are shifted by a row, a
+    column or a diagonal never wrap into the next column.
     """
 
     def __init__(self, rows: int, columns: int, run: int) -> None:
@@ -51,7 +51,7 @@ class Game:
         self.even_rows = sum(self.bottom << row for row in range(0, rows, 2))
 
     def read(self, cells: list[int], mark: int) -> Position:
-        """The position on Kaggle's flat board: row-major from the top, 0 empty, else the player's mark."""
+        """Read Kaggle's flat board: rows from the top, 0 for an empty cell, else the player's mark."""
         own = occupied = 0
         for row in range(self.rows):
             for column in range(self.columns):
@@ -62,11 +62,11 @@ class Game:
         return own, occupied
 
     def landing(self, occupied: int) -> int:
-        """The cells where a stone can land, at most one a column."""
+        """Return the cells where a stone can land, at most one per column."""
         return (occupied + self.bottom) & self.full
 
     def has_run(self, stones: int) -> bool:
-        """Whether these stones of one side hold a winning run."""
+        """Return whether the stones of one side contain a winning run."""
         for shift in self.directions:
             run = stones
             for _ in range(self.run - 1):
@@ -76,36 +76,36 @@ class Game:
         return False
 
     def mirror(self, stones: int) -> int:
-        """The stones with the columns in reverse order."""
+        """Return the stones with the columns in reverse order."""
         columns = (stones >> column * self.height & (1 << self.height) - 1 for column in range(self.columns))
         return sum(cells << (self.columns - 1 - column) * self.height for column, cells in enumerate(columns))
 
     def completing(self, stones: int, occupied: int) -> int:
-        """Empty cells, reachable now or not, where one more of these stones completes a run."""
-        found = 0
+        """Return the empty cells, reachable or not, where another of these stones completes a run."""
+        cells = 0
         for shift in self.directions:
-            before, after = [self.full], [self.full]  # cells that follow, or precede, a run of 0, 1, 2, ... stones
+            before, after = [self.full], [self.full]  # cells after and before a run of 0, 1, 2, ... stones
             for _ in range(self.run - 1):
                 before.append((before[-1] & stones) << shift)
                 after.append((after[-1] & stones) >> shift)
             for count in range(self.run):
-                found |= before[count] & after[self.run - 1 - count]
-        return found & self.full & ~occupied
+                cells |= before[count] & after[self.run - 1 - count]
+        return cells & self.full & ~occupied
 
     def open_cells(self, stones: int, occupied: int) -> int:
-        """Empty cells on lines that lack two stones to be a run of these, and hold none of the other side's."""
-        empty, found = self.full & ~occupied, 0
+        """Return the empty cells of lines that lack two of these stones, and contain none of the other side's."""
+        empty, cells = self.full & ~occupied, 0
         for shift in self.directions:
-            lines = [-1, 0, 0]  # by their lowest cell: those with no, one and two empty cells so far
+            lines = [-1, 0, 0]  # lowest cells of lines with no, one and two empty cells so far
             for step in range(self.run):
                 here, gap = stones >> shift * step, empty >> shift * step
                 lines = [lines[0] & here, lines[1] & here | lines[0] & gap, lines[2] & here | lines[1] & gap]
             for step in range(self.run):
-                found |= lines[2] << shift * step
-        return found & empty
+                cells |= lines[2] << shift * step
+        return cells & empty
 
     def planes(self, position: Position) -> list[int]:
-        """The cells of each plane that a network may see; one that sees stones alone takes the first two."""
+        """Return the cells of each input plane; a network for stones uses the first two."""
         own, occupied = position
         even = occupied.bit_count() % 2 == 0
         sides = own, own ^ occupied
@@ -114,12 +114,12 @@ class Game:
         return [*sides, *completing, self.landing(occupied), rows, *open_]
 
 
-# A win in d plies is PROVEN_WIN - d, a loss in d plies d - PROVEN_WIN: the order of integers is that of preference.
+# A win in d plies is PROVEN_WIN - d, a loss in d plies d - PROVEN_WIN: larger is better for the side to move.
 PROVEN_WIN = 1_000_000
 
 
 class Node:
-    """An unfinished position. Lists go over its legal ``moves``, and hold what the side to move here knows of each."""
+    """An unfinished position. Its lists have an entry per legal move, for the side to move."""
 
     def __init__(self, game: Game, position: Position) -> None:
         own, occupied = self.position = position
@@ -137,7 +137,7 @@ class Node:
                 self.proofs.append(PROVEN_WIN - 1)
             elif occupied | cell == game.full:
                 self.proofs.append(0)
-            elif threats & (landing & ~cell | cell << 1):  # the opponent's run is left open, or made possible
+            elif threats & (landing & ~cell | cell << 1):  # the opponent can complete a run
                 self.proofs.append(2 - PROVEN_WIN)
             else:
                 self.proofs.append(None)
@@ -147,22 +147,22 @@ class Node:
         self.children: list[Node | None] = [None] * len(self.moves)
 
     def outcome(self) -> int | None:
-        """The proven outcome for the side to move, if there is one (MCTS-Solver, Winands et al. 2008)."""
+        """Return the proven outcome for the side to move, or None (MCTS-Solver, Winands et al. 2008)."""
         best = max((proof for proof in self.proofs if proof is not None), default=-PROVEN_WIN)
         return None if best <= 0 and None in self.proofs else best
 
     def open_moves(self) -> list[int]:
-        """The indices of the moves that are not proven to lose."""
+        """Return the indices of the moves that are not proven losses."""
         return [i for i, proof in enumerate(self.proofs) if proof is None or proof >= 0]
 
     def mean(self, i: int) -> float:
-        """The mean value of a visited move."""
+        """Return the mean value of a visited move."""
         return 0.0 if self.proofs[i] == 0 else self.value_sum[i] / self.visits[i]
 
     def best_move(self) -> int:
-        """The proven best move, else the most visited one that is not proven to lose, else the one of the best value.
+        """Return the proven best move, or else the most visited one that is not a proven loss.
 
-        Before the first visit, the move with the highest prior.
+        Ties are broken by value, and before the first visit by prior.
         """
         outcome = self.outcome()
         candidates = self.open_moves()
@@ -179,36 +179,36 @@ class Node:
 
 
 def as_value(outcome: int) -> float:
-    """A proven outcome as +1, 0 or -1."""
+    """Convert a proven outcome to +1, 0 or -1."""
     return float((outcome > 0) - (outcome < 0))
 
 
 class Network:
-    """Search by PUCT with a policy/value network, computed by matrix products."""
+    """PUCT with a policy/value network, which is computed by matrix products."""
 
     def __init__(self, game: Game, weights: dict[str, Array]) -> None:
         self.game, self.weights = game, weights
         self.blocks = sum(name.endswith("first.weight") for name in weights)
         numbers = np.pad(np.arange(game.rows * game.columns).reshape(game.rows, game.columns), 1, constant_values=-1)
         windows = np.lib.stride_tricks.sliding_window_view(numbers, (3, 3))
-        # [cells, 9] the cells under a 3 x 3 kernel; beyond the edge -1, the row of zeros after the last cell.
+        # [cells, 9]: the cells under a 3 x 3 kernel; -1 beyond the edge, for the row of zeros after the last cell.
         self.neighbours = windows.reshape(-1, 9)
 
     def evaluate(self, node: Node) -> None:
         """Set the node's value and priors."""
-        # The network is asked about the canonical orientation, so that mirror images are searched alike.
+        # Mirror images share one evaluation, that of the canonical orientation.
         own, occupied = node.position
         image = self.game.mirror(own), self.game.mirror(occupied)
         mirrored = sum(image) < own + occupied
         logits, wdl = self.predict(image if mirrored else node.position)
         logits = logits[::-1] if mirrored else logits
-        # Only legal moves enter the softmax: a full column would otherwise absorb some of the prior.
+        # Only legal moves enter the softmax, so that full columns get no prior.
         weights = np.exp((logits[node.moves] - logits[node.moves].max()) / PRIOR_TEMPERATURE)
         node.prior = (weights / weights.sum()).tolist()
         node.value = float(wdl[0] - wdl[2])
 
     def predict(self, position: Position) -> tuple[Array, Array]:
-        """Policy logits [C] and win/draw/loss probabilities [3] for the side to move."""
+        """Compute policy logits [C] and win/draw/loss probabilities [3] for the side to move."""
         planes = self.game.planes(position)[: len(self.weights["stem.weight"]) // 9]
         x = np.array([[plane >> bit & 1 for plane in planes] for bit in self.game.bits], np.float32)
         x = np.maximum(self._convolve("stem", x), 0)
@@ -223,7 +223,7 @@ class Network:
         return self._linear("policy", policy.ravel()), wdl / wdl.sum()
 
     def _convolve(self, name: str, x: Array) -> Array:
-        """A 3 x 3 convolution of ``x`` [cells, inputs] as one product of [cells, 9 * inputs] and the weights."""
+        """Compute a 3 x 3 convolution of ``x`` [cells, inputs] as a product of [cells, 9 * inputs] and the weights."""
         padded = np.concatenate([x, np.zeros((1, x.shape[1]), np.float32)])
         return self._linear(name, padded[self.neighbours].reshape(len(x), -1))
 
@@ -231,10 +231,10 @@ class Network:
         return x @ self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]  # type: ignore[no-any-return]
 
     def select(self, node: Node, is_root: bool) -> int:
-        """The highest ``Q + c(N) P sqrt(N + 1) / (1 + n)`` (Silver et al. 2018; N + 1 lets priors rank first visits).
+        """Return the move with the highest ``Q + c(N) P sqrt(N + 1) / (1 + n)`` (Silver et al. 2018).
 
-        A move without a visit is taken to be worse than its parent by the reduction times the root of the visited
-        priors (Wu 2019).
+        With N + 1, priors also rank the first visits. The value of an unvisited move is that of its parent, less the
+        reduction times the square root of the sum of visited priors (Wu 2019).
         """
         total = sum(node.visits)
         visited = sum(prior for prior, visits in zip(node.prior, node.visits, strict=True) if visits)
@@ -250,13 +250,13 @@ class Network:
 
 
 class Rollouts:
-    """Search by UCB1 with random games."""
+    """UCB1 with random games."""
 
     def __init__(self, game: Game, rng: random.Random) -> None:
         self.game, self.rng = game, rng
 
     def evaluate(self, node: Node) -> None:
-        """Set the node's value: the result of one game of uniformly random moves."""
+        """Set the node's value to the result of one game of uniformly random moves."""
         game, (own, occupied) = self.game, node.position
         node.value, result = 0.0, 1.0
         while landing := game.landing(occupied):
@@ -269,8 +269,8 @@ class Rollouts:
             own, occupied = own ^ occupied, occupied | cell
             result = -result
 
-    def select(self, node: Node, is_root: bool) -> int:  # noqa: ARG002 - the root is a node like any other
-        """A random untried move, or else the highest ``Q + c sqrt(log(N) / n)``."""
+    def select(self, node: Node, is_root: bool) -> int:  # noqa: ARG002 - of the common interface
+        """Return a random untried move, or else the one with the highest ``Q + c sqrt(log(N) / n)``."""
         moves = node.open_moves()
         untried = [i for i in moves if not node.visits[i]]
         if untried:
@@ -280,15 +280,15 @@ class Rollouts:
 
 
 class Searcher:
-    """Chooses moves on one board; keeps the part of its tree that the next position follows from."""
+    """Chooses moves on one board, and reuses its tree for the next position of a game."""
 
     def __init__(self, game: Game, guide: "Network | Rollouts") -> None:
         self.game, self.guide = game, guide
         self.root: Node | None = None
 
     def choose(self, position: Position, deadline: float) -> int:
-        """Search until the deadline on `time.perf_counter`; the column to play."""
-        root = self.root = self._known(position) or self.new_node(position)
+        """Search until the deadline on `time.perf_counter`; return the column to play."""
+        root = self.root = self._find_node(position) or self.new_node(position)
         if len(root.moves) > 1:
             for _ in range(MAX_SIMULATIONS):
                 if root.outcome() is not None or time.perf_counter() > deadline:
@@ -297,7 +297,7 @@ class Searcher:
         return root.best_move()
 
     def simulate(self, root: Node) -> None:
-        """One walk to a new node or a proven move, and the backup of its value and proof."""
+        """Walk to a new node or a proven move, and back up its value and proof."""
         path: list[tuple[Node, int]] = []
         node: Node | None = root
         while node is not None:
@@ -316,14 +316,14 @@ class Searcher:
         for node, i in reversed(path):
             node.visits[i] += 1
             node.value_sum[i] += value
-            value = -value  # what is good for the side to move is bad for the one that moved before
+            value = -value  # for the other side
             below = node.children[i]
             outcome = below.outcome() if below is not None and node.proofs[i] is None else None
             if outcome is not None:
                 node.proofs[i] = -outcome + (outcome > 0) - (outcome < 0)  # one ply further from the end
 
     def new_node(self, position: Position) -> Node:
-        """A node with its value: the proven outcome, or the guide's evaluation."""
+        """Create a node with its value: the proven outcome, or the guide's evaluation."""
         node = Node(self.game, position)
         outcome = node.outcome()
         if outcome is None:
@@ -332,8 +332,8 @@ class Searcher:
             node.value = as_value(outcome)
         return node
 
-    def _known(self, position: Position) -> Node | None:
-        """The node of a position that is at most two moves below the last root."""
+    def _find_node(self, position: Position) -> Node | None:
+        """Return the node of a position at most two moves below the last root, or None."""
         nodes = [] if self.root is None else [self.root]
         for _ in range(3):
             for node in nodes:
@@ -345,7 +345,7 @@ class Searcher:
 
 @functools.cache
 def player_for(rows: int, columns: int, run: int) -> Searcher:
-    """The player for a board: by the network if it is for that board, else by random games."""
+    """Return the player for a board: with the network if it is for that board, else with random games."""
     game = Game(rows, columns, run)
     if WEIGHTS:
         with np.load(io.BytesIO(base64.b64decode(WEIGHTS))) as file:
@@ -356,16 +356,16 @@ def player_for(rows: int, columns: int, run: int) -> Searcher:
 
 
 def entry(record: Any, name: str, default: Any = None) -> Any:
-    """Return an entry of Kaggle's observation or configuration, which is a dictionary or an object with attributes."""
+    """Return an entry of Kaggle's observation or configuration, which is a dictionary or an object."""
     return record.get(name, default) if isinstance(record, dict) else getattr(record, name, default)
 
 
-# The network as base64 of a compressed .npz file; empty for none.
+# A compressed .npz file with the network as base64, or "" for no network.
 WEIGHTS = ""
 
 
 def agent(obs: Any, config: Any) -> int:
-    """The column to play, as Kaggle asks for it: it takes the last function of a file."""
+    """Return the column to play. Kaggle calls the last function of the file."""
     deadline = time.perf_counter() + TIME_FRACTION * entry(config, "actTimeout", 2.0)
     player = player_for(*(entry(config, name) for name in ("rows", "columns", "inarow")))
     return player.choose(player.game.read(entry(obs, "board"), entry(obs, "mark")), deadline)

@@ -1,1 +1,1 @@
-"""Adapters that let our players play where Connect Four agents already live."""
+"""Adapters of players for other environments of Connect Four."""

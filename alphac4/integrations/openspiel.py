@@ -1,4 +1,4 @@
-"""A bot for OpenSpiel's ``connect_four`` around any of our players.
+"""A bot for OpenSpiel's ``connect_four`` from any player.
 
 Play a game against OpenSpiel's own bots::
 
@@ -6,9 +6,9 @@ Play a game against OpenSpiel's own bots::
     ours = OpenSpielBot(parse_player("checkpoints/quick.safetensors@100", rng=np.random.default_rng(0)), player_id=0)
     pyspiel.evaluate_bots(game.new_initial_state(), [ours, pyspiel.make_uniform_random_bot(1, 0)], 0)
 
-OpenSpiel's actions are our 0-based columns. Its observation tensor is [3, rows, columns], bottom row first as our
-planes: the stones of player 0, those of player 1, the empty cells. Ours begin with the side to move instead. The bot
-needs neither: it reads the moves of the state's history.
+OpenSpiel's actions are 0-based columns, as here. The bot reads the moves from the state's history, not the observation
+tensor. That tensor is [3, rows, columns], bottom row first: the stones of player 0, those of player 1, and the empty
+cells, whereas the planes here begin with the side to move.
 """
 
 from typing import Any
@@ -24,9 +24,9 @@ except ImportError as error:
 
 
 class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no types
-    """Plays as player 0 or 1 of ``connect_four``, on any board that the player can play on.
+    """Plays as player 0 or 1 of ``connect_four``, on any board that the player supports.
 
-    It keeps nothing between moves, so restarting and other players' actions need no care.
+    It has no state between moves.
     """
 
     def __init__(self, player: Player, player_id: int) -> None:
@@ -35,34 +35,34 @@ class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no type
         self._player_id = player_id
 
     def player_id(self) -> int:
-        """The bot's number as a player of the game."""
+        """Return the bot's player number, 0 or 1."""
         return self._player_id
 
     def step(self, state: Any) -> int:
-        """The action to take in ``state``, which must be this player's turn.
+        """Return the action in ``state``.
 
         Raises:
-            ValueError: at the end of the game, at the other player's turn, or in another game.
+            ValueError: if the game is over, the other player is to move, or the game is not ``connect_four``.
         """
         if state.current_player() != self._player_id:
             raise ValueError(f"player {self._player_id} is not to move in this state")
         return int(self._player.choose([position_from_state(state)])[0])
 
     def restart_at(self, state: Any) -> None:
-        """Go on from any state."""
+        """Do nothing, because the bot has no state."""
 
 
 def position_from_state(state: Any) -> Position:
-    """The position of an OpenSpiel state, with its moves.
+    """Convert an OpenSpiel state to a position with its moves.
 
     Raises:
-        ValueError: for another game, or a board that does not fit 64 bits.
+        ValueError: for another game, or a board that does not fit in 64 bits.
     """
     game = state.get_game()
     name = game.get_type().short_name
     if name != "connect_four":
         raise ValueError(f"OpenSpielBot plays connect_four, not {name}")
-    parameters = game.get_parameters()  # older versions have none, only the standard board
+    parameters = game.get_parameters()  # empty in older versions, which have only the standard board
     geometry = make_geometry(parameters.get("rows", 6), parameters.get("columns", 7), parameters.get("x_in_row", 4))
     position = Position(geometry=geometry)
     for action in state.history():

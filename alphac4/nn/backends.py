@@ -1,7 +1,7 @@
-"""Ways to run the network forward: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU where it is installed.
+"""Backends of inference: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU if it is installed.
 
-Which of them is taken follows from the processor, the network's size and the usual batch alone, so that the same
-command computes the same whenever it is given on a machine: `backend_order`.
+`backend_order` depends only on the processor, the network's size and the usual batch. So the same command on the same
+machine always computes the same.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,11 +33,11 @@ Array = npt.NDArray[np.float32]
 logger = logging.getLogger(__name__)
 
 BF16, FP32 = "bf16", "fp32"  # precisions of learning
-INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
+INT8 = "openvino-int8"  # the only backend with large rounding errors
 CALIBRATION_BOARDS = 512
 _LIMITS = np.float32(-1), np.float32(1)
-MIN_WINOGRAD_BATCH = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
-LEVELS = 256  # of an unsigned 8-bit activation
+MIN_WINOGRAD_BATCH = 64  # positions from which on Winograd's filtering is faster than OpenVINO in fp32
+ACTIVATION_LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
 LARGEST_WEIGHT = WEIGHT_LEVELS // 2
 # Largest quantised weight where two products are added in 16 bits: 2 * 255 * 64 < 2**15, which leaves weights 7 bits.
@@ -45,35 +45,34 @@ LARGEST_SAFE_WEIGHT = 64
 
 
 def learning_precision(device: torch.device) -> str:
-    """`BF16` where the hardware multiplies it faster than `FP32`.
+    """Return `BF16` if the hardware multiplies it faster than `FP32`, else `FP32`.
 
-    By what the hardware is and not by a timing, so that the same machine always learns with the same numbers.
+    The choice depends on the hardware, not on a timing, so that learning is reproducible.
     """
     fast = is_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 
 
 def cuda_has_bf16() -> bool:
-    """Whether the GPU has bf16 arithmetic in hardware; emulated, it is slower than fp32."""
+    """Return whether the GPU has bf16 arithmetic in hardware; emulated bf16 is slower than fp32."""
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def is_bf16_faster() -> bool:
-    """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
+    """Return whether the CPU has instructions that multiply bf16 faster than fp32.
 
-    Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/benchmarks.md); that it is fast
-    in learning, and Arm's in both, is a guess (`alphac4 doctor --only inference presets` measures it). AVX-512 BF16 is
-    fast on AMD's processors: gradients of the quick preset's network take 14.8 ms a part on a Zen 5 where they take
-    18.6 in fp32, and those of the standard one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon
-    with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32
-    (docs/experiments/2026-11-22-bf16-slower.md).
+    AMX is five times as fast in inference (docs/benchmarks.md). We did not measure AMX in learning, nor Arm's
+    instructions; `alphac4 doctor --only inference presets` does. AVX-512 BF16 is fast on AMD's processors: on a Zen 5,
+    gradients of the quick preset's network take 14.8 ms per part, 18.6 in fp32, and those of the standard preset's 41.5
+    ms, 49.3 by Winograd's filtering in fp32. On an Intel Xeon with AVX-512 BF16 but without AMX they take 98 ms, 80 in
+    fp32 (docs/experiments/2026-11-22-bf16-slower.md).
 
-    ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which computes for PyTorch and for OpenVINO.
+    ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which PyTorch and OpenVINO use.
     """
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
     if not any(part in limit for part in ("ALL", "DEFAULT", "BF16", "FP16", "AMX", "AVX10")):
         return False
-    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old versions
+    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # missing in old versions
     if capabilities.get("amx_bf16") or capabilities.get("bf16"):
         return True
     return bool(capabilities.get("avx512_bf16")) and "Intel" not in processor_name()
@@ -82,72 +81,76 @@ def is_bf16_faster() -> bool:
 class Backend(Protocol):
     """A loaded network that several threads may call at once."""
 
+    sizes: Sequence[int]
+    """Batch sizes that run different code; a check at these sizes and of a large batch covers the backend."""
+
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
+        """Compute policy logits [B, C] and win/draw/loss logits [B, 3] of ``planes`` [B, P, R, C]."""
 
 
 def backend_names(device: str, network: NetworkConfig | None = None) -> list[str]:
-    """The backends that can be asked for on ``device``, "cpu" or "cuda"; only those that run ``network``, if given."""
+    """Return the backends of a device, "cpu" or "cuda"; with ``network``, only those that can run it."""
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"]
     has_openvino = importlib.util.find_spec("openvino") is not None
     names = ["torch-fp32", "torch-bf16", "winograd-fp32"]
     names += ["openvino-fp32", "openvino-bf16", INT8] if has_openvino else []
-    of_residual_blocks = ("winograd-fp32", INT8) if network is not None and network.is_custom else ()
-    return [name for name in names if name not in of_residual_blocks]
+    unsuitable = ("winograd-fp32", INT8) if network is not None and network.is_custom else ()
+    return [name for name in names if name not in unsuitable]
 
 
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
-    """The backends for a network in the order of their speed here, for usual batches of so many positions.
+    """Return the backends for a network, fastest first, for usual batches of ``batch`` positions.
 
-    The rules follow what was measured (docs/benchmarks.md): 8 bits are the fastest for every network, but for small
-    ones with AMX, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
-    networks gain from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    The order follows measurements (docs/benchmarks.md). int8 is the fastest, except for small networks with AMX; then
+    bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain from Winograd's
+    filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
     order = [INT8] if int8 else []
-    many = batch >= winograd.MIN_POSITIONS
+    is_large = batch >= winograd.MIN_POSITIONS
     if is_bf16_faster():
-        order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
-    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_WINOGRAD_BATCH:
+        order += ["openvino-bf16", "torch-bf16"] if is_large else ["openvino-bf16"]
+    if is_large and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_WINOGRAD_BATCH:
         order += ["winograd-fp32", "openvino-fp32"]
     else:
-        order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
+        order += ["openvino-fp32", "winograd-fp32"] if is_large else ["openvino-fp32"]
     return [name for name in [*order, "torch-fp32"] if name in backend_names(device, network)]
 
 
-def make_backend(name: str, network: Network, batch: int, threads: int) -> Backend:
+def make_backend(name: str, network: Network, batch: int, threads: int, min_batch: int = 1) -> Backend:
     """Load a network into one of `backend_names`.
 
     Args:
         name: the backend.
         network: the weights.
         batch: positions in a usual call.
-        threads: cores to use for each call, where it runs on a CPU.
+        threads: cores per call, on a CPU.
+        min_batch: positions in the smallest call, at most ``batch``.
     """
     library, _, precision = name.partition("-")
     if library == "openvino":
-        return OpenVinoBackend(network, precision, batch, threads)
+        return OpenVinoBackend(network, precision, batch, threads, min_batch)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     device = "cuda" if library == "cuda" else "cpu"
     return TorchBackend(network, device, dtype, threads, by_winograd=library == "winograd")
 
 
 def backend_or_auto(name: str) -> str:
-    """A backend of another machine's core, or "auto" if this one does not have it."""
+    """Return ``name`` if this machine's CPU has that backend, else "auto"."""
     return name if name in backend_names("cpu") else "auto"
 
 
 def require_backend(name: str) -> str:
-    """The named backend, which this machine must have too for its answers to be the same; "auto" stays.
+    """Return ``name`` if it is "auto" or a backend of this machine's CPU.
 
     Raises:
-        RuntimeError: in one line, if this machine does not have it: its answers would be others.
+        RuntimeError: if this machine lacks it: another backend would give other outputs.
     """
     if name != "auto" and name != backend_or_auto(name):
         raise RuntimeError(
-            f"{socket.gethostname()} does not have {name}: install the same on every node, or take --backend torch-fp32"
+            f"{socket.gethostname()} does not have {name}: install the same on every node, or use --backend torch-fp32"
         )
     return name
 
@@ -155,15 +158,15 @@ def require_backend(name: str) -> str:
 class TorchBackend:
     """PyTorch in eager mode, batch norm folded, channels last.
 
-    On the CPU one thread computes a single position: more wait for each other after every layer, which is hardly faster
-    on an idle machine and many times slower where another program has one of the cores.
+    On the CPU, one thread computes a single position. More threads wait for one another after every layer, which is
+    hardly faster on an idle machine and many times slower beside another program.
 
     Args:
         network: the weights.
         device: "cpu" or "cuda".
         dtype: the precision.
         threads: cores to use on a CPU.
-        by_winograd: whether the tower's convolutions are filtered by `alphac4.nn.winograd`, in batches where that pays.
+        by_winograd: compute the tower by `alphac4.nn.winograd` from `alphac4.nn.winograd.MIN_POSITIONS` on.
     """
 
     def __init__(
@@ -178,48 +181,83 @@ class TorchBackend:
         self._device = torch.device(device)
         self._dtype = dtype
         self._threads = threads if device == "cpu" else 0
+        self.sizes: Sequence[int] = [1, winograd.MIN_POSITIONS] if by_winograd else [1]
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._filtered: Tower | None = None
-        if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.fits(network.config):
+        if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.is_supported(network.config):
             self._filtered = winograd.inference_tower(self._network.tower, network.config.rows, network.config.columns)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """See `Backend`."""
+        """Compute the logits of any number of positions."""
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
         tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
-        with torch_threads(threads or torch.get_num_threads()), torch.inference_mode():
+        limit = torch_threads(threads) if threads else contextlib.nullcontext()
+        with limit, torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
             policy, value, *_ = self._network.forward_all(x, tower)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
 
+class _ThreadCounts:
+    """State shared by the `torch_threads` blocks in progress, of all threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.blocks = 0  # in progress
+        self.default = 0  # PyTorch's number of threads before the first of them
+        self.latest = 0  # the number that was set last, with which new threads start
+        self.thread = threading.local()  # has `is_known` once the thread's own number has been read
+
+
+_thread_counts = _ThreadCounts()
+
+
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Compute with ``count`` of PyTorch's threads in this block; then restore the number of before.
+    """Compute with ``count`` of PyTorch's threads in this block, then restore the previous number.
 
-    PyTorch's number holds for the calling thread, and for threads that have not used PyTorch yet.
+    PyTorch has a number per thread, and a thread that is new to PyTorch starts with the number that any thread set
+    last. So a new thread may start with the ``count`` of another thread's block: it gets the number from before that
+    block. The last of several overlapping blocks restores the number for threads to come.
     """
-    before = torch.get_num_threads()
-    if before == count:
-        yield
-        return
-    torch.set_num_threads(count)
+    state = _thread_counts
+    with state.lock:
+        before = torch.get_num_threads()
+        if state.blocks == 0:
+            state.default = before
+        elif before == state.latest and not hasattr(state.thread, "is_known"):
+            before = state.default
+        state.thread.is_known = True
+        state.blocks += 1
+        _set_torch_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with state.lock:
+            state.blocks -= 1
+            _set_torch_threads(before)
+            if state.blocks == 0 and before != state.default:  # a short thread, as this one keeps its own number
+                setter = threading.Thread(target=_set_torch_threads, args=(state.default,))
+                setter.start()
+                setter.join()
+
+
+def _set_torch_threads(count: int) -> None:
+    """Set PyTorch's number for this thread and for threads to come; the caller holds the lock."""
+    _thread_counts.latest = count
+    torch.set_num_threads(count)
 
 
 class OpenVinoBackend:
-    """OpenVINO with static batches: one compiled model a batch size and calling thread.
+    """OpenVINO with static batches: one compiled model per batch size and calling thread.
 
-    A model of its own for each thread runs twice as fast as one model with several streams. All are copies of the first
-    thread's, which take a quarter of the time that compiling does. ``precision`` is "fp32", "bf16", or "int8" for 8-bit
-    convolutions with the rest in fp32.
+    One model per thread is twice as fast as one model with several streams. Models of further threads are copies, which
+    take a quarter of the time of compiling. ``precision`` is "fp32", "bf16", or "int8": 8-bit convolutions, the rest in
+    fp32.
     """
 
-    def __init__(self, network: Network, precision: str, batch: int, threads: int) -> None:
+    def __init__(self, network: Network, precision: str, batch: int, threads: int, min_batch: int = 1) -> None:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
         if precision == "int8" and isinstance(self._network, PolicyValueNetwork):
@@ -231,29 +269,31 @@ class OpenVinoBackend:
             "INFERENCE_NUM_THREADS": threads,
             "ENABLE_CPU_PINNING": False,  # pinned streams of several models would share one core
         }
-        # Padding a single position up to a whole batch would make interactive play slow.
-        self._sizes = sorted(size for size in {1, 8, 16, 32, batch // 2, batch} if 0 < size <= batch)
+        # With few sizes, small batches would be padded to large ones, which is slow.
+        self.sizes: Sequence[int] = sorted(
+            size for size in {1, 8, 16, 32, batch // 2, batch} if min_batch <= size <= batch
+        )
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._models: dict[int, Any] = {}  # the first thread's, by size
-        self._exported: dict[int, Any] = {}  # the same for further threads
+        self._models: dict[int, Any] = {}  # of the first thread, by size
+        self._exported: dict[int, Any] = {}  # serialised, for further threads
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """See `Backend`; larger batches run in pieces, smaller ones are padded."""
-        largest = self._sizes[-1]
+        """Compute the logits of any number of positions; larger batches are split, smaller ones padded."""
+        largest = self.sizes[-1]
         if len(planes) > largest:
             parts = [self(planes[start : start + largest]) for start in range(0, len(planes), largest)]
             return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-        size = next(size for size in self._sizes if size >= len(planes))
+        size = next(size for size in self.sizes if size >= len(planes))
         request, padded = self._request(size)
         padded[: len(planes)] = planes
         outputs = request.infer(share_outputs=True)
         return outputs[0][: len(planes)].copy(), outputs[1][: len(planes)].copy()
 
     def _request(self, size: int) -> tuple[Any, Array]:
-        """This thread's request for batches of this size, and the array that it reads.
+        """Return this thread's request for a batch size, and its input array [size, P, R, C].
 
-        To hand over an array with each call takes longer than a tenth of a small batch.
+        Passing an array with each call would take more than a tenth of the time of a small batch.
         """
         requests: dict[int, tuple[Any, Array]] = self._local.__dict__.setdefault("requests", {})
         if size not in requests:
@@ -268,6 +308,7 @@ class OpenVinoBackend:
         return requests[size]
 
     def _model(self, size: int) -> Any:
+        """Compile the model for a batch size, or copy it for a further thread; the caller holds the lock."""
         core = _openvino_core()
         if size not in self._models:
             if isinstance(self._network, PolicyValueNetwork):
@@ -283,13 +324,13 @@ class OpenVinoBackend:
 
 @functools.cache
 def _openvino_core() -> Any:
-    """OpenVINO's runtime with its CPU plugin loaded, one for the process.
+    """Return the process's OpenVINO runtime with the CPU plugin loaded.
 
-    Without its telemetry, which waits for the network at exit and sends what nobody asked it to.
+    Its telemetry is disabled: it would send data, and wait for the network at exit.
     """
     modules: dict[str, Any] = sys.modules
     is_loaded = "openvino_telemetry" in modules
-    modules.setdefault("openvino_telemetry", None)  # makes OpenVINO fall back to a stub of its own
+    modules.setdefault("openvino_telemetry", None)  # OpenVINO then uses a stub
     try:
         from openvino import Core
     finally:
@@ -297,33 +338,40 @@ def _openvino_core() -> Any:
             del modules["openvino_telemetry"]
 
     core = Core()
-    core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
-    _drop_alternate_signal_stack()
+    with _preserve_signal_stack():
+        core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
     return core
 
 
-def _drop_alternate_signal_stack() -> None:
-    """Let this thread handle signals on its own stack again. No effect elsewhere than on Linux.
+@contextlib.contextmanager
+def _preserve_signal_stack() -> Iterator[None]:
+    """Restore this thread's alternate signal stack, or that it has none, after the block. On Linux only.
 
-    OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers ask to run there, and on
-    processors with wide registers the first lookup of a symbol in them overflows it: Ctrl-C was a segmentation fault.
+    OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers run there, and on
+    processors with wide registers the first lookup of a symbol overflows it: Ctrl-C was a segmentation fault. The stack
+    of `faulthandler`, which reports a stack overflow, was lost.
     """
     if not sys.platform.startswith("linux"):
+        yield
         return
 
     class SignalStack(ctypes.Structure):
         _fields_ = [("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
-    disabled = 2  # SS_DISABLE
-    ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None)
+    libc, before = ctypes.CDLL(None), SignalStack()
+    libc.sigaltstack(None, ctypes.byref(before))
+    try:
+        yield
+    finally:
+        libc.sigaltstack(ctypes.byref(before), None)
 
 
 @functools.cache
 def has_int8_saturation() -> bool:
-    """Return whether 8-bit convolutions are wrong for large weights on this processor.
+    """Return whether 8-bit convolutions saturate for large weights on this processor.
 
-    x86 without VNNI adds pairs of products in 16 bits, which cannot hold the sum of the largest ones. A convolution of
-    such weights shows it. Lists of instructions would not: OpenVINO can be told to use fewer than there are.
+    x86 without VNNI adds pairs of products in 16 bits, which overflow for the largest weights. This runs such a
+    convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
     """
     core = _openvino_core()
     from openvino import Model, opset13
@@ -332,7 +380,7 @@ def has_int8_saturation() -> bool:
     planes = opset13.parameter([1, channels, 6, 7], np.float32)
     kernel = opset13.fake_quantize(np.ones((channels, channels, 3, 3), np.float32), *_LIMITS, *_LIMITS, WEIGHT_LEVELS)
     zero, one = np.float32(0), np.float32(1)
-    quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, LEVELS)
+    quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, ACTIVATION_LEVELS)
     model = Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
     compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
     answers = compiled(np.ones((1, channels, 6, 7), np.float32))[0]
@@ -341,11 +389,11 @@ def has_int8_saturation() -> bool:
 
 
 def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
-    """The folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
+    """Return the folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
 
-    With the ``ranges`` of their inputs, by layer, the convolutions compute on 8-bit integers: unsigned activations
-    with one scale per layer, signed weights with one per channel (as in Jacob et al. 2018). Weights use 7 of their 8
-    bits where products saturate.
+    With ``ranges``, the largest input of each layer, convolutions use 8-bit integers: unsigned activations with one
+    scale per layer, signed weights with one scale per channel (as in Jacob et al. 2018). Weights use 7 of their 8 bits
+    if products saturate.
     """
     _openvino_core()
     from openvino import Model, opset13
@@ -358,34 +406,34 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
-            if has_int8_saturation():  # the same 255 levels over twice the range: other numbers of levels are not fused
+            if has_int8_saturation():  # 255 levels over twice the range: OpenVINO fuses no other number of levels
                 top = top * np.float32(LARGEST_WEIGHT / LARGEST_SAFE_WEIGHT)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
         return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
 
-    def quantised(x: Any, name: str) -> Any:
-        """``x`` as the 8-bit input of layer ``name``."""
+    def quantise(x: Any, name: str) -> Any:
+        """Quantise ``x``, the input of layer ``name``."""
         if ranges is None:
             return x
         low, high = np.float32(0), np.float32(max(ranges[name], 1e-8))
-        return opset13.fake_quantize(x, low, high, low, high, LEVELS)
+        return opset13.fake_quantize(x, low, high, low, high, ACTIVATION_LEVELS)
 
     def linear(x: Any, name: str, rows: int, columns: int) -> Any:
-        """A linear layer of x [B, C, rows, columns], as a convolution: sums of matrices depend on the batch's size."""
+        """Apply a linear layer to x [B, C, rows, columns] as a convolution: matrix products are not batch-invariant."""
         kernel = weights[f"{name}.weight"]
         kernel = kernel.reshape(len(kernel), -1, rows, columns)
         product = opset13.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
         return opset13.add(product, weights[f"{name}.bias"].reshape(1, -1, 1, 1))
 
     planes = opset13.parameter([batch, config.input_planes, config.rows, config.columns], np.float32)
-    x = opset13.relu(convolve(quantised(planes, "stem"), "stem"))
+    x = opset13.relu(convolve(quantise(planes, "stem"), "stem"))
     for block in range(config.blocks):
         first, second = f"tower.{block}.first", f"tower.{block}.second"
-        x = quantised(x, first)  # for the shortcut as well, so that it need not be kept in fp32
-        inner = quantised(opset13.relu(convolve(x, first)), second)
+        x = quantise(x, first)  # the shortcut as well, which then needs no copy in fp32
+        inner = quantise(opset13.relu(convolve(x, first)), second)
         x = opset13.relu(opset13.add(x, convolve(inner, second)))
-    heads = opset13.split(opset13.relu(convolve(quantised(x, "heads"), "heads")), np.int64(1), 2)
+    heads = opset13.split(opset13.relu(convolve(quantise(x, "heads"), "heads")), np.int64(1), 2)
     policy = linear(heads.output(0), "policy", config.rows, config.columns)
     hidden = opset13.relu(linear(heads.output(1), "value_hidden", config.rows, config.columns))
     flat = np.array([batch, -1], np.int64)
@@ -394,7 +442,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
 
 
 def _converted_model(network: Network, batch: int) -> Any:
-    """A custom network as an OpenVINO graph for a fixed batch, traced from PyTorch, which takes half a second."""
+    """Return a custom network as an OpenVINO graph for a fixed batch; tracing it from PyTorch takes half a second."""
     _openvino_core()
     from openvino import convert_model
 
@@ -406,21 +454,21 @@ def _converted_model(network: Network, batch: int) -> Any:
 
 
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:
-    """The largest input of every convolution of a network with folded norms, by layer name.
+    """Return the largest input of every convolution of a folded network, by layer name.
 
-    All inputs are at least 0: the planes, and what a ReLU left. One thread computes them, so that they are the same on
-    any number of cores.
+    All inputs are at least 0: they are planes, or follow a ReLU. One thread computes them, so that they do not depend
+    on the number of cores.
     """
     ranges: dict[str, float] = {}
 
-    def watch(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
+    def record_input(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
             ranges[name] = float(inputs[0].max())
 
         return module.register_forward_pre_hook(hook)
 
     layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
-    handles = [watch(name, module) for name, module in layers]
+    handles = [record_input(name, module) for name, module in layers]
     try:
         with torch_threads(1), torch.inference_mode():
             folded(torch.from_numpy(planes))
@@ -431,9 +479,9 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
 
 
 def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
-    """Planes [count, planes, rows, columns] after 0 to ``cells - 1`` random drops; runs end no game here.
+    """Return planes [count, planes, rows, columns] of boards after 0 to ``cells - 1`` random moves.
 
-    They stand in for real positions where only the size of activations matters.
+    Moves continue after a win. The boards replace real positions where only the size of activations matters.
     """
     own, occupied = random_stones(geometry, count, rng)
     return make_planes(geometry, own, occupied, planes)
@@ -442,21 +490,21 @@ def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, plan
 def random_stones(
     geometry: Geometry, count: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """``own`` and ``occupied`` uint64 [count] of `random_boards`."""
-    wanted = rng.integers(0, geometry.cells, count)
+    """Return ``own`` and ``occupied``, uint64 [count], of `random_boards`."""
+    plies = rng.integers(0, geometry.cells, count)
     heights = np.zeros((count, geometry.columns), np.uint64)
     sides = np.zeros((2, count), np.uint64)  # the stones of the side to move, and its opponent's
     for ply in range(geometry.cells - 1):
         column = (rng.random(heights.shape) * (heights < geometry.rows)).argmax(axis=1)
-        (playing,) = np.nonzero(ply < wanted)
+        (playing,) = np.nonzero(ply < plies)
         height = heights[playing, column[playing]]
         cell = np.uint64(1) << (column[playing].astype(np.uint64) * geometry.height + height)
-        sides[(wanted[playing] - ply) % 2, playing] |= cell
+        sides[(plies[playing] - ply) % 2, playing] |= cell
         heights[playing, column[playing]] += np.uint64(1)
     return sides[0], sides[0] | sides[1]
 
 
 def random_inputs(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
-    """`random_boards` as a network sees them; by the usual rules, whatever those of its own board are."""
+    """Return planes [count, P, R, C] of `random_boards` as the input of a network."""
     geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
     return random_boards(geometry, count, rng, config.input_planes)

@@ -1,4 +1,4 @@
-"""A network's size, apart from the network itself, so that settings can be read without PyTorch."""
+"""Sizes of networks. This module does not import PyTorch, so that settings can be read quickly."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -7,22 +7,22 @@ from alphac4.storage.records import check_ranges
 
 PlanesName = Literal["lines", "stones"]
 RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
-MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
+MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; more must be a typing error or a damaged file
 
 
 def qualified_name(function: object) -> str:
-    """Return the module and name of a function or class, by which a run's folder records it."""
+    """Return the module and name under which a run records a function or class."""
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSize:
-    """A network's input and size, whatever the board."""
+    """A network's input and size, for any board."""
 
     planes: PlanesName = "lines"
-    """Planes that it sees of a position: "stones" alone (AlphaZero), or "lines" besides: cells that complete a run,
-    cells where stones can land, and the like. That is knowledge of the rules, none of play."""
+    """Input planes: "stones" (AlphaZero), or "lines", which adds cells that complete a run, cells where stones can
+    land, and the like. That is knowledge of the rules, not of play."""
     channels: int = 64
     """Channels of the residual tower (AlphaZero: 256)."""
     blocks: int = 4
@@ -31,9 +31,9 @@ class NetworkSize:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig(NetworkSize):
-    """A network of some size for one board."""
+    """A network's size and the board that it plays on."""
 
-    planes: PlanesName = "stones"  # which files mean that say nothing
+    planes: PlanesName = "stones"  # the default of files without this entry
     head_channels: int = 8
     """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
     value_hidden: int = 64
@@ -43,9 +43,9 @@ class NetworkConfig(NetworkSize):
     columns: int = 7
     """Columns of the board, and moves of the policy."""
     ownership: bool = False
-    """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
+    """Whether it also learns to predict the owner of each cell at the end of the game (KataGo's ownership target)."""
     architecture: str = RESIDUAL
-    """"residual", or the qualified name of the function that built the module."""
+    """"residual", or the qualified name of the function that builds the module."""
 
     @property
     def is_custom(self) -> bool:
@@ -62,23 +62,25 @@ class NetworkConfig(NetworkSize):
 
     @property
     def input_planes(self) -> int:
-        """Number of planes it takes."""
-        from alphac4.game.planes import PLANES  # loads Numba, for which settings need not wait
+        """Number of input planes."""
+        from alphac4.game.planes import PLANES  # loads Numba, which settings do not need
 
         return PLANES[self.planes]
 
     @property
     def convolution_weights(self) -> int:
-        """Weights in the tower's convolutions, which are nearly all that a large network has."""
+        """Number of weights in the tower's convolutions: nearly all weights of a large network."""
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
-        """Check that this network can take over ``other``'s weights: blocks, planes and ownership may be added.
+        """Check that this network can start from ``other``'s weights: blocks, planes and ownership may be added.
 
         Raises:
-            ValueError: if it differs in anything else.
+            ValueError: if they differ in anything else, or this network is smaller.
         """
         if replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) != self:
-            raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks or planes may be added")
+            raise ValueError(
+                f"a network of {self} cannot start from one of {other}: only blocks or planes may be added"
+            )
         if other.blocks > self.blocks or other.input_planes > self.input_planes:
-            raise ValueError(f"a network of {self} cannot take over one of {other}: it would lose some of its weights")
+            raise ValueError(f"a network of {self} cannot start from one of {other}: it would lose some of its weights")

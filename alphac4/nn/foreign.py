@@ -1,4 +1,4 @@
-"""Networks that are not ours: functions on planes, PyTorch modules, and ONNX files from us or other programs."""
+"""Evaluators for other networks: functions of planes, PyTorch modules, and ONNX files of any program."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -32,18 +32,18 @@ EXPECTED = (
 
 
 class FunctionEvaluator:
-    """Evaluates positions by a function of planes [B, P, R, C], all seen by the side to move.
+    """Evaluates positions by a function of planes [B, P, R, C].
 
-    The first two planes hold the stones of the side to move, then its opponent's, bottom row first. The function
-    returns policy logits [B, C], and either values [B] or [B, 1] in [-1, 1], or probabilities of win, draw and loss
-    [B, 3]: as NumPy arrays, lists, or PyTorch tensors.
+    The first two planes are the stones of the side to move and those of its opponent, bottom row first. The function
+    returns policy logits [B, C], and either values [B] or [B, 1] in [-1, 1], or win/draw/loss probabilities [B, 3], all
+    for the side to move: as NumPy arrays, lists, or PyTorch tensors.
 
     Args:
         function: the network.
-        input_planes: P; see `alphac4.game.planes`.
-        name: of the network in error messages.
-        probed: the board on which to find out, by random positions, whether the function returns logits or
-            probabilities; by default it must return what is said above.
+        input_planes: P, one of `alphac4.game.planes.PLANES`.
+        name: the network's name in error messages.
+        probed: a board on which random positions decide whether the function returns logits or probabilities; by
+            default it must return policy logits and win/draw/loss probabilities.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class FunctionEvaluator:
         self._policy_is_logits, self._value_is_logits = True, False
         if probed is not None:
             boards = random_boards(probed, PROBE_BOARDS, np.random.default_rng(0), input_planes)
-            policy, value = self._answer(boards)
+            policy, value = self._call(boards)
             self._policy_is_logits = not _are_probabilities(policy)
             self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)
-            self.evaluate(boards)  # raises for numbers that no search can use
+            self.evaluate(boards)  # raises for outputs that a search cannot use
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """Policy logits [B, C] and win/draw/loss probabilities [B, 3].
+        """Compute policy logits [B, C] and win/draw/loss probabilities [B, 3], for the side to move.
 
         Raises:
-            NotFiniteError: for NaN, or a value or highest logit that is infinite.
-            ValueError: for an error of the function, or answers of another shape or range.
+            NotFiniteError: for NaN, or an infinite value or highest logit.
+            ValueError: for an error of the function, or outputs of another shape or range.
         """
         count = len(planes)
-        policy, value = self._answer(planes)
+        policy, value = self._call(planes)
         is_open = planes[:, :2, -1, :].sum(axis=1) == 0
         highest = np.where(is_open, policy, -np.inf).max(axis=1, initial=-np.inf)
         if not np.isfinite(highest[is_open.any(axis=1)]).all() or np.isnan(policy).any():
@@ -85,31 +85,31 @@ class FunctionEvaluator:
                 raise ValueError(
                     f"{self.name} returned a value of size {size:.3g}; expected -1 (lost) to 1 (won), such as by tanh"
                 )
-            # Nothing is known of draws, so that all is win or loss.
+            # A value does not tell draws apart: it becomes a win or a loss.
             return policy, root_wdl(np.clip(value.reshape(-1), -1, 1), np.zeros(count)).astype(np.float32)
         if not np.isfinite(value).all():
             raise NotFiniteError(f"{self.name} returned win, draw and loss that are not finite")
         if not (np.all(value >= 0) and np.allclose(value.sum(axis=1), 1, atol=0.01)):
             raise ValueError(
-                f"{self.name} returned win, draw and loss that are no probabilities: they must add up to 1"
+                f"{self.name} returned win, draw and loss that are not probabilities: they must add up to 1"
             )
         return policy, value
 
-    def _answer(self, planes: Array) -> tuple[Array, Array]:
-        """The function's policy logits [B, C], and its values [B] or [B, 1], or probabilities [B, 3]."""
+    def _call(self, planes: Array) -> tuple[Array, Array]:
+        """Return the function's policy logits [B, C], and its values [B] or [B, 1], or probabilities [B, 3]."""
         count, columns = len(planes), planes.shape[3]
         try:
-            answer = self._function(planes)
+            outputs = self._function(planes)
         except Exception as error:
             text = f"{type(error).__name__}: {first_line(error)}"
             raise ValueError(f"{self.name} failed on planes {list(planes.shape)} with {text}") from error
         expected = f"a policy [{count}, {columns}] and a value [{count}] or [{count}, 3]"
-        is_pair = isinstance(answer, tuple | list) and len(answer) == 2
+        is_pair = isinstance(outputs, tuple | list) and len(outputs) == 2
         try:
-            policy, value = map(_as_array, answer if is_pair else ())
+            policy, value = map(_as_array, outputs if is_pair else ())
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(
-                f"{self.name} returned {_describe_answer(answer)} for {count} positions; expected {expected}"
+                f"{self.name} returned {_describe(outputs)} for {count} positions; expected {expected}"
             ) from None
         if policy.shape != (count, columns) or value.shape not in ((count,), (count, 1), (count, 3)):
             raise ValueError(
@@ -125,16 +125,16 @@ class FunctionEvaluator:
 class ModuleEvaluator(FunctionEvaluator):
     """Evaluates positions by a PyTorch module, on the device of its parameters and in evaluation mode.
 
-    It gets a tensor of planes [B, P, R, C] and returns a policy [B, C] and a value: [B] or [B, 1] in [-1, 1], or win,
-    draw and loss [B, 3]. Whether the policy and win/draw/loss are logits or probabilities is found on random boards.
+    The module takes a tensor of planes [B, P, R, C] and returns a policy [B, C] and a value: [B] or [B, 1] in [-1, 1],
+    or win/draw/loss [B, 3]. Random boards decide whether the policy and win/draw/loss are logits or probabilities.
 
     Args:
         module: the network.
         geometry: the board.
-        input_planes: P; by default the number of channels that the first layer takes, or else 2.
+        input_planes: P; by default the input channels of the first layer, or 2 if there are none.
 
     Raises:
-        ValueError: if the module takes other planes, or does not return such answers.
+        ValueError: if the module takes other planes, or does not return such outputs.
     """
 
     def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int | None = None) -> None:
@@ -156,10 +156,10 @@ class ModuleEvaluator(FunctionEvaluator):
 
 
 def _first_channels(module: "nn.Module", geometry: Geometry) -> int:
-    """The number of planes that the first convolution or linear layer takes; 2 if there is neither.
+    """Return the number of planes that the first convolution or linear layer takes; 2 if there is neither.
 
     Raises:
-        ValueError: for a number that is none of `PLANES`.
+        ValueError: if the number is not in `PLANES`.
     """
     for layer in module.modules():
         channels = getattr(layer, "in_channels", None) or getattr(layer, "in_features", 0) / geometry.cells
@@ -173,32 +173,32 @@ def _first_channels(module: "nn.Module", geometry: Geometry) -> int:
     return PLANES["stones"]
 
 
-def _as_array(answer: Any) -> Array:
-    """A float32 array of an array, a list, or a tensor on any device, with a gradient or without."""
-    tensor = answer.detach().cpu().float() if hasattr(answer, "detach") else answer
+def _as_array(output: Any) -> Array:
+    """Convert an array, a list, or a tensor on any device, with or without a gradient, to float32."""
+    tensor = output.detach().cpu().float() if hasattr(output, "detach") else output
     return np.asarray(tensor, np.float32)
 
 
-def _describe_answer(answer: Any) -> str:
-    """What a function has returned, in a few words."""
-    if isinstance(answer, tuple | list):
-        return f"{type(answer).__name__} of {len(answer)} ({', '.join(map(_describe_answer, answer[:3]))})"
-    return f"{type(answer).__name__} {list(answer.shape)}" if hasattr(answer, "shape") else type(answer).__name__
+def _describe(outputs: Any) -> str:
+    """Return the type and the shape, or the items, of a function's outputs."""
+    if isinstance(outputs, tuple | list):
+        return f"{type(outputs).__name__} of {len(outputs)} ({', '.join(map(_describe, outputs[:3]))})"
+    return f"{type(outputs).__name__} {list(outputs.shape)}" if hasattr(outputs, "shape") else type(outputs).__name__
 
 
 class OnnxEvaluator(FunctionEvaluator):
-    """Evaluates positions by an ONNX file; safe to call from several threads at once.
+    """Evaluates positions by an ONNX file. Several threads may call it at once.
 
-    The planes hold the stones of the side to move, then its opponent's, bottom row first, and all answers are seen by
-    the side to move. Whether the policy and win/draw/loss are logits or probabilities is found on random boards. A
-    value without win/draw/loss is taken to be of a win or a loss.
+    The planes are the stones of the side to move and those of its opponent, bottom row first; all outputs are for the
+    side to move. Random boards decide whether the policy and win/draw/loss are logits or probabilities. A value without
+    win/draw/loss counts as a mixture of win and loss.
 
     Args:
         path: the file.
         threads: cores to use; by default onnxruntime decides.
 
     Raises:
-        ValueError: in one line, if the file cannot be read, or its shapes are not understood.
+        ValueError: if the file cannot be read, or its inputs or outputs have other shapes.
     """
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
@@ -206,45 +206,48 @@ class OnnxEvaluator(FunctionEvaluator):
         self._session, self.geometry = _open(path, threads)
         boards = random_boards(self.geometry, 2, np.random.default_rng(0))
         try:
-            answers = self._run(boards)
-        except Exception as error:  # onnxruntime has a tree of its own
+            outputs = self._run(boards)
+        except Exception as error:  # onnxruntime raises many types
             raise ValueError(f"{path}: does not take planes {boards.shape}: {first_line(error)}") from error
-        self._outputs = _policy_and_value(path, answers, self.geometry.columns)
+        self._names = _output_names(path, outputs, self.geometry.columns)
         super().__init__(self._policy_and_value, name=str(path), probed=self.geometry)
 
     def _policy_and_value(self, planes: Array) -> tuple[Array, Array]:
-        answers = self._run(planes)
-        return answers[self._outputs[0]], answers[self._outputs[1]]
+        outputs = self._run(planes)
+        return outputs[self._names[0]], outputs[self._names[1]]
 
     def _run(self, planes: Array) -> dict[str, Array]:
-        """Every output by name; a file made for batches of one size gets the planes in such batches."""
-        (given,), names = self._session.get_inputs(), [output.name for output in self._session.get_outputs()]
-        size = given.shape[0] if isinstance(given.shape[0], int) else max(len(planes), 1)
+        """Return all outputs by name; a file with a fixed batch size gets the planes in such batches."""
+        (board,), names = self._session.get_inputs(), [output.name for output in self._session.get_outputs()]
+        size = board.shape[0] if isinstance(board.shape[0], int) else max(len(planes), 1)
         parts = []
         for first in range(0, max(len(planes), 1), size):
-            batch = planes[first : first + size].astype(_dtype(given.type))
+            batch = planes[first : first + size].astype(_dtype(board.type))
             padded = np.pad(batch, [(0, size - len(batch))] + [(0, 0)] * 3)
-            answers = self._session.run(names, {given.name: padded})
-            for name, answer in zip(names, answers, strict=True):
-                if np.shape(answer)[:1] != (size,):
-                    raise ValueError(f"output {name} has shape {np.shape(answer)} for {size} positions")
-            parts.append([np.asarray(answer, np.float32)[: len(batch)] for answer in answers])
+            outputs = self._session.run(names, {board.name: padded})
+            for name, output in zip(names, outputs, strict=True):
+                if np.shape(output)[:1] != (size,):
+                    raise ValueError(f"output {name} has shape {np.shape(output)} for {size} positions")
+            parts.append([np.asarray(output, np.float32)[: len(batch)] for output in outputs])
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
 
 
 def onnx_geometry(path: Path) -> Geometry:
-    """The board that an ONNX file is made for.
+    """Return the board of an ONNX file's network.
 
     Raises:
-        ValueError: if it cannot be read, or does not take boards.
+        ValueError: if the file cannot be read, or does not take boards.
     """
     return _open(path, 1)[1]
 
 
 def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
-    """The file in onnxruntime, and its board: the one that our export names, or else its planes' with the usual rules.
+    """Open a file in onnxruntime; return the session and the board.
 
-    It has one input of four dimensions, two planes and a type that planes can be given in.
+    The board is that of the metadata, which our export writes, or else has the size of the planes and the usual rules.
+
+    Raises:
+        ValueError: if the file cannot be read, or does not take one input of four dimensions with two planes.
     """
     try:
         import onnxruntime
@@ -253,17 +256,17 @@ def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised, so they need not be logged too
+    options.log_severity_level = 4  # errors are raised as well
     options.intra_op_num_threads = threads or 0
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a tree of its own
+    except Exception as error:  # as above
         raise ValueError(f"{path}: cannot be read as ONNX: {first_line(error).rpartition('failed:')[2]}") from error
     inputs = session.get_inputs()
-    found = ", ".join(f"{item.name} {_shown(item.shape)}" for item in inputs)
+    actual = ", ".join(f"{item.name} {_format(item.shape)}" for item in inputs)
     planes = inputs[0].shape if len(inputs) == 1 else []
     if len(planes) != 4 or (isinstance(planes[1], int) and planes[1] != 2):
-        raise ValueError(f"{path}: takes {found}; expected {EXPECTED}")
+        raise ValueError(f"{path}: takes {actual}; expected {EXPECTED}")
     sizes = [size if isinstance(size, int) else usual for size, usual in zip(planes[2:], (6, 7), strict=True)]
     written = session.get_modelmeta().custom_metadata_map.get("board")
     try:
@@ -271,31 +274,35 @@ def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
         board = {"rows": sizes[0], "columns": sizes[1]} | (json.loads(written) if written else {})
         return session, make_geometry(**board)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: takes {found} of {inputs[0].type}, which are no board: {error}") from error
+        raise ValueError(f"{path}: takes {actual} of {inputs[0].type}, which is not a board: {error}") from error
 
 
 def _dtype(tensor: str) -> np.dtype[Any]:
-    """NumPy's name of a type such as "tensor(float)"; TypeError if it has none."""
+    """Return NumPy's type for one such as "tensor(float)". Raises TypeError if there is none."""
     name = tensor.removeprefix("tensor(").removesuffix(")")
     return np.dtype({"float": "float32", "double": "float64"}.get(name, name))
 
 
-def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) -> tuple[str, str]:
-    """The names of the policy and the value output: those of our export, else found by their shapes."""
-    shapes = {name: answer.shape[1:] for name, answer in answers.items()}
+def _output_names(path: Path, outputs: Mapping[str, Array], columns: int) -> tuple[str, str]:
+    """Return the names of the policy and the value output: those of our export, or else chosen by shape.
+
+    Raises:
+        ValueError: if no output, or several, have the shape of one of them.
+    """
+    shapes = {name: output.shape[1:] for name, output in outputs.items()}
     if shapes.get("policy") == (columns,) and shapes.get("wdl") == (3,):
         return "policy", "wdl"
     policies = [name for name, shape in shapes.items() if shape == (columns,)]
     values = [name for name, shape in shapes.items() if shape in ((), (1,), (3,)) and name not in policies]
     if len(policies) != 1 or len(values) != 1:
-        found = ", ".join(f"{name} {_shown(('B', *shape))}" for name, shape in shapes.items())
-        raise ValueError(f"{path}: gives {found} on {columns} columns; expected {EXPECTED}")
+        actual = ", ".join(f"{name} {_format(('B', *shape))}" for name, shape in shapes.items())
+        raise ValueError(f"{path}: gives {actual} on {columns} columns; expected {EXPECTED}")
     return policies[0], values[0]
 
 
-def _are_probabilities(answers: Array) -> bool:
-    return bool((answers >= 0).all() and (np.abs(answers.sum(axis=1) - 1) < TOLERANCE).all())
+def _are_probabilities(outputs: Array) -> bool:
+    return bool((outputs >= 0).all() and (np.abs(outputs.sum(axis=1) - 1) < TOLERANCE).all())
 
 
-def _shown(shape: Any) -> str:
+def _format(shape: Any) -> str:
     return f"[{', '.join(str(size) for size in shape)}]"

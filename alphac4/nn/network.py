@@ -15,18 +15,18 @@ from alphac4.nn.config import NetworkConfig, qualified_name
 from alphac4.storage.records import first_line
 
 NetworkBuilder = Callable[[NetworkConfig], nn.Module]
-"""A function that builds an untrained module for a board and a size. See `CustomNetwork` for what it must return."""
+"""Builds an untrained module for a board and a size; `CustomNetwork` describes the module."""
 
 Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
 
 
 class Outputs(NamedTuple):
-    """What a network computes for B positions, for the side to move; A moves, a board of R x C cells."""
+    """Outputs of a network for B positions, A moves and R x C cells, for the side to move."""
 
     policy: Tensor  # [B, A] logits
     value: Tensor  # [B, 3] logits of win, draw and loss
-    ownership: Tensor | None = None  # [B, 3, R, C] logits of each cell's end: own stone, the opponent's, empty
-    extra: tuple[Tensor, ...] = ()  # [B, ...] each: further outputs of a custom network, for its loss
+    ownership: Tensor | None = None  # [B, 3, R, C] logits of each cell at the end: own stone, the opponent's, empty
+    extra: tuple[Tensor, ...] = ()  # [B, ...] each: further outputs of a custom network, for a custom loss
 
 
 class Network(nn.Module, ABC):
@@ -40,11 +40,11 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        """Compute all outputs, for learning; ``tower`` replaces the tower of residual blocks, where there is one."""
+        """Compute all outputs, for learning; ``tower`` computes the residual blocks, if there are any, differently."""
 
     @abstractmethod
     def initialize_from(self, other: "Network") -> None:
-        """Start from the weights of ``other``.
+        """Copy the weights of ``other``.
 
         Raises:
             ValueError: if they do not fit.
@@ -64,7 +64,7 @@ class ConvNorm(nn.Sequential):
         )
 
     def folded(self) -> nn.Conv2d:
-        """One convolution that computes the same in evaluation mode."""
+        """Return one convolution that computes the same in evaluation mode."""
         return fuse_conv_bn_eval(cast(nn.Conv2d, self[0]).eval(), cast(nn.BatchNorm2d, self[1]).eval())
 
 
@@ -79,13 +79,13 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(cast(nn.BatchNorm2d, self.second[1]).weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, channels, R, C] to the same shape."""
-        # In place: what a norm has just written is in the cache, and its backward pass needs its input alone.
+        """Map features [B, channels, R, C] to the same shape."""
+        # In place: the norm's output is still in the cache, and its backward pass needs only its input.
         return torch.relu_(self.second(torch.relu_(self.first(x))).add_(x))
 
 
 class PolicyValueNetwork(Network):
-    """Planes [B, P, R, C] (`alphac4.game.planes`) to policy and win/draw/loss logits."""
+    """Map planes [B, P, R, C] (`alphac4.game.planes`) to policy and win/draw/loss logits."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -99,56 +99,56 @@ class PolicyValueNetwork(Network):
         self.value_hidden = nn.Linear(config.head_channels * cells, config.value_hidden)
         self.value = nn.Linear(config.value_hidden, 3)
         self.ownership = nn.Conv2d(config.channels, 3, 1) if config.ownership else None
-        for output in (self.policy, self.value):  # near-uniform opinions before any training
-            if not output.weight.is_meta:  # where there are only shapes, PyTorch would import its compiler for seconds
+        for output in (self.policy, self.value):  # so that untrained outputs are nearly uniform
+            if not output.weight.is_meta:  # on the meta device, PyTorch would import its compiler for seconds
                 nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
-        return self._answers(self.tower(torch.relu_(self.stem(planes))))
+        """Compute policy logits [B, C] and win/draw/loss logits [B, 3], for the side to move."""
+        return self._heads(self.tower(torch.relu_(self.stem(planes))))
 
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        """Compute all outputs; ``tower`` is another way to compute what the network's own tower does."""
+        """Compute all outputs; ``tower`` computes the same as the network's own tower, differently."""
         features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
-        policy, value = self._answers(features)
+        policy, value = self._heads(features)
         return Outputs(policy, value, None if self.ownership is None else self.ownership(features))
 
     @torch.no_grad()
     def initialize_from(self, other: Network) -> None:
-        """Compute what ``other`` does, whose tower may be shorter and whose planes fewer.
+        """Copy the weights of ``other``, which may have fewer blocks and planes; the outputs become the same.
 
-        The blocks beyond its last become the identity, and planes that it does not see weigh nothing. So a network can
-        grow while it learns (Chen et al. 2016, "Net2Net").
+        Additional blocks become the identity, and additional planes get zero weights. So a network can grow during
+        training (Chen et al. 2016, "Net2Net").
 
         Raises:
-            ValueError: if the sizes differ otherwise, or this network is the smaller one.
+            ValueError: if the sizes differ in another way, or this network is smaller.
         """
         self.config.check_can_initialize_from(other.config)
         weights = other.state_dict()
-        unseen = self.config.input_planes - other.config.input_planes
-        weights["stem.0.weight"] = F.pad(weights["stem.0.weight"], (0, 0, 0, 0, 0, unseen))  # the stones come first
+        added = self.config.input_planes - other.config.input_planes
+        weights["stem.0.weight"] = F.pad(weights["stem.0.weight"], (0, 0, 0, 0, 0, added))  # stones come first
         self.load_state_dict(weights, strict=False)
         for block in list(self.tower)[other.config.blocks :]:
             cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
 
-    def _answers(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def _heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
         policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
         return self.policy(policy.flatten(1)), self.value(hidden)
 
 
 class CustomNetwork(Network):
-    """A module that a function of the user builds.
+    """A network whose module is built by a function of the user.
 
     The module's ``forward(planes)`` takes float32 [B, P, R, C], where P is ``config.input_planes``
     (`alphac4.game.planes`). It returns policy logits [B, A] and win/draw/loss logits [B, 3], for the side to move, or
-    `Outputs` with ownership logits or further outputs for a custom loss. In evaluation mode its answer to a position
-    must not depend on the other positions of the batch. Parameters in an attribute named ``tower`` are learned by Muon,
-    where the run uses it.
+    `Outputs` with ownership logits or further outputs for a custom loss. In evaluation mode its outputs for a position
+    must not depend on the other positions of the batch. Parameters in an attribute named ``tower`` are optimized by
+    Muon if the run uses it.
 
     Args:
-        config: the board and the sizes that the run asks for; the module may ignore the sizes.
+        config: the board and the requested sizes; the module may ignore the sizes.
         build: builds the module.
 
     Raises:
@@ -163,7 +163,7 @@ class CustomNetwork(Network):
 
     @property
     def tower(self) -> nn.Module | None:
-        """The part whose kernels Muon learns."""
+        """The part that Muon optimizes, if any."""
         tower = getattr(self.module, "tower", None)
         return tower if isinstance(tower, nn.Module) else None
 
@@ -172,19 +172,23 @@ class CustomNetwork(Network):
         policy, value, *_ = self.module(planes)
         return policy, value
 
-    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:  # noqa: ARG002 - has none of ours
+    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:  # noqa: ARG002 - for residual towers
         """Compute all outputs."""
         return Outputs(*self.module(planes))
 
     def initialize_from(self, other: Network) -> None:
-        """Start from the weights of ``other``, which the same function has built."""
+        """Copy the weights of ``other``, which the same function must have built.
+
+        Raises:
+            ValueError: if they do not fit.
+        """
         try:
             self.load_state_dict(other.state_dict())
         except RuntimeError as error:
             raise ValueError(f"the weights do not fit {self.config.architecture}: {first_line(error)}") from error
 
     def _check(self) -> None:
-        """Call the module on an empty board, and compare what it returns with what is expected."""
+        """Check the type of the module and the shapes of its outputs for an empty board."""
         config, name = self.config, self.config.architecture
         if not isinstance(self.module, nn.Module):
             raise ValueError(f"{name} returned {type(self.module).__name__}; expected a torch.nn.Module")
@@ -208,7 +212,7 @@ def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) ->
     """Build an untrained network: the package's own, or the module of a function of the user.
 
     Raises:
-        ValueError: if the function does not return a suitable module, or if the settings ask for another function.
+        ValueError: if the function does not return a suitable module, or if the settings name another function.
     """
     if build is None and config.is_custom:
         raise ValueError(f"the network was built by {config.architecture}: pass that function as `network`")
@@ -216,8 +220,8 @@ def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) ->
 
 
 def fold_batch_norm(network: N) -> N:
-    """A copy for inference, float32 on the CPU, with the batch norms of residual blocks folded into convolutions."""
-    # Copied, not built again: initialising weights would draw from the caller's global random numbers.
+    """Return a copy for inference, float32 on the CPU, with batch norms folded into the convolutions."""
+    # Building a network instead of copying it would draw from the caller's global random numbers.
     folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
     if isinstance(folded, PolicyValueNetwork):
         folded.stem = cast(ConvNorm, folded.stem).folded()

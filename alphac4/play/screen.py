@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
-from alphac4.machine import NOTICE_DELAY_S, announced, wrapped
+from alphac4.machine import NOTICE_DELAY_S, notify_if_slow, wrap_text
 from alphac4.mcts.results import SearchedPosition
 from alphac4.solver.solver import Solver, exact, shared_solver
 
@@ -30,11 +30,11 @@ class Screen:
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write a text; on a terminal, lines that are too long break between words."""
-        print(self._styled(wrapped(text, self._stream), style), file=self._stream, flush=True)
+        print(self._styled(wrap_text(text, self._stream), style), file=self._stream, flush=True)
 
     def waiting(self, text: str) -> contextlib.AbstractContextManager[None]:
         """On a terminal, write what the block does on a line of its own, once that has taken a second."""
-        return announced(lambda: self.line(f"\n{text} ...", style=DIM), self._stream)
+        return notify_if_slow(lambda: self.line(f"\n{text} ...", style=DIM), self._stream)
 
     def _styled(self, text: str, style: str) -> str:
         return f"{style}{text}{RESET}" if style and self.colour else text

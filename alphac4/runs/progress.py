@@ -6,7 +6,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from alphac4.machine import wrapped
+from alphac4.machine import wrap_text
 from alphac4.training.loop import Callback, Progress
 
 
@@ -14,7 +14,7 @@ def write_progress(text: str) -> None:
     """Write a text above the progress bars; errors are ignored if standard error is closed or full."""
     if sys.stderr:
         with contextlib.suppress(OSError):
-            tqdm.write(wrapped(text, sys.stderr), file=sys.stderr)
+            tqdm.write(wrap_text(text, sys.stderr), file=sys.stderr)
             sys.stderr.flush()
 
 

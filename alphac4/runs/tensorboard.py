@@ -14,7 +14,7 @@ from alphac4.game import Geometry, column_name
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
-from alphac4.storage.files import naming
+from alphac4.storage.files import add_path_to_errors
 from alphac4.training.reports import MatchReport
 
 PICTURE_INTERVAL_S = 30.0  # drawing takes two seconds
@@ -58,7 +58,7 @@ class Monitor:
         self._next_pictures = 0.0
         self._undrawn: IterationReport | None = None
         next_step = self._history[-1].iteration + 1 if self._history else 0
-        with naming(folder):
+        with add_path_to_errors(folder):
             self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
             if not self._history:
                 charts = {group: {tag: ["Multiline", [tag]] for tag in tags} for group, tags in CHARTS.items()}
@@ -72,7 +72,7 @@ class Monitor:
     def close(self) -> None:
         """Write the images of the last iteration and close the file."""
         try:
-            with naming(self._folder):
+            with add_path_to_errors(self._folder):
                 if self._undrawn is not None:
                     self._draw(self._undrawn)
                 self._writer.close()
@@ -87,7 +87,7 @@ class Monitor:
     def record(self, report: IterationReport) -> None:
         """Write the curves of one iteration, and its images unless the last ones are recent."""
         self._history.append(report)
-        with naming(self._folder):
+        with add_path_to_errors(self._folder):
             for tag, value in scalars(self._history).items():
                 self._writer.add_scalar(tag, value, report.iteration)
             self._undrawn = report
@@ -104,7 +104,7 @@ class Monitor:
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Write the closing matches of a run, as points at its last ``iteration`` and as text."""
-        with naming(self._folder):
+        with add_path_to_errors(self._folder):
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
                 self._writer.add_scalar(tag, match.score, iteration)

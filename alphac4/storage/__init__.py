@@ -1,1 +1,1 @@
-"""Files that are complete or absent: checkpoints, arrays, records, locks and their folders."""
+"""Files: atomic writes, locks, checkpoints, arrays, journals and validated records."""

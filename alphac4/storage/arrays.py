@@ -16,26 +16,26 @@ from alphac4.storage.files import FileError, write_atomically
 from alphac4.storage.records import first_line, parse_json, read_record
 
 Arrays = dict[str, npt.NDArray[Any]]
-Header = dict[str, Any]  # among its entries the file's "format"
+Header = dict[str, Any]  # includes the file's "format"
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> None:
-    """Write arrays and a header, which holds their "format", atomically."""
+    """Write arrays and a header with a "format" entry atomically."""
     write_atomically(path, pack_arrays(arrays, header))
 
 
 def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> bytes:
-    """Return the bytes of such a file."""
+    """Return the content of a file with arrays and a header."""
     text = json.dumps(header, sort_keys=True)
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return safetensors.numpy.save(whole, {"header": text, "sha256": _digest(whole, text)})
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
-    """Return the arrays and the header of a file.
+    """Return the arrays and the header of a file with the format ``kind``.
 
     Raises:
-        FileError: if it is missing, truncated, altered, or has another format.
+        FileError: if the file is missing, truncated, altered, or has another format.
     """
     with _opened(path, kind) as (file, header):
         metadata = file.metadata()
@@ -46,7 +46,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
 
 
 def load_header(path: Path, kind: str) -> Header:
-    """Return the header without reading the arrays.
+    """Return the header of a file with the format ``kind``, without reading the arrays.
 
     Raises:
         FileError: if the file is missing, truncated, or has another format.
@@ -57,12 +57,12 @@ def load_header(path: Path, kind: str) -> Header:
 
 @contextlib.contextmanager
 def _opened(path: Path, kind: str) -> Iterator[tuple[Any, Header]]:
-    """Open a `safetensors` file; errors in the block become a FileError that names it."""
+    """Open a `safetensors` file of a format; turn errors in the block into a FileError that names the file."""
     try:
         with safetensors.safe_open(path, framework="np") as file:
             header = read_record(Header, parse_json(file.metadata()["header"]), "the header")
             if header["format"] != kind:
-                raise FileError(f"{path}: holds {header['format']!r}, expected {kind!r}")
+                raise FileError(f"{path}: contains {header['format']!r}, expected {kind!r}")
             yield file, header
     except FileError:
         raise
@@ -74,13 +74,13 @@ def _opened(path: Path, kind: str) -> Iterator[tuple[Any, Header]]:
         reason = first_line(error).removeprefix("Error while deserializing header: ")
         raise FileError(f"{path}: truncated, or not a safetensors file ({reason})") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise FileError(f"{path}: a safetensors file, but not one of alphac4") from error
+        raise FileError(f"{path}: a safetensors file, but not written by alphac4") from error
 
 
 def _digest(arrays: Mapping[str, npt.NDArray[Any]], header: str) -> str:
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(f"{name} torch.{array.dtype.name} {array.shape}".encode())  # types as PyTorch names them
+        digest.update(f"{name} torch.{array.dtype.name} {array.shape}".encode())  # PyTorch's names of types
         digest.update(array.tobytes())
     return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""Networks in files, with their configuration, provenance and measured strength, and networks by name.
+"""Checkpoints: files with a network's weights, configuration, provenance and measured strength.
 
-PyTorch takes a second to import, and is loaded only for weights.
+PyTorch, which takes a second to import, is only imported to load weights.
 """
 
 import dataclasses
@@ -24,12 +24,12 @@ FORMAT = "alphac4-checkpoint"
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A network and facts about it."""
+    """A network with its board, provenance and strength."""
 
     network: "Network"  # in evaluation mode, on the CPU
     geometry: Geometry = STANDARD
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # how it was trained
-    strength: Mapping[str, Any] = field(default_factory=dict)  # what was measured
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # of the training
+    strength: Mapping[str, Any] = field(default_factory=dict)  # measured
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -38,7 +38,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Return the bytes of a checkpoint's file."""
+    """Return the content of a checkpoint's file."""
     header = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -52,9 +52,11 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
-    """Read a checkpoint by its path or a name such as "best" or "hf://OWNER/NAME".
+    """Load a checkpoint.
 
-    A network that a user's function has built needs that function again, as ``build``.
+    Args:
+        path: a path, or a name such as "best" or "hf://OWNER/NAME".
+        build: the function that builds a custom network.
 
     Raises:
         FileError: if the file is missing, truncated, altered, or of another format or schema.
@@ -70,12 +72,12 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
     try:
         config = read_record(NetworkConfig, header["architecture"], "architecture")
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
-            raise ValueError("the network is for another board than the header says")
+            raise ValueError("the network and the header have different boards")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if not config.is_custom:
-            with torch.device("meta"):  # compares names and shapes before any memory is taken
+            with torch.device("meta"):  # compares names and shapes before memory is allocated
                 build_network(config).load_state_dict(tensors, assign=True)
-        with torch.random.fork_rng(devices=[]):  # making a network draws random weights
+        with torch.random.fork_rng(devices=[]):  # building a network draws random weights
             network = build_network(config, build)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
@@ -88,30 +90,30 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
 
 
 def checkpoint_geometry(path: Path) -> Geometry:
-    """Return the board of a checkpoint's network, from its header; the weights are not read.
+    """Return the board of a checkpoint, without reading the weights.
 
     Raises:
-        FileError: if the file is missing, cut short, or of another format or schema.
+        FileError: if the file is missing, truncated, or of another format or schema.
     """
     return _read_geometry(path, load_header(path, FORMAT))
 
 
 def _read_geometry(path: Path, header: Header) -> Geometry:
     if (version := header.get("schema_version")) != SCHEMA_VERSION:
-        raise FileError(f"{path}: schema version {version!r}, this program reads {SCHEMA_VERSION}")
+        raise FileError(f"{path}: schema version {version!r}; this program reads version {SCHEMA_VERSION}")
     try:
         return read_record(BoardConfig, header["geometry"], "geometry").geometry()
     except (KeyError, TypeError, ValueError) as error:
-        raise FileError(f"{path}: no board in its header: {first_line(error)}") from error
+        raise FileError(f"{path}: invalid board in the header: {first_line(error)}") from error
 
 
 def checkpoint_file(name: Path) -> Path:
-    """Return the file of a network by a name in `SHIPPED`, by hf://OWNER/NAME, or by its path.
+    """Return the file of a network: a name in `SHIPPED`, hf://OWNER/NAME, or a path.
 
-    A name always means the shipped network; write the absolute path of a file that happens to be called "best".
+    A name in `SHIPPED` always means the shipped network. For another file called "best", pass its absolute path.
 
     Raises:
-        FileError: for a shipped network or one on the hub that is missing.
+        FileError: if a shipped network, or one on the hub, is missing.
     """
     if str(name) not in SHIPPED:
         return hub_file(name.as_posix()) if is_hub_name(name.as_posix()) else name
@@ -122,7 +124,7 @@ def checkpoint_file(name: Path) -> Path:
 
 
 def shipped_file(name: str) -> Path:
-    """Return the path of a file of the `checkpoints` folder: in the package of a wheel, beside it in a clone."""
+    """Return the path of a file in the `checkpoints` folder: in the package of a wheel, beside it in a clone."""
     package = Path(__file__).resolve().parents[1]
-    places = [folder / "checkpoints" / name for folder in (package, package.parent)]
-    return next((path for path in places if path.exists()), places[-1])
+    candidates = [folder / "checkpoints" / name for folder in (package, package.parent)]
+    return next((path for path in candidates if path.exists()), candidates[-1])

@@ -1,4 +1,4 @@
-"""Files and folders that are either complete or do not exist."""
+"""Atomic writes of files and folders, and checks of paths."""
 
 import contextlib
 import errno
@@ -9,23 +9,23 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_TEMPORARY = ".alphac4-tmp"  # the end of temporary names
+_TEMPORARY = ".alphac4-tmp"  # suffix of temporary names
 
 
 class FileError(ValueError):
-    """A file cannot be used; the message says why in one line."""
+    """A file cannot be used. The message gives the reason in one line."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
+    """Write a temporary file in the same folder, flush it, rename it to ``path``, and flush the folder.
 
-    The new file has the permissions of the old one. A symbolic link stays, and its target is written.
+    The new file keeps the permissions of the old one. If ``path`` is a symbolic link, its target is written.
 
     Raises:
-        OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
+        OSError: if the file cannot be written. An old file is unchanged, and no temporary file remains.
     """
     check_regular(path)
-    with naming(path):
+    with add_path_to_errors(path):
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
@@ -34,7 +34,7 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(OSError):  # there was no file, or the system has no modes
+            with contextlib.suppress(OSError):  # there is no old file, or the system has no modes
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             temporary.replace(target)
         except BaseException:
@@ -44,15 +44,15 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line in one write, after ending a line cut short by an earlier kill."""
+    """Append a line in a single write. If a kill has truncated the last line, end that line first."""
     check_regular(path)
-    with naming(path):
+    with add_path_to_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
             before = file.tell()
             file.seek(max(0, before - 1))
-            cut = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" * cut + line.encode() + b"\n")
+            is_truncated = file.read(1) not in (b"", b"\n")
+            file.write(b"\n" * is_truncated + line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         if before == 0:
@@ -60,7 +60,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, none without a file; bytes that are not UTF-8 become U+FFFD."""
+    """Return the lines of a text file; none if it does not exist. Bytes that are not UTF-8 become U+FFFD."""
     check_regular(path)
     if not path.exists():
         return []
@@ -68,14 +68,14 @@ def read_lines(path: Path) -> list[str]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of killed calls of `write_atomically`; no other process may write there."""
+    """Remove temporary files of killed `write_atomically` calls. No other process may write in the folder."""
     for path in folder.glob(f".*{_TEMPORARY}"):
         if path.is_file():
             path.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power failure; impossible on Windows, which opens no folders."""
+    """Flush the entries of a folder to disk, so that they survive a power failure; does nothing on Windows."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -85,14 +85,18 @@ def flush_folder(folder: Path) -> None:
 
 
 def check_not_existing(folder: Path) -> None:
-    """Raise ValueError if a folder exists: nothing is replaced."""
+    """Check that a folder does not exist, so that nothing is replaced.
+
+    Raises:
+        ValueError: if it exists.
+    """
     if folder.exists():
         raise ValueError(f"{folder} exists already: remove it, or choose a new folder")
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which is renamed to ``folder`` at the end of the block, or removed if something fails.
+    """Yield a temporary folder; rename it to ``folder`` at the end of the block, or remove it if the block raises.
 
     Raises:
         ValueError: if the folder exists.
@@ -100,8 +104,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     check_not_existing(folder)
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
-        new = Path(beside) / "new"  # a temporary folder is private to its owner; this one has the usual permissions
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+        new = Path(temporary) / "new"  # with the usual permissions: temporary folders are private to their owner
         new.mkdir()
         yield new
         new.rename(target)
@@ -109,7 +113,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path | None) -> None:
-    """Check that a file can be written later: it is a regular file, and its folder can be made and written.
+    """Check that a file can be written later: it is regular or absent, and its folder can be created and written.
 
     Raises:
         OSError: naming the file.
@@ -118,7 +122,7 @@ def check_output(path: Path | None) -> None:
         return
     check_regular(path)
     if path.exists() and not os.access(path, os.W_OK):
-        raise OSError(errno.EACCES, "cannot be written", str(path))
+        raise OSError(errno.EACCES, "is not writable", str(path))
     check_folder(path.resolve().parent, path)
 
 
@@ -126,7 +130,7 @@ def check_regular(path: Path) -> None:
     """Check that a path is a regular file or does not exist.
 
     Raises:
-        OSError: naming it, for a folder, a device or a pipe.
+        OSError: naming the path, if it is a folder, a device or a pipe.
     """
     if path.is_dir():
         raise OSError(errno.EISDIR, "is a folder, not a file", str(path))
@@ -134,13 +138,13 @@ def check_regular(path: Path) -> None:
         raise OSError(errno.EINVAL, "is a device or a pipe, not a file", str(path))
 
 
-def check_folder(folder: Path, asked: Path | None = None) -> None:
-    """Make a folder if it does not exist, and check that it can be written.
+def check_folder(folder: Path, requested: Path | None = None) -> None:
+    """Create a folder if it does not exist, and check that it is writable.
 
     Raises:
-        OSError: naming ``asked``, by default the folder.
+        OSError: naming ``requested``, by default the folder.
     """
-    with naming(asked or folder):
+    with add_path_to_errors(requested or folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
@@ -149,8 +153,8 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Add the file's name to errors of the block; that of a full disk has none."""
+def add_path_to_errors(path: Path) -> Iterator[None]:
+    """Add a path to OSErrors of the block: some, such as that of a full disk, do not name a file."""
     try:
         yield
     except OSError as error:

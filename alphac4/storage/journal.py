@@ -1,4 +1,4 @@
-"""Journals: files of JSON lines that grow during long work, from which an interrupted command resumes."""
+"""Journals: files of JSON lines from which interrupted commands resume."""
 
 import json
 import logging
@@ -15,18 +15,18 @@ _T = TypeVar("_T")
 
 
 class Journal:
-    """A file of JSON lines that belongs to one piece of work.
+    """A file of JSON lines with the results of one command.
 
-    The first line holds the ``kind`` of the file and what it is ``about``: the settings that decide the other lines. A
-    line is written and flushed at once. A damaged or incomplete line is logged and skipped when the file is read.
+    The first line has the ``kind`` of the file and the settings on which the other lines depend. Lines are written and
+    flushed at once. Damaged or incomplete lines are logged and skipped when the file is read.
 
     Args:
-        path: the file; without one nothing is stored.
-        kind: such as "alphac4-tournament".
-        about: settings, as JSON takes them.
+        path: the file; None stores nothing.
+        kind: the format, such as "alphac4-tournament".
+        about: settings that can be converted to JSON.
 
     Raises:
-        FileError: if the file holds something else, or has other settings.
+        FileError: if the file is of another kind, or has other settings.
     """
 
     def __init__(self, path: Path | None, kind: str, about: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Journal:
                 raise FileError(f"{path} holds {name} {old:.200}, not {new:.200}: choose another file")
 
     def read(self, parse: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
-        """Yield what ``parse`` makes of each entry; skip those for which it raises a ValueError."""
+        """Yield ``parse(entry)`` for all entries; skip those for which it raises a ValueError."""
         if self._path is None:
             return iter(())
         return read_entries(self._path, lambda line: parse(_read_entry(line)), first=2)
@@ -53,16 +53,17 @@ class Journal:
         """Append an entry.
 
         Raises:
-            OSError: naming the file, if it cannot be written; what was written before stays.
+            OSError: naming the file, if it cannot be written. Earlier entries are unchanged.
         """
         if self._path is not None:
             append_line(self._path, to_json_line(entry))
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
-    """Yield what ``parse`` makes of each line from ``first`` on; skip those for which it raises a ValueError.
+    """Yield ``parse(line)`` for all lines from number ``first`` on.
 
-    A kill or a full disk leaves such lines. A warning names each.
+    Lines for which ``parse`` raises a ValueError, such as those truncated by a kill or a full disk, are skipped with a
+    warning.
     """
     for number, line in enumerate(read_lines(path)[first - 1 :], start=first):
         if not line.strip():
@@ -76,10 +77,10 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
-    """The ``about`` of the journal in a file; None if there is no file, or nothing in it.
+    """Return the settings of the journal in a file; None if the file is absent or empty.
 
     Raises:
-        FileError: if the file holds something else.
+        FileError: if the file is not a journal of this kind.
     """
     lines = read_lines(path)
     if not any(lines):
@@ -90,7 +91,7 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
             raise ValueError(f"its first line is not that of {kind}")
         return read_record(dict[str, Any], header["about"], "about")
     except ValueError as error:
-        raise FileError(f"{path} is not a file of {kind}, or damaged ({error}): choose another") from error
+        raise FileError(f"{path} is not a file of {kind}, or is damaged ({error}): choose another") from error
 
 
 def _read_entry(line: str) -> dict[str, Any]:

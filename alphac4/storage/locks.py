@@ -1,8 +1,9 @@
 """Locks, so that two processes do not write to the same run or record.
 
-The library filelock takes the operating system's lock on a file. The lock ends with its process, so a killed process
-blocks nobody, and file systems that machines share pass it on (NFS, SMB, CephFS, GPFS, Lustre mounted with `flock`). On
-a file system without such locks, filelock marks the file instead; you must remove another machine's mark by hand.
+The library filelock uses the operating system's lock on a file. The lock ends with its process, so a killed process
+does not block others. Shared file systems support it between machines (NFS, SMB, CephFS, GPFS, Lustre mounted with
+`flock`). On a file system without locks, filelock creates a marker file instead; you have to remove the marker of
+another machine by hand.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import filelock
 
 from alphac4.storage.files import check_folder, check_output
 
-TIMEOUT_S = 0.2  # another process may be about to release the lock
+TIMEOUT_S = 0.2  # in which another process may release the lock
 
 
 class LockedError(ValueError):
@@ -23,15 +24,15 @@ class LockedError(ValueError):
 
 
 class FileLock:
-    """A lock held by this process until `close`, or until it ends; several holders in one process share it.
+    """A lock held by this process until `close` or until the process ends. Several holders in a process share it.
 
     Args:
         path: the lock's file, which names its holder.
-        of: the file or folder that it protects, for the error; by default the lock's folder.
+        of: the protected file or folder, for the error message; by default the lock's folder.
 
     Raises:
-        LockedError: if another process holds it.
-        OSError: if the file cannot be made.
+        LockedError: if another process holds the lock.
+        OSError: if the file cannot be created.
     """
 
     def __init__(self, path: Path, of: Path | None = None) -> None:
@@ -41,32 +42,32 @@ class FileLock:
             self._lock.acquire()
         except filelock.Timeout:
             holder = "another process"
-            with contextlib.suppress(OSError):  # released meanwhile, or unreadable on Windows
+            with contextlib.suppress(OSError):  # it was released meanwhile, or is unreadable on Windows
                 text = self.path.read_text(errors="replace").strip()
                 holder = text if text.startswith("process ") and len(text) < 200 else holder
             raise LockedError(f"{of or self.path.parent} is in use by {holder}") from None
-        if self._is_ours():
-            with contextlib.suppress(OSError):  # the name is optional
+        if self._is_only_holder():
+            with contextlib.suppress(OSError):  # the holder's name is optional
                 since = time.strftime("%Y-%m-%d %H:%M:%S")
                 self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}\n")
 
     def close(self) -> None:
         """Release the lock."""
-        if self._is_ours():
-            with contextlib.suppress(OSError):  # Windows does not remove open files
+        if self._is_only_holder():
+            with contextlib.suppress(OSError):  # Windows cannot remove open files
                 self.path.unlink()
         self._lock.release()
 
-    def _is_ours(self) -> bool:
-        """Whether this is the only holder here, and filelock stores no mark in the file."""
+    def _is_only_holder(self) -> bool:
+        """Return whether there is one holder in this process, and the file is not filelock's marker."""
         return self._lock.lock_counter == 1 and not isinstance(self._lock, filelock.SoftFileLock)
 
 
 def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
-    """Keep other processes from appending to the same file until the end of the block.
+    """Return a context manager that keeps other processes from writing to a file; None locks nothing.
 
     Raises:
-        LockedError: naming the file and the process that has it.
+        LockedError: naming the file and the process that has locked it.
         OSError: naming the file, if it cannot be written.
     """
     check_output(path)
@@ -76,6 +77,11 @@ def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
 
 
 def lock_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Keep other processes out of a folder, which is made if it does not exist, by the lock of a run's folder."""
+    """Return a context manager that keeps other processes out of a run's folder, and create the folder.
+
+    Raises:
+        LockedError: naming the folder and the process that has locked it.
+        OSError: naming the folder, if it cannot be created or written.
+    """
     check_folder(folder)
     return contextlib.closing(FileLock(folder / "lock", folder))

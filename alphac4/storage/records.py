@@ -1,4 +1,4 @@
-"""Checked records: JSON with types, numbers within their ranges, and the board of files and options."""
+"""Validated records: dataclasses from JSON, ranges of numbers, and the board in files and options."""
 
 import dataclasses
 import difflib
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from alphac4.game import Geometry
 
 MAX_SEED = 2**63 - 1
-MAX_SIMULATIONS = 10_000_000  # of one search by a command; each takes about 130 bytes
-MAX_NUMBER = 1_000_000_000_000  # a larger number must be a typing error
+MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 bytes
+MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardConfig:
-    """The board and what wins on it."""
+    """The board and the winning condition."""
 
     rows: int = 6
     """Rows of the board."""
@@ -34,21 +34,21 @@ class BoardConfig:
     """Whether diagonal rows win."""
 
     def geometry(self) -> "Geometry":
-        """The compiled geometry.
+        """Return the geometry for compiled code.
 
         Raises:
             ValueError: for an impossible board.
         """
-        from alphac4.game.rules import make_geometry  # with Numba, which options do without
+        from alphac4.game.rules import make_geometry  # imports Numba, which options do not need
 
         return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read JSON.
+    """Parse JSON.
 
     Raises:
-        ValueError: in one line with the place of the error.
+        ValueError: in one line with the position of the error.
     """
     try:
         return json.loads(text)
@@ -67,7 +67,12 @@ def to_json_line(data: Mapping[str, Any]) -> str:
 
 
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:
-    """Return a dataclass from the JSON of `dataclasses.asdict`.
+    """Return an instance of ``record`` from the JSON of `dataclasses.asdict`.
+
+    Args:
+        record: a dataclass, or another type that `read_value` accepts.
+        data: the parsed JSON.
+        name: of the data, in error messages.
 
     Raises:
         ValueError: naming the entry that is missing, unknown or of another type.
@@ -76,10 +81,10 @@ def read_record(record: type[_T], data: Any, name: str = "") -> _T:
 
 
 def read_value(hint: Any, value: Any, name: str) -> Any:
-    """Return ``value`` from JSON as the type ``hint``.
+    """Convert a value from JSON to the type ``hint``.
 
     Raises:
-        ValueError: naming the entry and the type that it should have.
+        ValueError: naming the entry and the expected type.
     """
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _read_dataclass(hint, value, name)
@@ -109,13 +114,13 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the known word most like a misspelt one, as " (is it ...?)"; empty without one."""
-    found = difflib.get_close_matches(word, list(known), n=1)
-    return f" (is it {found[0]}?)" if found else ""
+    """Return a suggestion for a misspelt word, as " (is it ...?)", or "" if no known word is close."""
+    matches = difflib.get_close_matches(word, list(known), n=1)
+    return f" (is it {matches[0]}?)" if matches else ""
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text; its type without a text."""
+    """Return the first line of an error's message, or its type if the message is empty."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
@@ -137,9 +142,9 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
         first, dot, rest = str(unknown[0]).partition(".")
-        advice = (
-            f"; write {{{first!r}: {{{rest!r}: ...}}}}" if dot and first in fields else did_you_mean(unknown[0], fields)
-        )
+        advice = did_you_mean(unknown[0], fields)
+        if dot and first in fields:
+            advice = f"; write {{{first!r}: {{{rest!r}: ...}}}}"
         raise ValueError(f"unknown entry {prefix + str(unknown[0])!r:.80}{advice:.200}")
     for item in fields.values():
         optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING
@@ -149,10 +154,10 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
 
 
 def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
-    """Check that each named field, or each item of a tuple, is within ``(minimum, maximum)``; None is skipped.
+    """Check that named fields, or the items of those that are tuples, are within ``(minimum, maximum)``; skip None.
 
     Raises:
-        ValueError: in one line that names the field.
+        ValueError: naming the field.
     """
     for name, number in _numbers(settings, ranges):
         minimum, maximum = ranges[name]
@@ -162,10 +167,10 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
 
 
 def check_finite(settings: Any) -> None:
-    """Check that no field of a dataclass or a NamedTuple is infinite or not a number.
+    """Check that no field of a dataclass or NamedTuple is infinite or NaN.
 
     Raises:
-        ValueError: in one line that names the field.
+        ValueError: naming the field.
     """
     names = getattr(settings, "_fields", None) or [item.name for item in dataclasses.fields(settings)]
     for name, number in _numbers(settings, names):
@@ -174,7 +179,7 @@ def check_finite(settings: Any) -> None:
 
 
 def _numbers(settings: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the value of each named field, or each item of a tuple."""
+    """Yield names and values of fields; one pair per item for tuples."""
     for name in names:
         value = getattr(settings, name)
         yield from ((name, number) for number in (value if isinstance(value, tuple) else (value,)))

@@ -1,7 +1,7 @@
-"""Text files that people write: a position, a game or a puzzle per line.
+"""Text files written by people, with a position, a game or a puzzle per line.
 
-Editors differ in how they save text. The reader accepts byte-order marks, UTF-16, every kind of line end, blank lines,
-tabs, several blanks between words, blanks around a line, and comments after "#".
+The reader accepts what editors save: byte-order marks, UTF-16, all line endings, blank lines, tabs, repeated spaces,
+spaces around a line, and comments after "#".
 """
 
 import codecs
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def read_text_lines(path: Path) -> list[str]:
-    """Return the lines of a text file; bytes that are not text become U+FFFD, so that a parser can name their line.
+    """Return the lines of a text file. Invalid bytes become U+FFFD, so that a parser can name their line.
 
     Raises:
         OSError: if the file cannot be read.
@@ -25,9 +25,9 @@ def read_text_lines(path: Path) -> list[str]:
 
 
 def read_stdin_lines() -> Iterator[str]:
-    """Yield the lines of the standard input as soon as they arrive, in the encodings and line ends that files have."""
+    """Yield the lines of the standard input as they arrive, in the encodings and line endings accepted for files."""
     binary = getattr(sys.stdin, "buffer", None)
-    if binary is None:  # a stand-in for the stream
+    if binary is None:  # a replacement without bytes
         yield from sys.stdin
         return
     first = binary.readline()
@@ -45,7 +45,7 @@ def _is_utf16(content: bytes) -> bool:
 
 
 def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line, from 1, and its words; skip blank lines and comments."""
+    """Yield the number, from 1, and the words of each line; skip blank lines and comments."""
     for number, line in enumerate(lines, start=1):
         words = line.replace("\ufeff", " ").partition("#")[0].split()
         if words:
@@ -53,10 +53,10 @@ def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def parse_lines(lines: Iterable[str], source: str, parse: Callable[[list[str]], T]) -> Iterator[T]:
-    """Yield what ``parse`` makes of each line's words.
+    """Yield ``parse(words)`` for each line.
 
     Raises:
-        FileError: if ``parse`` raises ValueError; it names the source and the line.
+        FileError: naming the source and the line, if ``parse`` raises ValueError.
     """
     for number, words in content_lines(lines):
         try:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.compute import Compute, captured
+from alphac4.compute import Compute, capture_graph
 from alphac4.game.rules import Geometry
 from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.replay import Replay, draw_batches, window_size
@@ -134,7 +134,7 @@ class DeviceLearner(Learner):
                 if "capturable" in group:
                     group["capturable"] = device.type == "cuda"
         before = self.state()
-        self._run = captured(self._step_on_device, device)
+        self._run = capture_graph(self._step_on_device, device)
         for name, tensor in self.live_state().items():
             if name != "steps":
                 tensor.detach().copy_(before[name]) if name in before else tensor.zero_()

@@ -1,4 +1,4 @@
-"""Self-play on the cores of many machines, by Ray.
+"""Self-play on the cores or GPUs of many machines, with Ray.
 
-Nothing else imports Ray, and this package only once a cluster has been asked for.
+Only this package imports Ray, and it is imported only for a cluster.
 """

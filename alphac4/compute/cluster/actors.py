@@ -1,4 +1,4 @@
-"""Self-play on every core or every GPU of a cluster."""
+"""Self-play on every core, or every GPU, of a cluster."""
 
 import copy
 import logging
@@ -28,25 +28,25 @@ from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
-MAX_GAMES, MIN_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
-MIN_CORE_RATIO = 2  # cores of the cluster per core of this machine, from which on matches are played there
-CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver takes the other
-COUNT_INTERVAL_S = 1.0  # of the cluster's cores or GPUs
-NO_GAMES_WARNING_S = 60.0  # without a block
-STOP_TIMEOUT_S = 2.0  # for actors, before they are killed
-BESIDE = "beside"  # Ray's concurrency group of methods that run beside `RemoteActor.play`
-GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
+MAX_GAMES, MIN_GAMES = 128, 32  # at once per core: with more, games wait for one another; fewer make small batches
+MIN_CORE_RATIO = 2  # cluster cores per local stream from which on a run plays its matches on the cluster
+CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver handles the other
+COUNT_INTERVAL_S = 1.0  # between counts of the cluster's cores or GPUs
+NO_GAMES_WARNING_S = 60.0  # without a block, before a warning
+STOP_TIMEOUT_S = 2.0  # for actors to end before they are killed
+CONTROL_GROUP = "control"  # Ray's concurrency group of methods that run concurrently with `RemoteActor.play`
+GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # accepted by name; a node may lack some
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything that the actors of a run have in common."""
+    """Settings that the actors of a run share."""
 
     geometry: Geometry
     config: SelfPlayConfig
-    slots: int  # games at once; fewer where the memory of a GPU with trees is short
-    device: str = "cpu"  # or "cuda", where each actor has a GPU
-    backend: str  # of inference; a node without it takes the fastest that it has
+    slots: int  # games at once; fewer if the memory of a GPU with trees is short
+    device: str = "cpu"  # or "cuda", for a GPU per actor
+    backend: str  # of inference; a node without it uses its fastest one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,41 +58,41 @@ class Weights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delivery:
-    """A block and the actor that played it."""
+class ReceivedBlock:
+    """A block of games, and facts about the actor that played it."""
 
     block: Block
     version: int  # of the weights
-    backend: str  # how the network runs
-    node: str  # its address
-    process: int
+    backend: str  # of inference
+    node: str  # address
+    process: int  # id
 
 
 class RemoteActor:
-    """Plays without end on one core, or on one GPU and a core beside it, and returns a block per call.
+    """Plays games on one core, or on one GPU and one core, and returns a block per call of `play`.
 
-    Ray restarts it elsewhere if its process or its node is lost; it begins new games then. The first call makes the
-    player, because an error in ``__init__`` would look like a lost process.
+    Ray restarts an actor elsewhere if its process or node is lost. The restarted actor begins new games. The player is
+    created in the first call, because Ray would take an error in ``__init__`` for a lost process.
     """
 
     def __init__(self, task: Task, rng: np.random.Generator) -> None:
         context = import_ray().get_runtime_context()
-        # The same random numbers again would give the same games again.
+        # A restarted actor must not play the same games again.
         self._task, self._rng = task, np.random.default_rng() if context.was_current_actor_reconstructed else rng
         self._blocks: Iterator[Block] = iter(())
         self._version, self._latest = -1, Weights(version=-1, network=Shared(reference=[]))
         self._has_ended = False
 
     def update(self, weights: Weights) -> None:
-        """Play the next block with these weights; runs beside `play`."""
+        """Use these weights from the next block on. Runs concurrently with `play`."""
         self._latest = weights
 
     def end(self) -> None:
-        """End all calls of `play` at once; runs beside `play`."""
+        """End all calls of `play` at once. Runs concurrently with `play`."""
         self._has_ended = True
 
-    def play(self, weights: Weights) -> Delivery | None:
-        """Play a block with the latest weights, of the call or of `update`; return None after `end`."""
+    def play(self, weights: Weights) -> ReceivedBlock | None:
+        """Play a block with the latest weights of `play` and `update`; return None after `end`."""
         latest = max(weights, self._latest, key=lambda each: each.version)
         if latest.version > self._version:
             network = latest.network.get().eval()
@@ -101,12 +101,14 @@ class RemoteActor:
                 self._player, self._load, self._backend = make_player(self._task, network, self._rng)
             else:
                 self._load(network)
-            self._blocks = self._player.play(UNLIMITED_MOVES, lambda: self._has_ended)  # a new call clears its cache
+            self._blocks = self._player.play(
+                UNLIMITED_MOVES, lambda: self._has_ended
+            )  # a new iterator clears the cache
             self._version = latest.version
         block = None if self._has_ended else next(self._blocks, None)
         if block is None:
             return None
-        return Delivery(
+        return ReceivedBlock(
             block=block,
             version=self._version,
             backend=self._backend,
@@ -118,7 +120,7 @@ class RemoteActor:
 def make_player(
     task: Task, network: Network, rng: np.random.Generator
 ) -> tuple[SelfPlayer, Callable[[Network], object], str]:
-    """Return the player of one core or GPU, a function that loads other weights into it, and its backend."""
+    """Create the player of one core or GPU; return it, a function that loads other weights, and its backend."""
     if task.backend == TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
@@ -139,16 +141,16 @@ def make_player(
 
 @final
 class ClusterActors(Actors):
-    """Keeps an actor on every core, or every GPU, of a cluster; they play on between two calls of `play`.
+    """Keeps an actor on every core, or every GPU, of a cluster, which also plays between two calls of `play`.
 
-    Before `play` returns, it requests about as many positions as the next call will need. So what is learned keeps its
-    ratio to what is played. Ray restarts lost actors and repeats their calls; a block arrives once.
+    Before `play` returns, it requests about as many positions as the next call will need. So the ratio of learned to
+    played positions stays the same. Ray restarts lost actors and repeats their calls; each block arrives once.
 
     Args:
-        connection: to the cluster; closed in the end.
-        task: what all actors do.
+        connection: the cluster; `close` closes it.
+        task: settings of all actors.
         network: the first weights.
-        seeds: the random numbers of each actor, by its index.
+        seeds: the random generator of each actor, by index.
     """
 
     def __init__(self, connection: Connection, task: Task, network: Network, seeds: Seeds) -> None:
@@ -156,15 +158,15 @@ class ClusterActors(Actors):
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
         resources = {"num_cpus": 1, "num_gpus": int(task.device == "cuda")}
-        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {BESIDE: 1}}
+        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {CONTROL_GROUP: 1}}
         self._remote = self._ray.remote(**resources, **restarts, scheduling_strategy="SPREAD")(RemoteActor)
         self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
         self._actors: list[Any] = []  # Ray's handles
-        self._calls: dict[Any, int] = {}  # references to blocks, and the index of the actor that plays each
-        self._places: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
-        self._nodes = 0  # that offered cores or GPUs at the last count
-        self._offered = connection.count(task.device)  # cores or GPUs then
-        self._counted = 0.0  # time.monotonic() of then
+        self._calls: dict[Any, int] = {}  # the actor's index, by the reference to its block
+        self._locations: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
+        self._nodes = 0  # with cores or GPUs for actors, at the last count
+        self._offered = connection.count(task.device)  # cores or GPUs at the last count
+        self._counted = 0.0  # time.monotonic() of the last count
         self._lost = 0  # actors since the last report
         self._last_end: float | None = None
 
@@ -172,11 +174,11 @@ class ClusterActors(Actors):
         return max(1, self._offered)
 
     def update(self, network: Network) -> None:
-        """Play blocks that begin from now on with other weights."""
+        """Use other weights for all blocks that begin from now on."""
         version = self._weights.version + 1
         self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
         for actor in self._actors:
-            actor.update.options(concurrency_group=BESIDE).remote(self._weights)
+            actor.update.options(concurrency_group=CONTROL_GROUP).remote(self._weights)
 
     def play(
         self,
@@ -187,10 +189,11 @@ class ClusterActors(Actors):
         last: bool = False,
         plan: GamePlan | None = None,
     ) -> None:
-        """Take the blocks that arrive first, whichever actor played them.
+        """Handle blocks of any actors as they arrive, until there are enough positions.
 
         Raises:
-            ValueError: for a plan other than that of the settings.
+            ValueError: for another plan than that of the settings.
+            RuntimeError: if the cluster is lost, or an actor fails.
         """
         usual = make_plan(self._task.geometry, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
@@ -198,7 +201,7 @@ class ClusterActors(Actors):
         started = time.perf_counter()
         waiting = len(self._ready(0.0))
         blocks, positions, behind, max_behind = 0, 0, 0, 0
-        has_warned = bool(self._places)
+        has_warned = bool(self._locations)
         while positions < samples:
             check()
             self._connection.check()
@@ -207,11 +210,11 @@ class ClusterActors(Actors):
             self._request(CALLS_IN_FLIGHT)
             for reference in self._ready(CHECK_INTERVAL_S):
                 index = self._calls.pop(reference)
-                delivery = self._receive(index, reference)
-                if delivery is None:
+                received = self._receive(index, reference)
+                if received is None:
                     continue
-                on_block(index, delivery.block)
-                count, versions = delivery.block.positions, self._weights.version - delivery.version
+                on_block(index, received.block)
+                count, versions = received.block.positions, self._weights.version - received.version
                 blocks, positions, behind = blocks + 1, positions + count, behind + versions * count
                 max_behind = max(max_behind, versions)
                 if positions >= samples:
@@ -219,14 +222,14 @@ class ClusterActors(Actors):
             if not has_warned and not blocks and time.perf_counter() - started > NO_GAMES_WARNING_S:
                 logger.warning("waiting for the cluster's first games: other programs may use its cores")
                 has_warned = True
-        if last:  # the cores are free for the closing matches
-            self._dismiss()
+        if last:  # free the cores for the closing matches
+            self._stop_actors()
         else:
             self._request(max(CALLS_IN_FLIGHT, -(-samples * blocks // (positions * len(self._actors)))))
         now = time.perf_counter()
         self.cluster_report = ClusterReport(
             nodes=self._nodes,
-            actors=min(len(self._places), self._offered),
+            actors=min(len(self._locations), self._offered),
             lost=self._lost,
             waiting=waiting,
             staleness=behind / positions,
@@ -237,22 +240,22 @@ class ClusterActors(Actors):
         self._last_end, self._lost = now, 0
 
     def close(self) -> None:
-        """End all actors, and leave the cluster."""
+        """Stop all actors and leave the cluster."""
         if not self._connection.missing():
-            self._dismiss()
+            self._stop_actors()
         self._connection.close()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return nothing: the games stay with their actors."""
+        """Return an empty state: the games are stored in the actors."""
         return {}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:  # noqa: ARG002
-        """Begin new games, before the first `play`."""
+        """Begin new games; call this before the first `play`."""
         self._seeds = seeds
         return False
 
     def _use_all_cores(self) -> None:
-        """Make an actor for every core or GPU; Ray starts each when and where one is free."""
+        """Create an actor for every core or GPU; Ray starts each when and where one is free."""
         offers = [node.offers(self._task.device) for node in self._connection.nodes()]
         self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
         for index in range(before, self._offered):
@@ -263,41 +266,47 @@ class ClusterActors(Actors):
         self._counted = time.monotonic()
 
     def _request(self, calls: int) -> None:
-        """Request blocks of each actor until it has ``calls`` calls to answer."""
+        """Request blocks until each actor has ``calls`` pending calls."""
         pending = list(self._calls.values())
         for index, actor in enumerate(self._actors):
             for _ in range(calls - pending.count(index)):
                 self._calls[actor.play.remote(self._weights)] = index
 
     def _ready(self, timeout: float) -> list[Any]:
-        """Return the references whose blocks have arrived, after ``timeout`` seconds at most."""
+        """Return references of blocks that have arrived; wait at most ``timeout`` seconds."""
         if not self._calls:
             time.sleep(timeout)
             return []
         ready, _ = self._ray.wait(list(self._calls), num_returns=len(self._calls), timeout=timeout)
         return list(ready)
 
-    def _receive(self, index: int, reference: Any) -> Delivery | None:
-        """Return the delivery of an actor, None if it was lost on the way."""
+    def _receive(self, index: int, reference: Any) -> ReceivedBlock | None:
+        """Return the block of an actor; None if the object store has lost it.
+
+        Raises:
+            RuntimeError: if the actor failed, or the cluster is lost.
+        """
         try:
-            # The arrays of a block are in the object store, which would fill up with an iteration's games.
-            delivery: Delivery = copy.deepcopy(self._connection.get(reference))
-        except self._ray.exceptions.RayTaskError as error:  # ours: a repetition would fail as well
+            # Without a copy, the arrays would stay in the object store, which an iteration's games would fill.
+            received: ReceivedBlock = copy.deepcopy(self._connection.get(reference))
+        except self._ray.exceptions.RayTaskError as error:  # a repetition would fail as well
             raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
         except self._ray.exceptions.RayError as error:
-            logger.warning("a block of games was lost on the way from the cluster: %s", first_line(error))
+            logger.warning("the cluster lost a block of games: %s", first_line(error))
             return None
-        place, before = (delivery.node, delivery.process), self._places.get(index)
-        if before not in (None, place):
+        location, before = (received.node, received.process), self._locations.get(index)
+        if before not in (None, location):
             self._lost += 1
-            logger.warning("an actor on node %s was lost: another one on node %s begins new games", before[0], place[0])
-        self._places[index], self.backend = place, delivery.backend
-        return delivery
+            logger.warning(
+                "an actor on node %s was lost: another one on node %s begins new games", before[0], location[0]
+            )
+        self._locations[index], self.backend = location, received.backend
+        return received
 
-    def _dismiss(self) -> None:
-        """End all actors; idle ones, because Ray prints that the calls of others failed."""
+    def _stop_actors(self) -> None:
+        """Stop all actors. Let their calls end first, because Ray prints a message about each call that is killed."""
         for actor in self._actors:
-            actor.end.options(concurrency_group=BESIDE).remote()
+            actor.end.options(concurrency_group=CONTROL_GROUP).remote()
         self._ready(STOP_TIMEOUT_S)
         for actor in self._actors:
             self._ray.kill(actor)
@@ -310,12 +319,13 @@ class Cluster:
     """A Ray cluster that plays a run's games and matches.
 
     Args:
-        address: of the cluster, as `connect` takes it.
-        device: "cuda" for an actor on each GPU that has a core beside it, otherwise one on each core.
-        backend: of self-play; a node without it takes its fastest, as for "auto". `TREES` means "cuda".
+        address: the address that `connect` takes.
+        device: "cuda" for an actor per GPU with a core on its node, otherwise one per core.
+        backend: of self-play; a node without it uses its fastest one, as for "auto". `TREES` implies "cuda".
 
     Raises:
-        RuntimeError: if there is no such cluster, a node has another version of this program, or none has the device.
+        RuntimeError: if the cluster does not exist, a node has another version of this program, or no node has the
+            device.
         ValueError: for an unknown backend.
     """
 
@@ -325,22 +335,22 @@ class Cluster:
         known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
         if backend not in ("auto", *known):
             where = "GPUs" if self._device == "cuda" else "cores"
-            raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
+            raise ValueError(f"unknown backend {backend!r} for a cluster's {where}; available: {', '.join(known)}")
         self._connection = connect(address)
         if self._device == "cuda" and not self._connection.count("cuda"):
             self._connection.close()
-            raise RuntimeError("no node of the cluster has a GPU and a core beside it: choose the device cpu")
+            raise RuntimeError("no node of the cluster has both a GPU and a core: choose the device cpu")
 
     def pool(self, streams: int) -> Pool | None:
-        """Return processes for a run's matches; None if the cluster has few more cores than the ``streams`` here.
+        """Return processes for a run's matches; None if the cluster has few more cores than the local ``streams``.
 
-        The processes share the cores with actors, which mostly wait while a match is played.
+        The processes share the cores with the actors, which mostly wait during a match.
         """
         is_large = self._connection.count("cpu") >= MIN_CORE_RATIO * streams
         return Pool(self._connection, leaves=False) if is_large else None
 
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """Return the actors of a run; each core or GPU plays its share of the games, within reason."""
+        """Return the actors of a run; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
         slots = config.games
         if self._backend != TREES:
             share = -(-config.games // max(1, self._connection.count(self._device)))

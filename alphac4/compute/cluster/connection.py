@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster, whose nodes must all have this version of the program."""
+"""Connection to a Ray cluster. All nodes must have this version of the program."""
 
 import contextlib
 import importlib
@@ -23,22 +23,22 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 5.0
 HTTP2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP2_SETTINGS
-POLL_INTERVAL_S = 1.0  # for whether the cluster is there
-LOST_TIMEOUT_S = 20.0  # before the cluster is given up; something that is restarted is back by then
-RECONNECT_S = "600"  # after which Ray would end this process; `Connection.check` notices earlier, and raises
-NODE_TIMEOUT_S = 60.0  # a node's first answer waits for a process to start
+POLL_INTERVAL_S = 1.0  # between checks of the cluster's processes
+LOST_TIMEOUT_S = 20.0  # after which a missing process counts as lost; a restart takes less
+RECONNECT_S = "600"  # after which Ray would end this process; `Connection.check` raises earlier
+NODE_TIMEOUT_S = 60.0  # for the first answer of a node, which has to start a process
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """A machine of a cluster."""
 
-    identity: str  # Ray's
+    identity: str  # Ray's node ID
     cores: int
     gpus: int
 
     def offers(self, device: str) -> int:
-        """Return its number of cores ("cpu"), or of GPUs with a core beside them ("cuda"), busy or not."""
+        """Return the number of its cores ("cpu"), or of its GPUs with a core each ("cuda"), busy or idle."""
         return self.cores if device == "cpu" else min(self.cores, self.gpus)
 
 
@@ -46,99 +46,102 @@ class Node:
 class Connection:
     """This process as a driver of a cluster.
 
-    Without its head, Ray answers no question and waits for minutes. So callers look at `missing` before a question, and
-    wait for results by `get`.
+    If the cluster's head is lost, Ray's functions block for minutes. So callers check `missing` before they call Ray,
+    and wait for results with `get`.
 
     Args:
         ray: the module.
         ours: whether `connect` has joined the cluster, so that `close` leaves it.
-        needed: addresses without which nothing works, by name.
+        needed: addresses of the processes that must be reachable, by name.
     """
 
     def __init__(self, ray: Any, *, ours: bool, needed: Mapping[str, str]) -> None:
         self.ray = ray
         self._ours, self._needed = ours, dict(needed)
-        self._looked = 0.0  # time.monotonic() of the last look
+        self._checked = 0.0  # time.monotonic() of the last check
         self._missing_since: float | None = None
 
     def missing(self) -> str:
-        """Return the name and address of something needed at which no process listens; empty if nothing is missing."""
+        """Return name and address of a needed process that does not listen; "" if all do."""
         for name, address in self._needed.items():
             host, _, port = address.rpartition(":")
             try:
-                if host and port.isdigit():  # a busy process may answer nothing for a while, but accepts connections
+                if host and port.isdigit():  # a busy process accepts connections, even if it answers late
                     socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
             except OSError:
                 return f"{name}, {address}"
         return ""
 
     def check(self) -> None:
-        """Look for what is needed, at most once per second.
+        """Check that the needed processes are reachable, at most once per `POLL_INTERVAL_S`.
 
         Raises:
-            RuntimeError: once something has been missing for `LOST_TIMEOUT_S`.
+            RuntimeError: if one has been missing for `LOST_TIMEOUT_S`.
         """
         now = time.monotonic()
-        if now - self._looked < POLL_INTERVAL_S:
+        if now - self._checked < POLL_INTERVAL_S:
             return
-        self._looked, missing = now, self.missing()
+        self._checked, missing = now, self.missing()
         self._missing_since = self._missing_since or now if missing else None
         if self._missing_since is not None and now - self._missing_since >= LOST_TIMEOUT_S:
             raise RuntimeError(f"Lost {missing}. Restart the cluster, then rerun this command to resume.")
 
     def get(self, reference: Any) -> Any:
-        """Return the value of a reference. Raises what `check` raises, and Ray's own errors."""
+        """Return the value of a reference. Raises the errors of `check` and of Ray."""
         while not self.ray.wait([reference], timeout=POLL_INTERVAL_S)[0]:
             self.check()
         return self.ray.get(reference)
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that are there now."""
-        found = [node for node in self.ray.nodes() if node["Alive"]]
-        sizes = [[int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU")] for node in found]
+        """Return the nodes that are alive."""
+        alive = [node for node in self.ray.nodes() if node["Alive"]]
+        sizes = [[int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU")] for node in alive]
         return [
             Node(identity=node["NodeID"], cores=cores, gpus=gpus)
-            for node, (cores, gpus) in zip(found, sizes, strict=True)
+            for node, (cores, gpus) in zip(alive, sizes, strict=True)
         ]
 
     def count(self, device: str) -> int:
-        """Return the number of cores ("cpu") or GPUs ("cuda") that all nodes offer now; see `Node.offers`."""
+        """Return the sum of `Node.offers` over all nodes."""
         return sum(node.offers(device) for node in self.nodes())
 
     def close(self) -> None:
-        """Leave the cluster if it is there: whatever this process runs on it ends."""
+        """Leave the cluster, if it is reachable, which ends everything that this process runs there."""
         if self._ours and not self.missing():
             self.ray.shutdown()
 
 
 def connect(address: str) -> Connection:
-    """Join a cluster: "auto" for the one of this machine or job, or its head as "HOST:PORT".
+    """Join a cluster.
+
+    Args:
+        address: HOST:PORT of its head, or "auto" for the cluster of this machine or job.
 
     Raises:
-        RuntimeError: if Ray is not installed, there is no such cluster, or a node has another version.
+        RuntimeError: if Ray is not installed, the cluster does not exist, or a node has another version.
         ValueError: for an invalid address.
     """
     if address != "auto" and not re.fullmatch(r"[^/\s]+:\d+", address):
-        raise ValueError(f'a cluster is "auto" or HOST:PORT of its head, not {address!r}')
+        raise ValueError(f'invalid cluster address {address!r}: expected "auto" or HOST:PORT of its head')
     ray = import_ray()
     ours = not ray.is_initialized()
     if ours:
-        place = address
+        resolved = address
         try:
             if address == "auto":
-                place = find_cluster() or address
-            if place != "auto":
-                check_port(place)
+                resolved = find_cluster() or address
+            if resolved != "auto":
+                check_port(resolved)
             with warnings.catch_warnings(action="ignore"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
-        except Exception as error:  # Ray raises many kinds
-            is_none = place == "auto" and isinstance(error, ConnectionError)  # Ray's text names its own commands
-            reason = "none runs here; name its head, as HOST:PORT" if is_none else first_line(error)
-            raise RuntimeError(f"no Ray cluster at {place}: {reason}") from error
+        except Exception as error:  # Ray raises many types
+            is_absent = resolved == "auto" and isinstance(error, ConnectionError)  # Ray's text names its own commands
+            reason = "none runs here; name its head, as HOST:PORT" if is_absent else first_line(error)
+            raise RuntimeError(f"no Ray cluster at {resolved}: {reason}") from error
     context = ray.get_runtime_context()
     needed = {"the head of the cluster": context.gcs_address}
     for node in ray.nodes():
-        if node["NodeID"] == context.get_node_id():  # it holds what this process shares with the others
+        if node["NodeID"] == context.get_node_id():  # it stores the objects of this process
             needed["this machine's node of the cluster"] = f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
     connection = Connection(ray, ours=ours, needed=needed)
     try:
@@ -150,14 +153,14 @@ def connect(address: str) -> Connection:
 
 
 def import_ray() -> Any:
-    """Return Ray's module, which then reports nothing about its use.
+    """Import Ray, with its usage statistics disabled.
 
     Raises:
         RuntimeError: if it is not installed.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", RECONNECT_S)
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning to users otherwise
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # avoids a warning
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:
@@ -166,70 +169,71 @@ def import_ray() -> Any:
 
 
 def find_cluster() -> str:
-    """Return the address that Ray takes for "auto"; empty where Ray looks for its processes itself.
+    """Return the address that Ray uses for "auto", or "" if Ray searches for processes itself.
 
-    `ray.init` documents the variable ``RAY_ADDRESS`` and the file of the latest cluster started on this machine, which
-    may have ended since.
+    The documentation of `ray.init` names the variable ``RAY_ADDRESS`` and the file of the latest cluster started on
+    this machine, which may have ended.
     """
-    if named := os.environ.get("RAY_ADDRESS"):
-        return named
+    if address := os.environ.get("RAY_ADDRESS"):
+        return address
     file = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray", "ray_current_cluster")
     return file.read_text().strip() if file.is_file() else ""
 
 
 def check_port(address: str) -> None:
-    """Check that HOST:PORT speaks HTTP/2, as the head of a cluster does: Ray would try for minutes.
+    """Check that HOST:PORT speaks HTTP/2, as the head of a cluster does. Ray would try to connect for minutes.
 
     Raises:
-        OSError: if it does not.
+        OSError: if nothing listens there, or it does not speak HTTP/2.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or os.environ.get("RAY_USE_TLS", "0") != "0":
         return
-    with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as found:
-        found.settimeout(CONNECT_TIMEOUT_S)
-        found.sendall(HTTP2_PREFACE)
-        answer = found.recv(len(HTTP2_SETTINGS))
+    with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as connection:
+        connection.settimeout(CONNECT_TIMEOUT_S)
+        connection.sendall(HTTP2_PREFACE)
+        answer = connection.recv(len(HTTP2_SETTINGS))
     if answer[3:4] != HTTP2_SETTINGS[3:4]:
-        raise ConnectionError("something else answers there")
+        raise ConnectionError("another program answers there")
 
 
 def on_node(identity: str, *, soft: bool = False) -> object:
-    """Return Ray's scheduling strategy for one node; if ``soft``, for another one once the node is lost."""
+    """Return Ray's scheduling strategy for one node; if ``soft``, other nodes replace it once it is lost."""
     strategies = importlib.import_module("ray.util.scheduling_strategies")
-    found: object = strategies.NodeAffinitySchedulingStrategy(node_id=identity, soft=soft)
-    return found
+    strategy: object = strategies.NodeAffinitySchedulingStrategy(node_id=identity, soft=soft)
+    return strategy
 
 
 def check_nodes(ray: Any) -> None:
     """Check that every node has this version of the program.
 
     Raises:
-        RuntimeError: naming a node with another one, or with none.
+        RuntimeError: naming a node with another version, or without the program.
     """
 
-    def version() -> str:  # a local function, which travels to nodes without this program
+    def version() -> str:  # Ray sends a local function by value, also to nodes without this program
         import importlib
 
         try:
-            found: str = importlib.import_module("alphac4.version").__version__
+            installed: str = importlib.import_module("alphac4.version").__version__
         except ImportError:
             return ""
-        return found
+        return installed
 
-    asked = {}
+    requests = {}
     for node in ray.nodes():
         if node["Alive"]:
             task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node["NodeID"]))(version)
-            asked[task.remote()] = node["NodeManagerAddress"]
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=NODE_TIMEOUT_S)
+            requests[task.remote()] = node["NodeManagerAddress"]
+    answered, silent = ray.wait(list(requests), num_returns=len(requests), timeout=NODE_TIMEOUT_S)
     for reference in silent:
-        logger.warning("node %s does not answer", asked[reference])
+        logger.warning("node %s does not answer", requests[reference])
     for reference in answered:
-        with contextlib.suppress(ray.exceptions.RayError):  # it has gone in the meantime
-            found = ray.get(reference)
-            if found != __version__:
+        with contextlib.suppress(ray.exceptions.RayError):  # the node was lost meanwhile
+            installed = ray.get(reference)
+            if installed != __version__:
+                has = f"alphac4 {installed}" if installed else "no alphac4"
                 raise RuntimeError(
-                    f"node {asked[reference]} has {f'alphac4 {found}' if found else 'no alphac4'}, this program is "
-                    f"alphac4 {__version__}: install the same on every node"
+                    f"node {requests[reference]} has {has}, this program is alphac4 {__version__}: "
+                    "install the same on every node"
                 )

@@ -1,4 +1,4 @@
-"""Processes on the cores of a cluster that call functions."""
+"""A pool of processes on the cores of a cluster."""
 
 import logging
 import queue
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 10  # of processes at the same work
+MAX_ATTEMPTS = 10  # at a call whose process dies each time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared(Generic[T]):
-    """A value in the object store of the node that put it there."""
+    """A value in the object store of a cluster."""
 
-    reference: Sequence[Any]  # in a list, or Ray would fetch the value for every call
+    reference: Sequence[Any]  # one of Ray's, in a list: Ray would fetch the value of a bare one at every call
 
     def get(self) -> T:
         """Return the value, in any process of the cluster."""
@@ -30,39 +30,39 @@ class Shared(Generic[T]):
 
 
 class Worker:
-    """A process that calls functions."""
+    """Calls functions in a process of a cluster."""
 
     def __init__(self) -> None:
         adapt_process()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function."""
+        """Call a function and return its result."""
         return function(*arguments)
 
 
 @final
 class Pool:
-    """Processes that call functions, one for each core of a cluster, whether the core is busy or not.
+    """Processes that call functions, one per core of a cluster, busy or idle.
 
-    Functions, arguments and results travel by pickle. Ray restarts a process that died, on another node if its own is
-    lost, and repeats its call. So calling a function twice must do no harm.
+    Functions, arguments and results are pickled. Ray restarts a process that died, on another node if necessary, and
+    repeats its call. So a function may be called twice, which must do no harm.
 
     Args:
-        connection: to the cluster.
-        leaves: whether to close the connection with the pool.
+        connection: the cluster.
+        leaves: whether `close` also closes the connection.
 
     Attributes:
-        cores: the number of processes.
+        cores: number of processes.
     """
 
     def __init__(self, connection: Connection, *, leaves: bool = True) -> None:
         self._connection, self._leaves = connection, leaves
         self._ray = connection.ray
-        # Without a number of cores, Ray starts an actor on any core, busy or not.
+        # Ray starts an actor without `num_cpus` on any core, busy or idle.
         worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_ATTEMPTS - 1)(Worker)
         if not connection.count("cpu"):
-            logger.warning("waiting for a core of the cluster: it has none")
-            first = worker.remote()  # some clusters grow while something waits for a core
+            logger.warning("waiting for the cluster, which has no cores yet")
+            first = worker.remote()  # some clusters grow if an actor is waiting
             connection.get(first.call.remote(int))
             self._ray.kill(first)
         self._workers = [
@@ -77,11 +77,11 @@ class Pool:
         self._threads = ThreadPoolExecutor(self.cores)
 
     def share(self, value: T) -> Shared[T]:
-        """Send a value to the cluster once, for all calls that need it."""
+        """Store a value in the cluster once, for several calls."""
         return Shared(reference=[self._ray.put(value)])
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
-        """Call a function in the first free process."""
+        """Call a function in the first free process. The future raises the errors of `call`."""
 
         def call() -> T:
             index = self._free.get()
@@ -93,11 +93,11 @@ class Pool:
         return self._threads.submit(call)
 
     def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function in the ``index``-th process, which keeps its memory between calls, and return the result.
+        """Call a function in the process with this index and return the result. Processes keep their memory.
 
         Raises:
             RuntimeError: if the cluster is lost, or the process dies at every attempt.
-            Exception: whatever the function raises.
+            Exception: any exception of the function.
         """
         answer = self._workers[index].call.remote(function, *arguments)
         try:
@@ -108,10 +108,10 @@ class Pool:
                 raise cause from error
             raise RuntimeError(f"a process of the cluster failed: {first_line(cause or error)}") from error
         except self._ray.exceptions.RayError as error:
-            raise RuntimeError(f"a process of the cluster was lost again and again: {first_line(error)}") from error
+            raise RuntimeError(f"a process of the cluster died repeatedly: {first_line(error)}") from error
 
     def close(self) -> None:
-        """End all processes and their work."""
+        """End all processes and pending calls."""
         if not self._connection.missing():
             for worker in self._workers:
                 self._ray.kill(worker)

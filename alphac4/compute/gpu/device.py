@@ -1,4 +1,4 @@
-"""Memory and network on a GPU, shared by Numba's kernels and PyTorch, and launches of kernels on PyTorch's stream."""
+"""Arrays and networks in a GPU's memory, shared by Numba and PyTorch, and launches on PyTorch's stream."""
 
 import contextlib
 import importlib
@@ -28,18 +28,18 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees or Games
 
-_one_at_a_time = threading.Lock()  # the simulator runs one kernel, and numba-cuda loads one from disk in one thread
+_launch_lock = threading.Lock()  # neither the simulator nor loading kernels from disk is thread-safe
 
 TREES = "cuda-trees"
-"""The backend with the trees on the GPU, beside a network in the fastest precision that is precise enough."""
+"""The backend with the trees on the GPU, and the network in its fastest sufficient precision."""
 
-THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
+THREADS_PER_BLOCK = 32  # the smallest useful: trees diverge, and small blocks spread over the whole GPU
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); choose the device cpu"
 
-SECTOR = 32  # bytes that a GPU fetches at least
+SECTOR_BYTES = 32  # the smallest unit that a GPU fetches
 
-NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
+NODE_FIELDS = {  # of Trees: type, and whether there is one per action
     "value_sum": (np.float32, True),
     "priors": (np.float32, True),
     "value": (np.float32, False),
@@ -51,25 +51,25 @@ NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
     "parent_action": (np.int8, False),
 }
 
-WARM_UP_STEPS = 3  # passes before a graph is captured, while libraries choose their algorithms
+WARM_UP_STEPS = 3  # before a graph is captured; libraries choose their algorithms in them
 
-# The number 1 in each precision, as kernels write it into planes: Numba has no 16-bit floats that torch shares.
+# The number 1 as kernels write it into planes; 16-bit floats as their bits, as Numba and PyTorch share no such type.
 ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfloat16: np.uint16(0x3F80)}
 
 
-def simulated() -> bool:
-    """Return whether Numba's simulator stands in for the GPU."""
+def is_simulated() -> bool:
+    """Return whether Numba's simulator replaces the GPU."""
     config: Any = numba.config
     return bool(config.ENABLE_CUDASIM)
 
 
 def cuda_device() -> torch.device:
-    """Return the device of kernels.
+    """Return the device on which kernels run: the GPU, or "cpu" in the simulator.
 
     Raises:
         RuntimeError: if there is no GPU, or its compiler is missing.
     """
-    if simulated():
+    if is_simulated():
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
@@ -79,77 +79,77 @@ def cuda_device() -> torch.device:
 
 
 def is_gpu(name: str) -> bool:
-    """Return whether a device, "cpu", "cuda" or "auto", is a GPU or Numba's simulator.
+    """Return whether the requested device, "cpu", "cuda" or "auto", is a GPU or the simulator.
 
     Raises:
-        RuntimeError: for "cuda" without a device.
+        RuntimeError: for "cuda" without a GPU.
     """
-    if name == "cuda" and not simulated() and not torch.cuda.is_available():
+    if name == "cuda" and not is_simulated() and not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
 
 
 def kernel(function: Callable[..., None]) -> Any:
-    """Make a kernel of a function, compiled for the GPU at its first launch; the machine code is kept on disk."""
+    """Turn a function into a kernel. It is compiled at its first launch and cached on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
-    with machine_code_cache() as keeps:
-        return cuda.jit(cache=keeps)(function)
+    with machine_code_cache() as is_writable:
+        return cuda.jit(cache=is_writable)(function)
 
 
-def kernel_for(parameters: Any, made: Any) -> Any:
-    """Return the kernel for these parameters of selection; machine code with a user's rule is not kept on disk."""
+def kernel_for(parameters: Any, kernel: Any) -> Any:
+    """Return ``kernel`` for parameters of a selection rule; one with a user's rule is not cached on disk."""
     if is_builtin_rule(parameters):
-        return made
+        return kernel
     cuda: Any = importlib.import_module("numba.cuda")
-    return cuda.jit(made.fn if simulated() else made.py_func)
+    return cuda.jit(kernel.fn if is_simulated() else kernel.py_func)
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:
-    """Launch a kernel with at least ``count`` threads on PyTorch's current stream; do not wait for it."""
+    """Launch a kernel with at least ``count`` threads on PyTorch's current stream, without waiting for it."""
     from numba import cuda
 
     config: Any = numba.config
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # about small batches, which are small on purpose
-    blocks = -(-count // THREADS)
-    with _one_at_a_time:
-        if simulated():
-            kernel[blocks, min(THREADS, count)](*arguments)
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small batches are intended
+    blocks = -(-count // THREADS_PER_BLOCK)
+    with _launch_lock:
+        if is_simulated():
+            kernel[blocks, min(THREADS_PER_BLOCK, count)](*arguments)
         else:
-            kernel[blocks, THREADS, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
+            kernel[blocks, THREADS_PER_BLOCK, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
 
 
 def synchronise() -> None:
-    """Wait for everything that was launched, on any stream."""
-    if not simulated():
+    """Wait for all launched work on all streams."""
+    if not is_simulated():
         torch.cuda.synchronize()
 
 
-def allocate_with_backoff(make: Callable[[int], _T], count: int, least: int) -> _T:
-    """Return ``make(count)``; halve the count while memory runs out, and log a warning.
+def allocate_with_backoff(make: Callable[[int], _T], count: int, min_count: int) -> _T:
+    """Return ``make(count)``. While the GPU runs out of memory, halve the count, and log a warning.
 
     Raises:
-        RuntimeError: if there is no room for ``least``.
+        RuntimeError: if there is not enough memory for ``min_count``.
     """
     requested = count
     while True:
         with contextlib.suppress(torch.cuda.OutOfMemoryError):
-            made = make(count)
+            result = make(count)
             break
-        if count // 2 < least:
+        if count // 2 < min_count:
             raise RuntimeError(f"the GPU's memory has no room for {count} games at once: free some of it")
         count //= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     if count < requested:
         logger.warning("the GPU's memory has room for %d games at once, not for %d", count, requested)
-    return made
+    return result
 
 
-class _Interface:
-    """A tensor's memory as another type of the same size, by the CUDA array interface."""
+class _CudaArray:
+    """A tensor's memory as another type of the same size, with the CUDA array interface."""
 
     def __init__(self, tensor: Tensor, dtype: np.dtype[Any]) -> None:
-        self._tensor = tensor  # keeps the memory
+        self._tensor = tensor  # keeps the memory alive
         self.__cuda_array_interface__ = {
             "shape": tuple(tensor.shape),
             "strides": tuple(step * tensor.element_size() for step in tensor.stride()),
@@ -160,11 +160,11 @@ class _Interface:
 
 
 def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
-    """Return the tensor's memory as an array for kernels (in the simulator an ordinary one), read as ``dtype``."""
+    """Return a view of the tensor for kernels, read as ``dtype``; in the simulator a NumPy array."""
     if tensor.is_cuda:
         cuda: Any = importlib.import_module("numba.cuda")
         dtype = np.dtype(dtype) if dtype is not None else torch.empty(0, dtype=tensor.dtype).numpy().dtype
-        return cuda.as_cuda_array(_Interface(tensor, dtype), sync=False)
+        return cuda.as_cuda_array(_CudaArray(tensor, dtype), sync=False)
     if dtype is not None and tensor.dtype in (torch.bfloat16, torch.float16):
         tensor = tensor.view(torch.int16)
     array = tensor.numpy()
@@ -172,21 +172,21 @@ def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
 
 
 def to_tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """Copy an array to the device; unsigned integers become signed ones, because PyTorch hardly supports the former."""
-    return torch.from_numpy(signed(array).copy()).to(device)
+    """Copy an array to the device. Unsigned 64-bit integers become signed, because PyTorch hardly supports them."""
+    return torch.from_numpy(as_signed(array).copy()).to(device)
 
 
 def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
     return {name: array for name, array in arrays._asdict().items() if isinstance(array, np.ndarray)}
 
 
-def signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the array's memory as a type that PyTorch supports."""
+def as_signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view of the array as a type that PyTorch supports."""
     return array.view(np.int64) if array.dtype == np.uint64 else array
 
 
 class DeviceArrays(Generic[_Arrays]):
-    """A tuple of arrays on the device: as tensors, and as kernels take them."""
+    """A tuple of arrays on the device: as ``tensors`` by name, and as ``arrays`` for kernels."""
 
     def __init__(self, tensors: Mapping[str, Tensor], like: _Arrays) -> None:
         self.tensors = dict(tensors)
@@ -195,30 +195,30 @@ class DeviceArrays(Generic[_Arrays]):
             name: kernel_view(tensor, np.uint64 if self._dtypes[name] == np.uint64 else None)
             for name, tensor in self.tensors.items()
         }
-        rest: Any = like  # other fields are the same on the device
-        self.arrays: _Arrays = rest._replace(**views)
+        template: Any = like  # other fields are the same on the device
+        self.arrays: _Arrays = template._replace(**views)
 
     def read(self, name: str, rows: Tensor | slice = slice(None)) -> npt.NDArray[Any]:
-        """Copy an array, or some of its rows, to the host; wait for the device."""
+        """Copy an array, or some of its rows, to the host, and wait for the device."""
         dtype = self._dtypes[name]
         array = self.tensors[name][rows].cpu().numpy()
         return array.view(dtype).copy() if dtype == np.uint64 else array.astype(dtype)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Overwrite an array from the host."""
-        self.tensors[name].copy_(torch.from_numpy(signed(np.ascontiguousarray(array))))
+        """Overwrite an array with one of the host."""
+        self.tensors[name].copy_(torch.from_numpy(as_signed(np.ascontiguousarray(array))))
 
 
-def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
-    """Copy all arrays to the device in the same layout."""
+def copy_to_device(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
+    """Copy a tuple of arrays to the device in the same layout."""
     return DeviceArrays({name: to_tensor(array, device) for name, array in _fields(arrays).items()}, arrays)
 
 
 def make_device_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
-    """Make empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
+    """Create empty trees of ``nodes`` nodes on the device, with the roots and random states of ``like``.
 
-    All fields of a node are in one record, 128 bytes for 7 actions: every thread walks its own tree, so a visit costs
-    one or two cache lines instead of one for each array. Indices and counts take two bytes where they suffice.
+    All fields of a node form one record, 128 bytes for 7 actions. Every thread walks its own tree, so a visit reads one
+    or two cache lines instead of one per array. Indices and counts have two bytes if that suffices.
     """
     trees, _, actions = like.visits.shape
     counts = np.int16 if nodes < 2**15 else np.int32
@@ -227,7 +227,7 @@ def make_device_trees(like: Trees, nodes: int, device: torch.device) -> DeviceAr
         for name, (dtype, has_actions) in NODE_FIELDS.items()
     ]
     record = np.dtype(sorted(fields, key=lambda field: -np.dtype(field[1]).itemsize))  # so that all are aligned
-    size = -(-record.itemsize // SECTOR) * SECTOR
+    size = -(-record.itemsize // SECTOR_BYTES) * SECTOR_BYTES
     memory = torch.zeros((trees, nodes, size), dtype=torch.uint8, device=device)
     tensors = {name: to_tensor(array, device) for name, array in _fields(like).items() if name not in NODE_FIELDS}
     for name, (dtype, offset, *_) in (record.fields or {}).items():
@@ -236,24 +236,24 @@ def make_device_trees(like: Trees, nodes: int, device: torch.device) -> DeviceAr
     return DeviceArrays(tensors, like)
 
 
-class Exchange(NamedTuple):
-    """Arrays between kernels and the network, always in the same memory."""
+class IoBuffers(NamedTuple):
+    """Inputs and outputs of a network, which kernels write and read; always in the same memory."""
 
     planes: Any  # [B, P, R, C] in the network's precision; 16-bit floats as their bits
-    one: Any  # the number 1 there
+    one: Any  # the number 1 in the type of ``planes``
     logits: Any  # float32 [B, A]
     wdl: Any  # float32 [B, 3] probabilities
 
 
 def best_precision(device: torch.device) -> torch.dtype:
-    """Return the fastest type of a device that is precise enough."""
+    """Return the fastest sufficient precision of inference on a device."""
     if device.type == "cpu":
         return torch.float32
     return torch.bfloat16 if cuda_has_bf16() else torch.float16
 
 
 class DeviceNetwork:
-    """A network for batches of a fixed size, which kernels write and read."""
+    """A network for batches of a fixed size, with inputs and outputs in `IoBuffers`."""
 
     def __init__(
         self,
@@ -272,30 +272,30 @@ class DeviceNetwork:
         self._wdl = torch.zeros((size, 3), device=device)
         one = ONE[precision]
         planes = kernel_view(self._planes, np.asarray(one).dtype)
-        self.exchange = Exchange(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
+        self.io = IoBuffers(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
 
     def update(self, network: Network) -> None:
-        """Load other weights into the same memory."""
+        """Overwrite the weights with those of another network."""
         self._module.load_state_dict(fold_batch_norm(network).state_dict())
 
     @torch.inference_mode()
     def evaluate(self) -> None:
-        """Evaluate the planes; does not wait for the device."""
+        """Evaluate the planes in the buffers, without waiting for the device."""
         policy, value = self._module(self._planes)
         self._logits.copy_(policy)
         self._wdl.copy_(torch.softmax(value.float(), dim=1))
 
 
-def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
-    """Capture the step as a CUDA graph, which needs one launch; return the step itself where that is impossible.
+def capture_graph(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
+    """Capture a step as a CUDA graph, which needs one launch; return the step itself if that is impossible.
 
-    The step runs a few times first. It must always use the same memory and never wait for the device.
+    The step runs `WARM_UP_STEPS` times before. It must always use the same memory and never wait for the device.
     """
     if device.type != "cuda":
         return step
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream), _measuring_convolutions():
+    with torch.cuda.stream(stream), _cudnn_benchmark():
         for _ in range(WARM_UP_STEPS):
             step()
     torch.cuda.current_stream().wait_stream(stream)
@@ -306,14 +306,16 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
             step()
     except RuntimeError as error:
         torch.cuda.synchronize()
-        logger.warning("no CUDA graph, so every step is launched by itself: %s", first_line(error))
+        logger.warning(
+            "cannot capture a CUDA graph, so steps are launched singly, which is slower: %s", first_line(error)
+        )
         return step
     return graph.replay
 
 
 @contextlib.contextmanager
-def _measuring_convolutions() -> Iterator[None]:
-    """Let cuDNN measure the fastest algorithm, for sizes that never change, inside the block."""
+def _cudnn_benchmark() -> Iterator[None]:
+    """Enable cuDNN's choice of the fastest algorithm by measurement in the block."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:

@@ -1,4 +1,4 @@
-"""The replay window in the GPU's memory, and batches made there."""
+"""The replay window and its batches in the GPU's memory."""
 
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ from alphac4.game.rules import Geometry
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 
-cuda: Any = numba_cuda  # its functions are made at run time
+cuda: Any = numba_cuda  # defines its functions at run time
 
-POSITION = ("own", "occupied", "final_own", "final_occupied")  # fields of samples that become planes
+BOARD_FIELDS = ("own", "occupied", "final_own", "final_occupied")  # of samples
 
 
 class Boards(NamedTuple):
-    """B positions on the device, and the memory where a kernel writes their planes."""
+    """B positions on the device, and the array into which a kernel writes their planes."""
 
     own: Any  # uint64 [B]
     occupied: Any  # uint64 [B]
-    mirrored: Any  # int8 [B]: 1 where the planes are mirrored left to right
+    mirrored: Any  # int8 [B]: 1 to mirror the planes left to right
     planes: Any  # float32 [B, P, R, C]
     one: Any  # the number 1 in the planes' type
 
@@ -38,14 +38,14 @@ def write_boards(geometry: Geometry, boards: Boards) -> None:
 
 
 class DeviceReplay:
-    """The latest ``capacity`` samples of a run on the GPU, 90 bytes each on the standard board.
+    """The latest ``capacity`` samples of a run on the GPU, with 90 bytes each on the standard board.
 
     Args:
         geometry: the board.
-        capacity: samples held; new ones replace the oldest.
+        capacity: number of samples; new ones replace the oldest.
         batch_size: positions per batch.
-        planes: number of planes that the network sees.
-        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
+        planes: number of input planes of the network.
+        fast_search_weight: policy weight of a fast search; that of a full search is 1.
     """
 
     def __init__(
@@ -54,22 +54,22 @@ class DeviceReplay:
         self.device = cuda_device()
         self.capacity = capacity
         self.batch_size = batch_size
-        self.count = 0  # samples held
+        self.count = 0  # samples stored
         self._geometry = geometry
         self._fast_search_weight = fast_search_weight
-        self._next = 0  # the row that is written next
-        self._loaded = 0  # the last iteration whose samples are held
+        self._next = 0  # row of the next sample
+        self._loaded = 0  # latest iteration whose samples are stored
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=self.device)
 
-        self._fields = {name: empty(capacity, dtype=torch.int64) for name in POSITION} | {
+        self._fields = {name: empty(capacity, dtype=torch.int64) for name in BOARD_FIELDS} | {
             "policy": empty(capacity, geometry.columns),
             "weight": empty(capacity),
             "returns": empty(capacity, 3),
         }
-        # Kernels always use the same memory, so that a graph can be captured.
-        self._positions = {name: empty(batch_size, dtype=torch.int64) for name in POSITION}
+        # Always in the same memory, so that a graph can be captured.
+        self._positions = {name: empty(batch_size, dtype=torch.int64) for name in BOARD_FIELDS}
         self._mirrored = empty(batch_size, dtype=torch.int8)
         shape = (batch_size, planes, geometry.rows, geometry.columns)
         self._planes = empty(*shape).contiguous(memory_format=torch.channels_last)
@@ -82,22 +82,22 @@ class DeviceReplay:
                 planes=kernel_view(tensor),
                 one=np.float32(1),
             )
-            for own, occupied, tensor in ((*POSITION[:2], self._planes), (*POSITION[2:], self._final))
+            for own, occupied, tensor in ((*BOARD_FIELDS[:2], self._planes), (*BOARD_FIELDS[2:], self._final))
         ]
 
     def load(self, replay: Replay) -> None:
-        """Copy the samples of iterations that are not held yet."""
+        """Copy the samples of iterations that are not stored yet."""
         for iteration, samples in replay.iterations:
             if iteration > self._loaded:
                 self.add(samples)
                 self._loaded = iteration
 
     def add(self, samples: Samples) -> None:
-        """Copy samples to the device, the last ones if they are more than fit."""
+        """Copy samples to the device; of more than ``capacity``, the last ones."""
         samples = samples.take(slice(max(0, len(samples) - self.capacity), None))
         rows = (self._next + torch.arange(len(samples))) % self.capacity
         rows = rows.to(self.device)
-        arrays = {name: getattr(samples, name) for name in POSITION} | {
+        arrays = {name: getattr(samples, name) for name in BOARD_FIELDS} | {
             "policy": samples.policy.astype(np.float32),
             "weight": np.where(samples.full, 1.0, self._fast_search_weight).astype(np.float32),
             "returns": samples.returns.astype(np.float32),
@@ -107,18 +107,22 @@ class DeviceReplay:
         self._next = (self._next + len(samples)) % self.capacity
         self.count = min(self.capacity, self.count + len(samples))
 
-    def rows(self, numbers: np.ndarray, window: int) -> np.ndarray:
-        """Return rows of the device's arrays for ``numbers`` within the latest ``window`` samples, 0 for the oldest."""
-        found: np.ndarray = (self._next - window + numbers) % self.capacity
-        return found
+    def rows(self, indices: np.ndarray, window: int) -> np.ndarray:
+        """Return rows of the device's arrays for indices into the latest ``window`` samples, oldest first."""
+        rows: np.ndarray = (self._next - window + indices) % self.capacity
+        return rows
 
     def batch(self, rows: Tensor, mirrored: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return the fields of `alphac4.selfplay.replay.Batch` for ``rows`` [B] int64; do not wait for the device.
+        """Return the fields of `alphac4.selfplay.replay.Batch`, without waiting for the device.
 
-        Planes are overwritten by the next call. ``mirrored`` [B] int8 is 1 where a position is mirrored.
+        The next call overwrites the planes.
+
+        Args:
+            rows: int64 [B], from `rows`.
+            mirrored: int8 [B], 1 to mirror a position left to right.
         """
         fields = self._fields
-        for name in POSITION:
+        for name in BOARD_FIELDS:
             torch.index_select(fields[name], 0, rows, out=self._positions[name])
         self._mirrored.copy_(mirrored)
         for boards in self._boards:

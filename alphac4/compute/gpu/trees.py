@@ -1,6 +1,6 @@
-"""Self-play with its trees on a GPU: one thread per tree runs the functions that a core runs.
+"""Self-play on a GPU: one thread per tree runs the same functions as a core.
 
-It plays the games that the cores play; tests check that on an H200 and in Numba's simulator. docs/benchmarks.md has its
+It plays the same games as the cores, which is tested on an H200 and in Numba's simulator. docs/benchmarks.md has its
 speed.
 """
 
@@ -17,15 +17,15 @@ from alphac4.compute.cores import Actors, LocalActors, Seeds
 from alphac4.compute.gpu.device import (
     TREES,
     DeviceNetwork,
-    Exchange,
+    IoBuffers,
     allocate_with_backoff,
-    captured,
+    capture_graph,
+    copy_to_device,
     cuda_device,
     kernel,
     kernel_for,
     launch,
     make_device_trees,
-    share,
     synchronise,
     to_tensor,
 )
@@ -53,13 +53,13 @@ from alphac4.selfplay.games import (
 )
 from alphac4.selfplay.samples import ActorStats, Block
 
-cuda: Any = numba_cuda  # its functions are made at run time
+cuda: Any = numba_cuda  # defines its functions at run time
 
-MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
-STEPS = 32  # between two looks of the host
-MAX_BLOCK_INTERVAL_S = 2.0  # how long finished games stay on the device
-STREAMS = 2  # parts of self-play's games: while one part's trees grow, the network evaluates another's leaves
-MIN_GAMES = 64  # where memory is short; below, the cores are faster
+MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread is slower than a core, and other threads wait for it
+STEPS_PER_CHECK = 32  # between two checks by the host for finished games
+BLOCK_INTERVAL_S = 2.0  # for which finished games stay on the device
+STREAMS = 2  # parts of the games: while one part's trees grow, the network evaluates the other's leaves
+MIN_GAMES = 64  # if memory is short; with fewer, the cores are faster
 
 
 @kernel
@@ -69,39 +69,39 @@ def advance(
     parameters: SelfPlayParameters,
     plan: GamePlan,
     selection: Any,
-    exchange: Exchange,
+    buffers: IoBuffers,
 ) -> None:
-    """Do the work of `alphac4.selfplay.games.advance` for one tree per thread."""
+    """Run `alphac4.selfplay.games.advance` for one tree per thread."""
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection.prior_temperature)
+    expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
     advance_slot(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
-        write_leaf(trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, buffers.planes[t], buffers.one)
 
 
 @kernel
 def restart(trees: Trees, games: Games) -> None:
-    """Call `alphac4.selfplay.games.restart_search` in every slot; launch `write_leaves` afterwards."""
+    """Run `alphac4.selfplay.games.restart_search` for one tree per thread; launch `write_leaves` afterwards."""
     t = cuda.grid(1)
     if t < trees.size.shape[0]:
         restart_search(trees, games, t)
 
 
 @kernel
-def write_leaves(trees: Trees, exchange: Exchange) -> None:
-    """Write the planes of every leaf that waits for its evaluation."""
+def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
+    """Write the planes of the leaves that wait for the network."""
     t = cuda.grid(1)
     if t < trees.size.shape[0] and trees.leaf[t] != NO_NODE:
-        write_leaf(trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, buffers.planes[t], buffers.one)
 
 
 @final
 class DeviceActor:
     """Plays ``slots`` games at once on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
 
-    With the same seed and the same answers of the network it plays the same games, by the same functions.
+    With the same seed and the same outputs of the network it plays the same games.
 
     Raises:
         RuntimeError: if there is no GPU.
@@ -126,33 +126,33 @@ class DeviceActor:
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         empty = make_trees(slots, 1, geometry, rng)
         self._trees = make_device_trees(empty, nodes, device)
-        self._games = share(make_games(slots, geometry), device)
+        self._games = copy_to_device(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
         self._selection = selection or config.puct(PRIOR_TEMPERATURE)
         check_rule(self._selection, empty)
         self._advance = kernel_for(self._selection, advance)
         plan = make_plan(geometry, config)
-        room = np.zeros(MAX_STARTS, np.uint64)
-        self._plan = share(plan._replace(start_own=room, start_occupied=room), device)
+        starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
+        self._plan = copy_to_device(plan._replace(start_own=starts, start_occupied=starts), device)
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        synchronise()  # the arrays were made on another stream
+        synchronise()  # the arrays were created on another stream
         with torch.cuda.stream(self._stream):
-            self.step = captured(self._launch_step, device)  # one evaluation of every slot's leaf, and what follows
+            self.step = capture_graph(self._launch_step, device)
         synchronise()
-        for name in ("own", "occupied", "size", "leaf", "rng"):  # forget the games that warmed it up
+        for name in ("own", "occupied", "size", "leaf", "rng"):  # discard the warm-up games
             self._trees.write(name, getattr(empty, name))
         for name, array in make_games(slots, geometry)._asdict().items():
             self._games.write(name, array)
         synchronise()
 
     def update(self, network: Network) -> None:
-        """Play with other weights from now on."""
+        """Use other weights from now on."""
         self._network.update(network)
         synchronise()
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """Play until all games together have made ``moves`` per slot: waiting for the slowest would idle the device.
+        """Play until the games have made ``moves`` per slot on average, without waiting for the slowest one.
 
         The device continues while the caller handles a block.
         """
@@ -163,41 +163,41 @@ class DeviceActor:
                 self._games.tensors["left"].fill_(UNLIMITED_MOVES)
                 yield from self._blocks(moves * self.slots, stopped)
             finally:
-                synchronise()  # also if the caller stops: other weights must not reach launched steps
+                synchronise()  # also if the caller stops: an update must not change launched steps
 
     def _blocks(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         trees, games = self._trees.arrays, self._games.arrays
         launch(restart, self.slots, trees, games)
-        launch(write_leaves, self.slots, trees, self._network.exchange)
-        self._take_simulations()  # of an earlier call, whose other figures were discarded
+        launch(write_leaves, self.slots, trees, self._network.io)
+        self._take_simulations()  # discard those of an earlier call
         recorded, work, finished = 0, ActorStats(), list[Games]()
         now = last_block = time.perf_counter()
         self._launch_steps(work)
-        enough = False
-        while not enough:
-            over = self._over()  # waits for the steps launched
+        is_done = False
+        while not is_done:
+            ended = self._ended()  # waits for the launched steps
             work.network_seconds += time.perf_counter() - now
             now = time.perf_counter()
-            held = sum(int((part.plies - part.opening).sum()) for part in finished)
-            enough = recorded + held >= samples or stopped()
-            many = sum(len(part.plies) for part in finished) >= 2 * self.slots
-            due = list(finished) if enough or many or now - last_block > MAX_BLOCK_INTERVAL_S else []
-            done = work
+            pending = sum(int((part.plies - part.opening).sum()) for part in finished)
+            is_done = recorded + pending >= samples or stopped()
+            is_full = sum(len(part.plies) for part in finished) >= 2 * self.slots
+            due = list(finished) if is_done or is_full or now - last_block > BLOCK_INTERVAL_S else []
+            work_done = work
             if due:
                 work, finished = ActorStats(), []
-                done.simulations = self._take_simulations()
-            if not enough:
-                if len(over):
-                    finished.append(Games._make(self._games.read(name, over) for name in Games._fields))
-                    self._games.tensors["stage"][over] = NEW_GAME
+                work_done.simulations = self._take_simulations()
+            if not is_done:
+                if len(ended):
+                    finished.append(Games._make(self._games.read(name, ended) for name in Games._fields))
+                    self._games.tensors["stage"][ended] = NEW_GAME
                 self._launch_steps(work)  # the device continues while the host handles finished games
             if due:
-                block = Block(games=join_finished(due), stats=done)
+                block = Block(games=join_finished(due), stats=work_done)
                 recorded, last_block = recorded + block.positions, now
                 yield block
 
     def _launch_step(self) -> None:
-        """Evaluate every slot's leaf, and walk to its next one."""
+        """Evaluate the leaf of every slot, and walk to the next one."""
         self._network.evaluate()
         launch(
             self._advance,
@@ -207,15 +207,15 @@ class DeviceActor:
             self._parameters,
             self._plan.arrays,
             self._selection,
-            self._network.exchange,
+            self._network.io,
         )
 
     def _launch_steps(self, work: ActorStats) -> None:
-        for _ in range(STEPS):
+        for _ in range(STEPS_PER_CHECK):
             self.step()
-        work.evaluations += STEPS * self.slots
+        work.evaluations += STEPS_PER_CHECK * self.slots
 
-    def _over(self) -> torch.Tensor:
+    def _ended(self) -> torch.Tensor:
         """Return the slots whose games have ended."""
         return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
@@ -227,7 +227,7 @@ class DeviceActor:
         return total
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget the games in progress and start others."""
+        """Discard the games in progress and start new ones."""
         self._games.tensors["stage"].fill_(NEW_GAME)
         self._trees.write("rng", rng.integers(1, 2**63, self.slots, dtype=np.uint64))
         synchronise()
@@ -239,7 +239,11 @@ class DeviceActor:
         return trees | games | {"games.left": np.zeros(self.slots, np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Resume the games of `state`. Raises ValueError for those of other settings."""
+        """Resume the games of `state`.
+
+        Raises:
+            ValueError: if they do not fit the settings.
+        """
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
                 raise ValueError("the saved games do not fit the settings")
@@ -256,7 +260,7 @@ def device_actors(
     selection: NetworkParameters | None = None,
     max_simulations: int = 0,
 ) -> Actors:
-    """Make actors that play a run's games on the GPU, one per stream; fewer games where memory is short.
+    """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short.
 
     Raises:
         RuntimeError: if there is no GPU.
