@@ -27,7 +27,7 @@ BOTTOM = [1 << (HEIGHT * column) for column in range(COLUMNS)]
 TOP = [cell << (ROWS - 1) for cell in BOTTOM]
 COLUMN = [(1 << ROWS) - 1 << (HEIGHT * column) for column in range(COLUMNS)]
 FULL = sum(COLUMN)
-MAX_RATIO = 64  # moves per byte of a file; a file with more is not a certificate
+MAX_MOVES_PER_BYTE = 64  # moves per byte of a file; a file with more is not a certificate
 
 
 class Failure(Exception):  # noqa: N818 - not an error of the program
@@ -168,7 +168,7 @@ def check_file(path: Path) -> int:
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
         header, unpacking = json.loads(first), zlib.decompressobj()
-        moves = unpacking.decompress(packed, MAX_RATIO * (len(packed) + 16))
+        moves = unpacking.decompress(packed, MAX_MOVES_PER_BYTE * (len(packed) + 16))
         if not unpacking.eof:
             raise ValueError
         board, claim = header["board"], header["claim"]

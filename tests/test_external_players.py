@@ -75,8 +75,8 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
     command: str, moves: str, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if moves in "35":  # it will not leave by itself
-        monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
-    monkeypatch.setattr(external, "MOVE_SECONDS", seconds)
+        monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(external, "MOVE_TIMEOUT_S", seconds)
     player = EnginePlayer(command)
     with pytest.raises(PlayerError, match=told) as error:
         player.choose([Position.from_moves(moves)])
@@ -87,8 +87,8 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
 @pytest.mark.parametrize("text", ["bestmove 9\\n", "bestmove 9"], ids=["lines", "an endless line"])
 def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would write for ever, so it is killed; its output takes little memory until then."""
-    monkeypatch.setattr(external, "START_SECONDS", 0.5)
-    monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(external, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
     code = f"import sys\nwhile True: sys.stdout.write('{text}')"
     tracemalloc.start()
     try:

@@ -22,9 +22,9 @@ from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
 
-START_SECONDS = 120.0  # for loading and compiling
-MOVE_SECONDS = 300.0  # for a move
-CLOSE_SECONDS = 5.0
+START_TIMEOUT_S = 120.0  # for loading and compiling
+MOVE_TIMEOUT_S = 300.0  # for a move
+CLOSE_TIMEOUT_S = 5.0
 MAX_LINE, MAX_LINES = 4096, 500  # characters of a line, and lines that wait to be read
 
 
@@ -99,8 +99,8 @@ class EnginePlayer:
         assert self._process.stdout is not None
         self._lines = queue.Queue[str | None](MAX_LINES)
         threading.Thread(target=_read_lines, args=(self._process.stdout, self._lines), daemon=True).start()
-        self._ask("c4i", "c4iok", START_SECONDS)
-        self._ask("isready", "readyok", START_SECONDS)
+        self._ask("c4i", "c4iok", START_TIMEOUT_S)
+        self._ask("isready", "readyok", START_TIMEOUT_S)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`; the positions need their move strings.
@@ -116,7 +116,7 @@ class EnginePlayer:
         self._discard_lines()
         moves = " ".join(position.moves)
         self._send(f"position startpos moves {moves}" if moves else "position startpos")
-        words = self._ask("go", "bestmove", MOVE_SECONDS).split()
+        words = self._ask("go", "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
             raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which names no column")
@@ -182,7 +182,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     except OSError:
         pass
     try:
-        process.wait(CLOSE_SECONDS)
+        process.wait(CLOSE_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -20,7 +20,7 @@ from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult, join_res
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
-TREES_AT_ONCE = 256  # of the deep searches, which take memory
+MAX_DEEP_TREES = 256  # of the deep searches, which take memory
 
 
 class PlayerError(ValueError):
@@ -307,7 +307,7 @@ class TimeManagement:
 class AutoPlayer(NetworkPlayer):
     """Searches as a `NetworkPlayer` does, and longer by `TimeManagement` where that leaves it unsure.
 
-    Given a budget, it keeps to that. Trees and proofs are those of the first, brief search; ``deeper`` is a search of
+    PositionLike a budget, it keeps to that. Trees and proofs are those of the first, brief search; ``deeper`` is a search of
     the same network that keeps its trees.
     """
 
@@ -340,7 +340,7 @@ class AutoPlayer(NetworkPlayer):
         value = np.where(np.isnan(value), result.value, value)
         is_open = np.array([result.root_proof(row) == UNPROVEN for row in range(len(positions))], np.bool_)
         unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.sure))
-        together = TREES_AT_ONCE // self._search.geometry.columns
+        together = MAX_DEEP_TREES // self._search.geometry.columns
         for start in range(0, len(unsure), together):
             self._think(positions, unsure[start : start + together].tolist(), result)
         return dataclasses.replace(result, seconds=time.perf_counter() - started)

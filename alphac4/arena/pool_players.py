@@ -13,10 +13,10 @@ from alphac4.mcts.search import Budget, Reuse
 if TYPE_CHECKING:  # which loads PyTorch
     from alphac4.compute import Pool
 
-MAX_MADE = 4  # things that a process keeps
+FACTORY_CACHE_SIZE = 4  # things that a process keeps
 
 
-class Recipe(Hashable, Protocol):
+class PlayerFactory(Hashable, Protocol):
     """Instructions from which a process makes something, such as a player; equal recipes make the same one."""
 
     def make(self) -> Any:
@@ -24,8 +24,8 @@ class Recipe(Hashable, Protocol):
 
 
 @dataclass(frozen=True)
-class KeyedRecipe:
-    """A `Recipe` that calls a function; recipes with equal keys make the same thing."""
+class KeyedPlayerFactory:
+    """A `PlayerFactory` that calls a function; recipes with equal keys make the same thing."""
 
     key: Hashable
     function: Callable[[], Any] = field(compare=False)
@@ -35,20 +35,20 @@ class KeyedRecipe:
         return self.function()
 
 
-def ask(recipe: Recipe, method: str, *arguments: Any) -> Any:
+def ask(recipe: PlayerFactory, method: str, *arguments: Any) -> Any:
     """Call a method of what a recipe makes, which the process keeps for later calls."""
     return getattr(_make(recipe), method)(*arguments)
 
 
-@lru_cache(maxsize=MAX_MADE)
-def _make(recipe: Recipe) -> Any:
+@lru_cache(maxsize=FACTORY_CACHE_SIZE)
+def _make(recipe: PlayerFactory) -> Any:
     return recipe.make()
 
 
 class PoolPlayer:
     """A player in the ``index``-th process of a pool, which keeps there what it remembers."""
 
-    def __init__(self, pool: "Pool", index: int, recipe: Recipe, name: str) -> None:
+    def __init__(self, pool: "Pool", index: int, recipe: PlayerFactory, name: str) -> None:
         self.name = name
         self._pool, self._index, self._recipe = pool, index, recipe
 
@@ -63,7 +63,9 @@ class PoolPlayer:
 class SearchingPoolPlayer(PoolPlayer):
     """The same for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
 
-    def __init__(self, pool: "Pool", index: int, recipe: Recipe, name: str, budget: Budget, reuse: Reuse) -> None:
+    def __init__(
+        self, pool: "Pool", index: int, recipe: PlayerFactory, name: str, budget: Budget, reuse: Reuse
+    ) -> None:
         super().__init__(pool, index, recipe, name)
         self.budget, self.reuse = budget, reuse
 
@@ -76,7 +78,7 @@ class SearchingPoolPlayer(PoolPlayer):
         return self._ask("node", index, path)  # type: ignore[no-any-return]
 
 
-def like_in_each_process(pool: "Pool", recipes: Sequence[Recipe], model: Player) -> list[Player]:
+def replicate_player(pool: "Pool", recipes: Sequence[PlayerFactory], model: Player) -> list[Player]:
     """Return a player like the ``model`` in each process, by its own recipe."""
     if not isinstance(model, SearchingPlayer):
         return [PoolPlayer(pool, index, recipe, model.name) for index, recipe in enumerate(recipes)]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FORMAT = "alphac4-tournament"
 PART = 25  # pairs of games played in lockstep by one process
-SPRT_PART = 10  # the same where a sequential test may end the pairing after each part
+SPRT_PAIRS_PER_PART = 10  # the same where a sequential test may end the pairing after each part
 
 Pairing = tuple[str, str]
 Results = dict[Pairing, MatchResult]
@@ -64,7 +64,7 @@ class Tournament:
     @property
     def part_pairs(self) -> int:
         """Pairs of games in a part, a process's unit of work; independent of the number of processes."""
-        return PART if self.sprt is None else SPRT_PART
+        return PART if self.sprt is None else SPRT_PAIRS_PER_PART
 
     @property
     def parts(self) -> int:

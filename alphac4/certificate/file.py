@@ -25,7 +25,7 @@ from alphac4.storage.records import BoardConfig, parse_json, read_record, read_v
 SHIPPED = "best.certificate"
 """The certificate of the first player that comes with the project; see `shipped_file`."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_RATIO = 64  # moves per byte of the file; shipped ones have five
+MAX_MOVES_PER_BYTE = 64  # moves per byte of the file; shipped ones have five
 
 
 class CertificateError(ValueError):
@@ -75,7 +75,7 @@ def read_certificate(path: Path) -> Certificate:
         if header.get("format") != FORMAT or header.get("version") != VERSION:
             raise ValueError(f"not a certificate of version {VERSION}, which this program reads")
         count = read_value(int, header.get("moves"), "moves")
-        if not 0 <= count <= MAX_RATIO * (len(packed) + 16):
+        if not 0 <= count <= MAX_MOVES_PER_BYTE * (len(packed) + 16):
             raise ValueError(f"it cannot hold {count} moves")
         reader = zlib.decompressobj()
         text = reader.decompress(packed, count + 1)
@@ -123,6 +123,6 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
             shown = position_of(walk.geometry, walk.keys[refuted][0])
             raise CertificateError(f"it is not shown that {claim}: see\n{shown}")
         yield Level(walk.stones, walk.keys, moves)
-        walk.go_on()
+        walk.advance()
     if used != len(columns):
         raise CertificateError(f"{len(columns) - used:,} moves are left over: they belong to another walk")

@@ -15,7 +15,7 @@ from alphac4.solver.memory import LIMIT, NODES, make_memory, make_table
 from alphac4.solver.search import FULL_COLUMN, children, make_layout, score_batch
 
 DEFAULT_TABLE_BITS = 22
-SLICE_NODES = 1 << 18  # searched between two pauses: some hundredths of a second
+NODES_PER_PAUSE = 1 << 18  # searched between two pauses: some hundredths of a second
 
 OnPause = Callable[[], None]
 Scores = npt.NDArray[np.int8]
@@ -85,7 +85,7 @@ class Solver:
         scores = np.empty(len(own), np.int8)
         done = counted = 0
         while done < len(own):
-            integers[LIMIT] = integers[NODES] + SLICE_NODES
+            integers[LIMIT] = integers[NODES] + NODES_PER_PAUSE
             done = score_batch(
                 self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, done
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
+from alphac4.arena.pool_players import SearchingPoolPlayer, replicate_player
 from alphac4.compute import Compute, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
@@ -152,7 +152,7 @@ class Matches:
         factories = [
             UctPlayerFactory(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)
         ]
-        return like_in_each_process(self._pool, factories, UctPlayer(budget, rng, geometry))
+        return replicate_player(self._pool, factories, UctPlayer(budget, rng, geometry))
 
 
 class PlayerProvider(Protocol):
@@ -261,7 +261,7 @@ _providers: dict[int, tuple[str, LocalPlayerProvider]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkPlayerFactory:
-    """`Recipe` of a network's player in a process of a pool."""
+    """`PlayerFactory` of a network's player in a process of a pool."""
 
     provider: int  # number of the provider
     version: int  # number of the network among those of the provider
@@ -285,7 +285,7 @@ class NetworkPlayerFactory:
 
 @dataclass(frozen=True, kw_only=True)
 class UctPlayerFactory:
-    """`Recipe` of a player of classic MCTS."""
+    """`PlayerFactory` of a player of classic MCTS."""
 
     rollouts: int
     geometry: Geometry
