@@ -318,6 +318,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
     [
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
+        (["random", "--simulations", "\u0661"], "--simulations takes numbers such as 0 100 or 0,100, not '\u0661'"),
         (["random", "--positions", "absent.columns"], "absent.columns: No such file"),
         (["other.safetensors"], "standard board only; --positions takes files of another"),
         (["other.safetensors", "--positions", "seven.columns"], "line 1: expected moves and a score for each of 6"),

@@ -213,10 +213,16 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
 ) -> None:
     path = tmp_path / "a@b" / "net.safetensors"  # the limit is after the last @
     save_checkpoint(path, Checkpoint(network=network))
-    for limit, budget in (("", Budget(simulations=100)), ("@0.01s", Budget(seconds=0.01)), ("@0", RAW)):
+    for limit, budget, name in (
+        ("", Budget(simulations=100), "net@100"),
+        ("@0.01s", Budget(seconds=0.01), "net@0.01s"),
+        ("@0.010s", Budget(seconds=0.01), "net@0.01s"),
+        ("@0", RAW, "net@0"),
+        ("@007", Budget(simulations=7), "net@7"),
+    ):
         player = parse_player(f"{path}{limit}", rng=rng, compute=COMPUTE)
         assert isinstance(player, NetworkPlayer)
-        assert (player.budget, player.name) == (budget, f"net{limit or '@100'}")
+        assert (player.budget, player.name) == (budget, name)
         assert player.choose([Position.from_moves("444444")])[0] != 3
 
 
@@ -224,11 +230,33 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
     ("text", "told"),
     [
         ("nobody", "unknown player 'nobody'; `alphac4 players` lists them"),
-        ("uct:many", "uct"),
-        ("uct:0s", "uct"),
-        ("best@atuo", r"'atuo' is no budget \(is it auto\?\)"),
+        ("uct:many", "'many' is not a budget; write 1000"),
+        ("uct:0s", "'0s' is not a budget; write 1000"),
+        ("uct:auto", "'auto' is not a budget; write 1000"),
+        ("best@atuo", r"'atuo' is not a budget \(is it auto\?\)"),
+        ("best@", "a limit is missing after @"),
+        # `int` and `float` accept these.
+        ("best@ 600", "' 600' is not a budget"),
+        ("best@1_000", "'1_000' is not a budget"),
+        ("best@\u0661\u0660\u0660", "is not a budget"),
+        ("uct:+10", r"'\+10' is not a budget"),
+        ("uct:1e3", "'1e3' is not a budget"),
+        ("uct:\u0661", "is not a budget"),
+        ("uct: 1s", "' 1s' is not a budget"),
+        ("uct:1_0s", "'1_0s' is not a budget"),
+        ("uct:infs", "'infs' is not a budget"),
+        ("negamax:\u0664", "is not a positive number; write negamax:4"),
+        ("negamax:+4", r"'\+4' is not a positive number; write negamax:4"),
+        ("best@600,c-init=+2", r"c-init: '\+2' is not a number; write 600 or 0\.5"),
+        ("best@600,leaves=1_6", "leaves: '1_6' is not a number; write 600 or 0.5"),
+        ("uct:600,exploration= 2", "exploration: ' 2' is not a number; write 600 or 0.5"),
+        ("uct:600,depth=0x10", "depth: '0x10' is not a number; write 600 or 0.5"),
         ("negamax:0", "negamax:0"),
-        ("solver:slow", "solver:slow"),
+        ("solver:slow", "unknown player 'solver:slow'"),
+        ("solver:Outcome", r"unknown player 'solver:Outcome' \(is it solver:outcome\?\)"),
+        ("random:5", r"unknown player 'random:5' \(is it random\?\)"),
+        ("best:5", "unknown player 'best:5'; `alphac4 players` lists them"),
+        ("Best@600", r"unknown player 'Best@600' \(is it best@600\?\)"),
         ("missing.safetensors@5", "no such file"),
         # Where it is unsure it compares values, so a temperature would count in some positions only.
         ("best@auto,temperature=1", "temperature"),

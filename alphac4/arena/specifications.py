@@ -5,11 +5,11 @@ import hashlib
 import math
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import KeyedRecipe, like_in_each_process
-from alphac4.arena.syntax import MODULE_FORM, read_literal, unknown_player
+from alphac4.arena.syntax import MODULE_FORM, read_number, unknown_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -96,11 +96,22 @@ def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {', '.join(known)}")
         if known[name] in given:
             raise ValueError(f"{name} is given twice")
-        is_switch = types[known[name]] is bool
-        if is_switch and value not in ("on", "off"):
-            raise ValueError(f"{name} is on or off, not {value!r}")
-        given[known[name]] = value == "on" if is_switch else read_literal(value)
+        given[known[name]] = _read_option(name, value, types[known[name]])
     return given
+
+
+def _read_option(name: str, text: str, hint: Any) -> Any:
+    """Return an option's value: a switch, a number, or else the text itself."""
+    if hint is bool:
+        if text not in ("on", "off"):
+            raise ValueError(f"{name} is on or off, not {text!r:.60}")
+        return text == "on"
+    if {int, float} & {hint, *get_args(hint)}:
+        try:
+            return read_number(text)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return text
 
 
 def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
@@ -144,7 +155,7 @@ class NamedNetwork:
     def budget(self) -> Budget:
         """Its budget for a move. Raises PlayerError for an invalid limit."""
         if self.limit not in (AUTO, CERTIFICATE):
-            return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
+            return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification, (AUTO, CERTIFICATE))
         if self.temperature:
             raise PlayerError(
                 f"{self.specification!r}: @{self.limit} plays the best move, and temperature has no place"
@@ -154,7 +165,8 @@ class NamedNetwork:
     @property
     def player_name(self) -> str:
         """The name of the player: the network's with its limit and the options that differ from the defaults."""
-        return f"{self.name}@{self.limit or DEFAULT_SIMULATIONS}{self.options}"
+        limit = self.limit if self.limit in (AUTO, CERTIFICATE) else budget_name(self.budget)
+        return f"{self.name}@{limit}{self.options}"
 
     @property
     def options(self) -> str:
@@ -195,6 +207,8 @@ def find_network(specification: str) -> NamedNetwork | None:
         return None  # another program, or a player of one's own, may be given a file as well
     written = found["network"]
     try:
+        if found["limit"] == "@":
+            raise ValueError("a limit is missing after @")
         given = parse_options(found["options"] or "", NETWORK_OPTIONS)
         given = {name: read_value(NETWORK_OPTIONS[name], value, name) for name, value in given.items()}
         temperature, leaves = given.pop("temperature", 0.0), given.pop("leaves", LEAVES)
@@ -456,20 +470,27 @@ def describe(geometry: Geometry) -> str:
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
 
 
-def _parse_budget(text: str, specification: str) -> Budget:
+def _parse_budget(text: str, specification: str, words: Sequence[str] = ()) -> Budget:
+    """Return the budget that "600" or "1.5s" means; ``words`` are limits that the error may suggest."""
     try:
-        budget = Budget(seconds=float(text[:-1])) if text.endswith("s") else Budget(simulations=int(text))
+        number = read_number(text.removesuffix("s"))
+        if text.endswith("s"):
+            return Budget(seconds=number)
+        if not isinstance(number, int):
+            raise ValueError(f"{text!r:.60} is not a whole number")
+        budget = Budget(simulations=number)
         check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
     except ValueError as error:
-        known = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
+        expected = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
         raise PlayerError(
-            f"{specification!r}: {text!r} is no budget{similar(text, [AUTO, CERTIFICATE])}; {known}"
+            f"{specification!r}: {text!r:.60} is not a budget{similar(text, words)}; {expected}"
         ) from error
     return budget
 
 
 def _parse_count(text: str, specification: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_SIMULATIONS:
+    """Return the number after the colon of "negamax:4"."""
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_SIMULATIONS):
         kind = specification.partition(":")[0]
-        raise PlayerError(f"{specification!r}: {text!r} is no positive number; write {kind}:4 or so")
+        raise PlayerError(f"{specification!r}: {text!r:.60} is not a positive number; write {kind}:4")
     return int(text)

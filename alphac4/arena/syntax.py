@@ -39,6 +39,8 @@ SPECIFICATIONS = """\
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
+NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+WHOLE_FORMS = ("random", "solver", "solver:outcome")  # that take nothing else
 KINDS = (*SHIPPED, *(re.split("[@:, ]", line[2:])[0] for line in SPECIFICATIONS.splitlines() if line[2].islower()))
 
 
@@ -74,10 +76,30 @@ def read_literal(text: str) -> Any:
         return text
 
 
+def read_number(text: str) -> int | float:
+    """Return a number written in ASCII digits, such as 600, 0.5 or 1e-3.
+
+    `int` and `float` would also take spaces, underscores, plus signs and the digits of other scripts.
+
+    Raises:
+        ValueError: for any other text.
+    """
+    if not NUMBER_FORM.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is not a number; write 600 or 0.5")
+    return float(text) if set(text) & set(".eE") else int(text)
+
+
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
-    """Return the message for an unknown player, with the name or the one of ``others`` that is most like it."""
+    """Return the message for an unknown player, with the most similar name of a player or of ``others``."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
+    rest = specification[len(kind) :]
     best = Path(kind) / "checkpoints" / "best.safetensors"
-    guess = f" (is it {best}?)" if best.exists() else "" if "/" in kind else similar(kind, (*KINDS, *others))
-    meant = guess.replace("?)", f"{specification[len(kind) :]}?)")
-    return f"unknown player {specification!r}{meant}; `alphac4 players` lists them"
+    if best.exists():
+        guess = f" (is it {best}{rest}?)"
+    elif kind in (*KINDS, *others):  # so the rest is wrong
+        guess = similar(specification, (*WHOLE_FORMS, *others))
+    elif "/" in kind:
+        guess = ""
+    else:
+        guess = similar(kind, (*KINDS, *others)).replace("?)", f"{rest}?)")
+    return f"unknown player {specification!r}{guess}; `alphac4 players` lists them"

@@ -147,8 +147,8 @@ class EvaluateCommand:
         from alphac4.evaluation.positions import choose_sets
 
         sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
-        words = ",".join(self.simulations).split(",")
-        if not all(word.strip().isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
+        words = [word.strip() for word in ",".join(self.simulations).split(",")]
+        if not all(word.isascii() and word.isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
             raise ValueError(f"{text}; {MAX_SIMULATIONS:,} is the most")
         if self.picture is not None:
