@@ -1,8 +1,10 @@
+import contextlib
 import json
 import os
 import shlex
 import subprocess
 import sys
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -65,7 +67,7 @@ def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.ra
     ("moves", "seconds", "told"),
     [
         ("7", 60, "ended with exit code 3"),
-        ("6", 60, "answered 'go' with 'error no such position'"),
+        ("6", 60, "answered 'position startpos moves 6' with 'error no such position'"),
         ("5", 0.2, "did not answer 'go' for 0.2 s"),
         ("3", 0.2, "did not answer 'go' for 0.2 s"),
         ("4", 60, "answered 'bestmove x', which names no column"),
@@ -97,6 +99,68 @@ def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytes
         assert tracemalloc.get_traced_memory()[1] < 5 * 2**20
     finally:
         tracemalloc.stop()
+
+
+# Plays column 1. Its argument says which lines it prints besides its answers.
+ODD_PROGRAM = """
+import sys
+sys.stdout.reconfigure(encoding="utf-8")
+habit, mark = sys.argv[1], "\ufeff" if sys.argv[1] == "byte-order mark" else ""
+for line in sys.stdin:
+    word = line.split()[0]
+    if word == "c4i":
+        print(f"{mark}c4iok", flush=True)
+    elif word == "isready":
+        print("readyok", flush=True)
+    elif word == "position" and habit == "late answer":
+        print("bestmove 7", flush=True)
+    elif word == "go":
+        if habit == "long line":
+            print("info " + "x" * 4091 + "bestmove 7", flush=True)
+        print("bestmove 1", flush=True)
+    elif word == "quit":
+        break
+"""
+
+
+@pytest.mark.parametrize("habit", ["byte-order mark", "long line", "late answer"])
+def test_an_answer_is_found_among_other_lines(habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(external, "START_SECONDS", 10.0)
+    (tmp_path / "odd.py").write_text(ODD_PROGRAM)
+    player = EnginePlayer(shlex.join([sys.executable, str(tmp_path / "odd.py"), habit]))
+    assert player.choose([Position(), Position.from_moves("44")]) == [0, 0]
+    player.close()
+
+
+# Keeps a lock, and ignores "quit" and the end of its input.
+ENDLESS_PROGRAM = """
+import fcntl
+import sys
+import time
+with open(sys.argv[1], "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    for answer in ("c4iok", "readyok"):
+        sys.stdin.readline()
+        print(answer, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_closing_an_engine_ends_the_processes_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
+    (tmp_path / "endless.py").write_text(ENDLESS_PROGRAM)
+    program = shlex.join([sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "lock")])
+    player = EnginePlayer(shlex.join(["sh", "-c", f"{program}; true"]))  # the shell waits for the program
+    player.close()
+    with (tmp_path / "lock").open() as file:
+        for _ in range(100):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("the program still runs")
 
 
 MODULE = """

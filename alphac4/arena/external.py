@@ -2,10 +2,12 @@
 
 import contextlib
 import inspect
+import os
 import pkgutil
 import queue
 import re
 import shlex
+import signal
 import subprocess
 import threading
 import time
@@ -92,6 +94,7 @@ class EnginePlayer:
                 bufsize=1,
                 encoding="utf-8",
                 errors="replace",
+                start_new_session=True,  # so that the program's own children can be ended with it
             )
         except (OSError, ValueError, IndexError) as error:
             raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
@@ -99,8 +102,8 @@ class EnginePlayer:
         assert self._process.stdout is not None
         self._lines = queue.Queue[str | None](MAX_LINES)
         threading.Thread(target=_read_lines, args=(self._process.stdout, self._lines), daemon=True).start()
-        self._ask("c4i", "c4iok", START_SECONDS)
-        self._ask("isready", "readyok", START_SECONDS)
+        self._ask(["c4i"], "c4iok", START_SECONDS)
+        self._ask(["isready"], "readyok", START_SECONDS)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`; the positions need their move strings.
@@ -113,18 +116,19 @@ class EnginePlayer:
     def _choose(self, position: Position) -> int:
         if position.moves is None:
             raise PlayerError(f"{self.name!r} only plays positions whose moves are known")
-        self._discard_lines()
-        moves = " ".join(position.moves)
-        self._send(f"position startpos moves {moves}" if moves else "position startpos")
-        words = self._ask("go", "bestmove", MOVE_SECONDS).split()
+        moves = " moves " + " ".join(position.moves) if position.moves else ""
+        # A move that is printed before "readyok" belongs to an earlier question.
+        self._ask([f"position startpos{moves}", "isready"], "readyok", MOVE_SECONDS)
+        words = self._ask(["go"], "bestmove", MOVE_SECONDS).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
             raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which names no column")
         return column
 
-    def _ask(self, question: str, answer: str, seconds: float) -> str:
-        """Send a question and return the line that begins with ``answer``; skip others until then."""
-        self._send(question)
+    def _ask(self, commands: Sequence[str], answer: str, seconds: float) -> str:
+        """Send commands and return the first line that begins with ``answer``; skip the lines before it."""
+        for command in commands:
+            self._send(command)
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             try:
@@ -138,23 +142,16 @@ class EnginePlayer:
                 return line.strip()
             if words[:1] == ["error"]:
                 self.close()  # what it answers next would belong to another question
-                raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r:.200}")
+                raise PlayerError(f"{self.name!r} answered {commands[0]!r} with {line.strip()!r:.200}")
         self.close()
-        raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s")
-
-    def _discard_lines(self) -> None:
-        """Drop the lines that belong to an earlier question."""
-        with contextlib.suppress(queue.Empty):
-            while self._lines.get_nowait() is not None:
-                pass
-            self._lines.put(None)
+        raise PlayerError(f"{self.name!r} did not answer {commands[-1]!r} for {seconds:g} s")
 
     def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
-        except OSError as error:  # it no longer listens
+        except (OSError, ValueError) as error:  # it no longer reads, or was closed
             raise self._ended() from error
 
     def _ended(self) -> PlayerError:
@@ -164,28 +161,33 @@ class EnginePlayer:
 
 
 def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
-    """Put the lines of a stream into a queue, which makes the program wait when it is full; None comes after the last.
+    """Put the lines of a stream into a queue, and None after the last; a full queue makes the program wait.
 
-    Lines are cut at `MAX_LINE` characters.
+    Byte-order marks are removed, and lines are cut at `MAX_LINE` characters.
     """
-    while line := stream.readline(MAX_LINE):
-        lines.put(line)
+    is_rest = False  # of a line that was cut
+    while part := stream.readline(MAX_LINE):
+        if not is_rest:
+            lines.put(part.replace("\ufeff", ""))
+        is_rest = not part.endswith("\n")
     lines.put(None)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Tell a program to quit, and kill it if it does not."""
+    """Send "quit" to a program, kill it if it does not end, and kill the processes that it leaves behind."""
     assert process.stdin is not None
     try:
         process.stdin.write("quit\n")
         process.stdin.close()
     except OSError:
         pass
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(CLOSE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # no process is left
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
 
 
 class OpenSpielPlayer:
