@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from alphac4.puzzles import load_puzzles
 from alphac4.storage.files import FileError
 
 PUBLIC = ("2252576253462244111563365343671351441 -1", "7422341735647741166133573473242566 1")  # Test_L3_R1 begins so
-SCORED = ("112233 -2 0 1 18 0 -3 -1", "444444 1 2 3 . 3 2 1")
+SCORED = ("112233 -2 -1 -1 18 -2 -2 -3", "444444 -1 0 1 . 1 0 -1")
 FORMS = {
     "plain": b"{0}\n{1}\n",
     "byte-order mark": b"\xef\xbb\xbf{0}\n{1}\n",
@@ -52,7 +53,7 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
     "positions": (
         read_scored,
         SCORED,
-        [("112233", [-2, 0, 1, 18, 0, -3, -1]), ("444444", [1, 2, 3, -128, 3, 2, 1])],
+        [("112233", [-2, -1, -1, 18, -2, -2, -3]), ("444444", [-1, 0, 1, -128, 1, 0, -1])],
     ),
     "sample": (read_sample, PUBLIC, [line.split()[0] for line in PUBLIC]),
     "games": (lambda path: read_games(str(path), [], STANDARD), ("4455", "1 1 2"), ["4455", "112"]),
@@ -126,14 +127,38 @@ def test_the_standard_input_is_read_as_any_editor_saves_it(
     assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores are the published ones
 
 
-@pytest.mark.parametrize(("weak", "wrong"), [(False, ["1", "-2", ". . . . . -2 -2"]), (True, ["1", "0", "1"])])
-def test_a_batch_reports_lines_that_give_another_score(
-    weak: bool, wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({}, ["1", "-2", ". . . . . -2 -2", ". . . . . -1 -1"]),
+        ({"column_scores": True}, ["1", "-2", ". . . . . -2 -2", ". . . . . -1 -1"]),
+        ({"weak": True}, ["1", "0", ". . . . . 1 -2", ". . . . . -1 0"]),
+    ],
+    ids=str,
+)
+def test_a_batch_reports_every_line_with_a_wrong_score(
+    options: dict[str, Any], wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A game with a word per column, such as "4 4", looks like a position with a score."""
     moves, right = PUBLIC[0].split()
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{moves} {given}\n" for given in (right, "", *wrong))))
-    assert SolveCommand(batch=True, weak=weak)() == 2
+    lines = [right, "", ". . . . . -1 -2", *wrong]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{moves} {given}\n" for given in lines)))
+    assert SolveCommand(batch=True, **options)() == 2
     output = capsys.readouterr()
-    assert output.out.splitlines() == [f"{moves} -1"] * 5
-    assert [line.partition(": ")[0] for line in output.err.splitlines()] == ["line 3", "line 4", "line 5"]
+    assert len(output.out.splitlines()) == len(lines)
+    reported = [line.partition(", but")[0] for line in output.err.splitlines()]
+    last = -1 if "weak" in options else -2
+    assert reported == [
+        "line 4: the score is -1",
+        "line 5: the score is -1",
+        "line 6: the score of column 6 is -1",
+        f"line 7: the score of column 7 is {last}",
+    ]
+
+
+def test_a_batch_of_correct_column_scores_has_no_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(SCORED)))
+    assert SolveCommand(batch=True)() == 0
+    assert not capsys.readouterr().err
