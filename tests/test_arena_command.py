@@ -120,7 +120,9 @@ def test_the_seed_alone_decides_the_games(tmp_path: Path) -> None:
     assert recorded(files[0]) == recorded(files[1]) != recorded(files[2])
 
 
-def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     net, path = tmp_path / "net.safetensors", tmp_path / "t.jsonl"
     options: dict[str, Any] = {"players": (f"{net}@0", "random"), "games": 4}
     save_untrained(net)
@@ -131,6 +133,10 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
     for name, value, told in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
         with pytest.raises(match=f"{name} {told}"):
             arena(path, **(options | {name: value}))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "LEAVES", 8)
+        with pytest.raises(match="leaves 16, not 8"):
+            arena(path, **options)
     save_untrained(net)
     with pytest.raises(match="checkpoints"):
         arena(path, **options)

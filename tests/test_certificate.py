@@ -566,8 +566,10 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
     assert parsed.choose([claim.start]) == player.choose([claim.start])
 
 
-def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By an untrained network's search, for the second player; another claim has another folder."""
+def test_the_command_builds_a_certificate_that_it_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The player is an untrained network that moves second; a record belongs to one claim and one search."""
     network, record = save_untrained(tmp_path / "small.safetensors", SMALL), tmp_path / "record"
     command = ["certificate", "build", "--player", f"{network}@300", "--record", str(record)]
     command += ["--side", "second", "--after", AFTER, "--backend", "torch-fp32"]
@@ -581,6 +583,12 @@ def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.
     assert (record / "best.certificate").read_bytes() == made
     assert main([*command, "--result", "draw"]) == 2
     assert "holds claim" in capsys.readouterr().err
-    command[3] = command[3].replace("@300", "@0.01s")
-    assert main(command) == 2
-    assert "limit it by simulations, not by time" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr("alphac4.arena.specifications.LEAVES", 8)
+        assert main(command) == 2
+    assert "holds leaves 16, not 8" in capsys.readouterr().err
+    assert main([*command, "--seed", "1"]) == 2
+    assert "holds seed 0, not 1" in capsys.readouterr().err
+    for limit in ("@0.01s", "@300,temperature=1"):
+        assert main([*command, "--player", f"{network}{limit}"]) == 2
+        assert "limit it by simulations, not by time, and leave out temperature" in capsys.readouterr().err

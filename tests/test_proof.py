@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import DRAWN
 from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
@@ -142,6 +143,28 @@ def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsy
     ):
         assert main(["prove", "random", *nothing.split()]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("player", "is_proof"),
+    [
+        ("FILE@2", True),
+        ("FILE@0.01s", False),
+        ("FILE@2,temperature=1", False),
+        ("random", False),
+        ("uct:9", False),
+        ("solver", False),
+    ],
+)
+def test_a_walk_without_mistakes_proves_something_only_of_a_repeatable_player(
+    player: str, is_proof: bool, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three stones before the end of a drawn game no move is a mistake."""
+    player = player.replace("FILE", str(checkpoint))
+    command = ["prove", player, "--start", DRAWN[:39], "--side", "second"]
+    assert main([*command, "--device", "cpu", "--backend", "torch-fp32"]) == 0
+    verdict = capsys.readouterr().out.splitlines()[-1]
+    assert verdict.endswith("proven." if is_proof else "It may move differently next time, so this is not a proof.")
 
 
 def test_a_proof_that_is_not_played_out_ends_no_line() -> None:

@@ -252,6 +252,18 @@ def network_digest(specification: str) -> str | None:
     return None if content is None else hashlib.sha256(content).hexdigest()
 
 
+def is_repeatable(specification: str) -> bool:
+    """Return whether a player always plays the same move in a position.
+
+    A network does if simulations limit it and it has no temperature. Any other player may use random numbers or a
+    clock.
+    """
+    network = find_network(specification)
+    if network is None:
+        return specification == CERTIFICATE  # by those that are shipped
+    return network.temperature == 0 and network.budget.seconds is None
+
+
 def named_checkpoint(specification: str) -> NamedNetwork:
     """Return a checkpoint's network by its name, such as "best" or FILE.safetensors; a limit is ignored.
 

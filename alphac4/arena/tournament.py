@@ -23,7 +23,14 @@ from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.ratings import Rating, SprtState, elo_interval, fit_ratings, pair_counts, sprt
-from alphac4.arena.specifications import describe, find_network, network_digest, parse_player_with, read_network
+from alphac4.arena.specifications import (
+    LEAVES,
+    describe,
+    find_network,
+    network_digest,
+    parse_player_with,
+    read_network,
+)
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
@@ -83,6 +90,7 @@ class Tournament:
             "sprt": self.sprt,
             "board": describe(self.geometry),
             "backend": self.backend,
+            "leaves": LEAVES,
         }
 
     def openings(self) -> list[Position]:
