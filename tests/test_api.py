@@ -219,38 +219,89 @@ def test_a_stopped_run_returns_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "told"),
+    ("moves", "kind", "message"),
     [
-        ("444444444", "illegal move"),
-        ("49", "columns are written 1 to 7"),
-        ("1212121", "the game is over after 1212121"),
-        (4455, "a position is a move string such as '4455', or a Position, not 4455"),
+        ("444444444", ValueError, "illegal move"),
+        ("49", ValueError, "columns are written 1 to 7"),
+        ("1212121", ValueError, "the game is over after 1212121"),
+        (4455, TypeError, "a position is a move string such as '4455', or a Position, not 4455"),
     ],
 )
-def test_bad_positions_are_one_clear_value_error(moves: str, told: str) -> None:
-    for ask in (alphac4.load("uct:10").search, alphac4.solve):
-        with pytest.raises(ValueError, match=told) as error:
-            ask(moves)
+def test_an_invalid_position_raises_a_clear_error(moves: Any, kind: type[Exception], message: str) -> None:
+    for use in (alphac4.load("uct:10").search, alphac4.solve):
+        with pytest.raises(kind, match=message) as error:
+            use(moves)
         assert "\n" not in str(error.value)
 
 
-def test_a_position_of_impossible_stones_is_refused(checkpoint: Path) -> None:
-    floating = alphac4.Position(np.uint64(0), np.uint64(2))
+def test_a_position_of_impossible_stones_is_rejected(checkpoint: Path) -> None:
+    floating = alphac4.Position(np.uint64(0), np.uint64(2), moves=None)  # unchecked, as internal code makes positions
     for use in (alphac4.solve, alphac4.analyze, alphac4.draw_board, alphac4.load(checkpoint).search):
         with pytest.raises(ValueError, match="impossible board: a stone has nothing below it"):
             use(floating)
 
 
-def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
+def test_a_position_may_be_made_from_the_integers_of_python(checkpoint: Path) -> None:
+    known = alphac4.Position.from_moves("4455")
+    position = alphac4.Position(int(known.own), int(known.occupied))
+    assert position.mirror() == known.mirror()
+    assert load(checkpoint).search(position, simulations=20).move in range(7)
+
+
+def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
+    agent, position = alphac4.load("uct:9"), alphac4.Position.from_moves("44")
+    call: Any
+    for call, message in (
+        (lambda: position.play(3.0), r"column must be an integer, not 3\.0"),
+        (lambda: position.play("3"), "column must be an integer, not '3'"),
+        (lambda: position.is_legal(None), "column must be an integer, not None"),
+        (
+            lambda: alphac4.Position.from_moves(4455),
+            "moves must be a string of 1-based columns such as '4455', not 4455",
+        ),
+        (lambda: alphac4.Position.from_moves("4455", 7), "geometry must be a board from make_geometry, not 7"),
+        (
+            lambda: alphac4.Position("4455"),
+            r"takes the bits of its stones, not '4455'; write Position.from_moves\('4455'",
+        ),
+        (lambda: alphac4.Position(0, 1.0), r"takes the bits of its stones, not 1\.0"),
+        (lambda: alphac4.Position(0, 0, moves=44), "moves must be a string such as '4455', not 44"),
+        (lambda: alphac4.make_geometry(6.0, 7, 4), r"rows must be an integer, not 6\.0"),
+        (lambda: alphac4.make_geometry(6, "7"), "columns must be an integer, not '7'"),
+        (lambda: alphac4.make_geometry(6, 7, True), "run_length must be an integer, not True"),
+        (lambda: alphac4.make_geometry(6, 7, 4, "no"), "diagonals must be True or False, not 'no'"),
+        (lambda: alphac4.load("uct:9", batch_size=1.5), r"batch_size must be an integer, not 1\.5"),
+        (lambda: alphac4.load("uct:9", threads="2"), "threads must be an integer, not '2'"),
+        (lambda: alphac4.load("uct:9", geometry=(6, 7)), r"geometry must be a board from make_geometry, not \(6, 7\)"),
+        (lambda: alphac4.load(7), "7 is not a player"),
+        (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
+        (lambda: agent.choose(4455), "several positions are a list of them, not 4455"),
+        (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
+        (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
+        (lambda: alphac4.evaluate("random", references="solver"), "positions and references are lists"),
+        (lambda: alphac4.evaluate("random", count=2.0), r"count must be an integer, not 2\.0"),
+    ):
+        with pytest.raises(TypeError, match=message) as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Path) -> None:
     agent = alphac4.load("uct:9")
-    for call, told in (
+    for call, message in (
+        (lambda: alphac4.Position(1, 0), "own has stones that are not in occupied"),
+        (lambda: alphac4.Position(0, 2), "impossible board: a stone has nothing below it"),
+        (lambda: alphac4.Position(0, 2**49), "impossible board: two stones in a cell, or a stone outside the board"),
+        (lambda: alphac4.Position(0, 2**64), "occupied must be at most 64 bits"),
+        (lambda: alphac4.Position(-1, 1), "own must be at least 0, not -1"),
+        (lambda: alphac4.load("uct:9", batch_size=0), "batch_size must be at least 1, not 0"),
+        (lambda: alphac4.load("uct:9", threads=0), "threads must be at least 1, not 0"),
+        (lambda: alphac4.evaluate("random", simulations=[]), "simulations are empty; give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
         (lambda: agent.search("44", simulations=2.5), "a whole number of simulations, not 2.5"),
-        (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
-        (lambda: alphac4.load(7), "7 is not a player"),
         (lambda: load(checkpoint).search("44", simulations=10**10), "16,777,216 simulations at most"),
         (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
@@ -262,11 +313,10 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         ),
         (lambda: alphac4.load("uct:9", planes="lines"), "planes are for a function or a module"),
         (lambda: alphac4.load(lambda planes: planes, planes="all"), "planes are lines or stones, not 'all'"),
-        (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
         (lambda: alphac4.draw_board("4455", [0.2] * 5), "7 shares, one for each column, not 5"),
         (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),
     ):
-        with pytest.raises(ValueError, match=told) as error:
+        with pytest.raises(ValueError, match=message) as error:
             call()
         assert "\n" not in str(error.value)
 

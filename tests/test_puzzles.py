@@ -51,7 +51,7 @@ def test_there_are_puzzles_of_every_difficulty_and_no_two_are_alike() -> None:
 
 def test_the_move_is_neither_a_win_at_once_nor_a_block() -> None:
     for puzzle in PUZZLES[::7]:
-        for position in (puzzle.position, Position(puzzle.position.opponent, puzzle.position.occupied)):
+        for position in (puzzle.position, Position(puzzle.position.opponent, puzzle.position.occupied, moves=None)):
             for column in position.legal_columns():
                 assert position.play(column).outcome() is None, puzzle
 

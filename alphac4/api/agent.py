@@ -13,7 +13,7 @@ from alphac4.arena.specifications import LEAVES, common_geometry, find_network, 
 from alphac4.compute import choose
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, as_integer
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
@@ -118,9 +118,14 @@ def load(
         network: the function that built the network of a checkpoint's file, if it is not the package's own.
 
     Raises:
+        TypeError: for an argument of another type.
         ValueError: for an unknown player, a file that cannot be used, an option that does not concern this player, or
             a module that takes or returns something else.
     """
+    batch_size = as_integer(batch_size, "batch_size", 1)
+    threads = None if threads is None else as_integer(threads, "threads", 1)
+    if geometry is not None and not isinstance(geometry, Geometry):
+        raise TypeError(f"geometry must be a board from make_geometry, not {geometry!r:.60}")
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
         player, geometry = checkpoint.network, checkpoint.geometry
@@ -149,7 +154,7 @@ def load(
         return Agent(parse_player(str(player), compute=compute, **options), board)
     if not is_own_network:
         if not hasattr(player, "choose"):
-            raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function")
+            raise TypeError(f"{player!r:.60} is not a player: it has no choose(positions), and is not a function")
         return Agent(cast(Player, player), board)
     count = None if planes is None else PLANES[planes]
     if planes is None and isinstance(player, Network):  # made by a run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import check_stones
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, as_integer
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
     """Return a position, of a finished game too.
 
     Raises:
-        ValueError: in one line, for an illegal move, an impossible board, or anything else than a move string or a
-            position.
+        TypeError: for anything but a move string or a position.
+        ValueError: for an illegal move or an impossible board.
     """
     if isinstance(given, str):
         return Position.from_moves(given, geometry)
     if not isinstance(given, Position):
-        raise ValueError(f"a position is a move string such as '4455', or a Position, not {given!r}")
+        raise TypeError(f"a position is a move string such as '4455', or a Position, not {given!r:.60}")
     if given.moves is None:  # made from bits, which may be any
         check_stones(*given.sides, given.geometry)
     return given
@@ -40,10 +40,11 @@ def read_positions(given: Sequence[Given], geometry: Geometry = STANDARD) -> lis
     """Return unfinished positions on one board.
 
     Raises:
-        ValueError: in one line, for a single position in place of several, another board, or a game that is over.
+        TypeError: for a single position, or anything but move strings and positions.
+        ValueError: for an illegal move, another board, or a game that is over.
     """
-    if isinstance(given, str | Position):
-        raise ValueError(f"several positions are a list of them, not {given!r}")
+    if isinstance(given, str | Position) or not isinstance(given, Sequence):
+        raise TypeError(f"several positions are a list of them, not {given!r:.60}")
     positions = [as_position(item, geometry) for item in given]
     for position in positions:
         if position.geometry != geometry:
@@ -146,10 +147,9 @@ def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int
         moments: how many boards, the last one included.
 
     Raises:
-        ValueError: in one line, for fewer than two moments.
+        TypeError: if ``moments`` is not an integer.
+        ValueError: for fewer than two moments.
     """
     from alphac4.runs import figures
 
-    if moments < 2:
-        raise ValueError(f"a game is drawn at two moments at least, not {moments}")
-    return figures.game_figure(game, geometry, moments)
+    return figures.game_figure(game, geometry, as_integer(moments, "moments", 2))

@@ -14,6 +14,7 @@ from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
+from alphac4.game.rules import as_integer
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
 from alphac4.runs.reports import TrainedRun
@@ -39,8 +40,10 @@ def play_match(
     """Play a match of colour-swapped pairs from varied openings; the result is the first player's.
 
     Raises:
-        ValueError: in one line, for a player that cannot be made, an odd number of games, or an illegal move.
+        TypeError: for an argument of another type.
+        ValueError: for a player that cannot be made, an odd number of games, or an illegal move.
     """
+    games = as_integer(games, "games")
     if games < 2 or games % 2:
         raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
     board = geometry or _common_board(first, second)
@@ -151,13 +154,17 @@ def evaluate(
         backend: of inference.
 
     Raises:
-        ValueError: in one line, for an unknown player, a bad number, or a file that holds no positions.
+        TypeError: for an argument of another type.
+        ValueError: for an unknown player, an invalid number, or a file that holds no positions.
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
-        raise ValueError("positions and references are lists, also of a single one")
-    if isinstance(simulations, str) or not isinstance(simulations, Iterable) or not simulations:
-        raise ValueError(f"simulations are a list of numbers, not {simulations!r}")
+        raise TypeError("positions and references are lists, also of a single one")
+    if isinstance(simulations, str) or not isinstance(simulations, Iterable):
+        raise TypeError(f"simulations are a list of numbers, not {simulations!r:.60}")
     budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
+    if not budgets:
+        raise ValueError("simulations are empty; give at least one number, such as [0, 100]")
+    count = None if count is None else as_integer(count, "count", 1)
     measurement = Measurement(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
         budgets=budgets,

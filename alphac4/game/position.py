@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from alphac4.game import rules
-from alphac4.game.rules import STANDARD, Geometry
+from alphac4.game.rules import STANDARD, Geometry, as_integer
 
 COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
 
@@ -124,12 +124,34 @@ def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None
         raise ValueError("impossible board: no stone can have been the last one")
 
 
+def _as_bits(value: Any, name: str) -> np.uint64:
+    try:
+        bits = as_integer(value, name, 0)
+    except TypeError as error:
+        raise TypeError(
+            f"Position takes the bits of its stones, not {value!r:.60}; write Position.from_moves('4455')"
+        ) from error
+    if bits >= 2**64:
+        raise ValueError(f"{name} must be at most 64 bits, not {bits}")
+    return np.uint64(bits)
+
+
 @dataclass(frozen=True)
 class Position:
     """A position, seen by the side to move.
 
-    Two positions are equal when their stones and geometry are, however they were reached.
-    ``moves`` is the move string that led here, or None if the position came from a board.
+    Two positions are equal if their stones and boards are equal, however they were reached. `from_moves` and
+    `from_kaggle` make positions; a position made from bits alone is checked by `check_stones`.
+
+    Args:
+        own: bits of the stones of the side to move; `alphac4.game.rules` shows their order.
+        occupied: bits of all stones.
+        geometry: the board.
+        moves: the move string that led here; None if it is not known.
+
+    Raises:
+        TypeError: for arguments of other types.
+        ValueError: for stones that no game puts there.
     """
 
     own: np.uint64 = rules.U64_0
@@ -138,12 +160,18 @@ class Position:
     moves: str | None = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for stones in (self.own, self.occupied):
-            if not isinstance(stones, np.integer | int):
-                raise ValueError(
-                    f"Position takes the bits of its stones, not {stones!r:.60}; write Position.from_moves('4455')"
-                )
-        if self.moves == "" and self.occupied:  # stones that no moves have put there
+        for name in ("own", "occupied"):
+            bits = getattr(self, name)
+            if type(bits) is not np.uint64:
+                object.__setattr__(self, name, _as_bits(bits, name))
+        if not isinstance(self.geometry, Geometry):
+            raise TypeError(f"geometry must be a board from make_geometry, not {self.geometry!r:.60}")
+        if not isinstance(self.moves, str | None):
+            raise TypeError(f"moves must be a string such as '4455', not {self.moves!r:.60}")
+        if self.own & ~self.occupied:
+            raise ValueError("own has stones that are not in occupied, which must hold the stones of both sides")
+        if self.moves == "" and self.occupied:  # made from bits
+            check_stones(*self.sides, self.geometry)
             object.__setattr__(self, "moves", None)
 
     @classmethod
@@ -151,8 +179,11 @@ class Position:
         """Play a move string of 1-based columns, such as "4455", from the empty board.
 
         Raises:
-            IllegalMove: naming the offending character and why.
+            IllegalMove: for the first character that is not a legal move.
+            TypeError: if ``moves`` is not a string.
         """
+        if not isinstance(moves, str):
+            raise TypeError(f"moves must be a string of 1-based columns such as '4455', not {moves!r:.60}")
         position = cls(geometry=geometry)
         for character in moves:
             column = COLUMN_NAMES.find(character.lower())
@@ -190,7 +221,8 @@ class Position:
         to_move = 1 if counts[0] == counts[1] else 2
         if mark is not None and mark != to_move:
             raise ValueError(f"player {mark!r} cannot be to move with {counts[0]} and {counts[1]} stones on the board")
-        return cls(np.uint64(stones[to_move]), np.uint64(stones[1] | stones[2]), geometry)
+        occupied = stones[1] | stones[2]
+        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry, None if occupied else "")
 
     @property
     def plies(self) -> int:
@@ -214,8 +246,12 @@ class Position:
         return (own, opponent) if self.first_to_move else (opponent, own)
 
     def is_legal(self, column: int) -> bool:
-        """Whether a stone can be dropped into this 0-based column (the game may still be over)."""
-        geometry = self.geometry
+        """Whether the 0-based column has room for a stone, even if the game is over.
+
+        Raises:
+            TypeError: if the column is not an integer.
+        """
+        geometry, column = self.geometry, as_integer(column, "column")
         return 0 <= column < geometry.columns and bool(rules.landing_cell(geometry, self.occupied, column))
 
     def legal_columns(self) -> list[int]:
@@ -229,7 +265,9 @@ class Position:
 
         Raises:
             IllegalMove: if the game is over, or the column is full or not on the board.
+            TypeError: if the column is not an integer.
         """
+        column = as_integer(column, "column")
         shown = self.moves if self.moves is not None else f"{self.plies} stones"
         if not 0 <= column < self.geometry.columns:
             raise IllegalMove(column, shown, f"the board has {self.geometry.columns} columns")

@@ -15,7 +15,8 @@ shifted stones never wrap into the next column. For 6 x 7::
 All compiled functions but `canonical_keys` and `oriented` take scalars only, so that they compile for a GPU as well.
 """
 
-from typing import NamedTuple
+import operator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +42,33 @@ class Geometry(NamedTuple):
     bottom: np.uint64  # the lowest cell of every column
 
 
+def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
+    """Return an argument as an int, and check that it is at least ``minimum``.
+
+    Raises:
+        TypeError: for anything but an integer of Python or NumPy.
+        ValueError: for a smaller number.
+    """
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {value!r:.60}")
+    number = operator.index(value)
+    if minimum is not None and number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {number}")
+    return number
+
+
 def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Geometry:
     """Check the sizes and compute the masks.
 
     Raises:
+        TypeError: if a size is not an integer, or ``diagonals`` is not True or False.
         ValueError: if the board does not fit 64 bits or no run could ever be completed.
     """
+    rows, columns, run_length = (
+        as_integer(value, name) for value, name in ((rows, "rows"), (columns, "columns"), (run_length, "run_length"))
+    )
+    if not isinstance(diagonals, bool | np.bool_):
+        raise TypeError(f"diagonals must be True or False, not {diagonals!r:.60}")
     if rows < 1 or columns < 1 or run_length < 2:
         raise ValueError(
             f"a board needs rows >= 1, columns >= 1 and run_length >= 2, not {rows} x {columns}, {run_length}"
