@@ -27,7 +27,7 @@ from alphac4.arena.players import (
     UctPlayer,
     budget_name,
 )
-from alphac4.arena.pool_players import KeyedRecipe, like_in_each_process
+from alphac4.arena.pool_players import KeyedPlayerFactory, replicate_player
 from alphac4.arena.syntax import MODULE_FORM, read_number, unknown_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
@@ -441,14 +441,14 @@ def pool_players(
     """
     network = network or read_network(specification)
     parse = partial(_parse_in_pool, specification, pool.share(network), backend, geometry=geometry, reuse=reuse)
-    recipes = [
-        KeyedRecipe(
+    factories = [
+        KeyedPlayerFactory(
             (specification, geometry, backend, reuse, hash(network), seed, index),
             partial(parse, rng=np.random.default_rng((seed, index))),
         )
         for index in range(pool.cores)
     ]
-    return like_in_each_process(pool, recipes, model)
+    return replicate_player(pool, factories, model)
 
 
 def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend: str, **settings: Any) -> Player:

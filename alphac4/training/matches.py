@@ -9,7 +9,7 @@ import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
+from alphac4.arena.pool_players import SearchingPoolPlayer, replicate_player
 from alphac4.compute import Compute, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
@@ -146,8 +146,8 @@ class Matches:
             threads = max(1, cores() // count)
             return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
         seed = int(rng.integers(2**63))
-        recipes = [Classic(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)]
-        return like_in_each_process(self._pool, recipes, UctPlayer(budget, rng, geometry))
+        factories = [Classic(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)]
+        return replicate_player(self._pool, factories, UctPlayer(budget, rng, geometry))
 
 
 class Side(Protocol):
@@ -238,7 +238,7 @@ _sides: dict[int, tuple[str, LocalSide]] = {}  # of this process of a pool, by n
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """A `Recipe` for one network's time on a side."""
+    """A `PlayerFactory` for one network's time on a side."""
 
     side: int  # its number
     version: int  # of its networks
@@ -249,7 +249,7 @@ class Turn:
     network: "Shared[Network]" = field(compare=False, repr=False)
 
     def make(self) -> NetworkPlayer:
-        """See `Recipe`; whoever played on this side before, plays no more."""
+        """See `PlayerFactory`; whoever played on this side before, plays no more."""
         network = self.network.get().eval()
         backend, side = _sides.get(self.side, ("", None))
         if side is None or backend != self.backend:
@@ -262,12 +262,12 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Classic:
-    """A `Recipe` for classic MCTS."""
+    """A `PlayerFactory` for classic MCTS."""
 
     rollouts: int
     geometry: Geometry
     seed: tuple[int, ...]
 
     def make(self) -> UctPlayer:
-        """See `Recipe`."""
+        """See `PlayerFactory`."""
         return UctPlayer(Budget(simulations=self.rollouts), np.random.default_rng(self.seed), self.geometry)
