@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
-from alphac4.api.positions import Given, read_positions
+from alphac4.api.positions import PositionLike, read_positions
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer, checked_moves, keep_trees
 from alphac4.arena.specifications import LEAVES, common_geometry, find_network, parse_player
 from alphac4.compute import choose
@@ -37,22 +37,26 @@ class Agent:
         self.geometry = geometry
         self.name = player.name
 
-    def choose(self, positions: Sequence[Given]) -> list[int]:
+    def choose(self, positions: Sequence[PositionLike]) -> list[int]:
         """Return a 0-based column for each position. Raises ValueError if the player chooses an illegal move."""
         return checked_moves(self.player, read_positions(positions, self.geometry))
 
     @overload
     def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position
-        self, positions: Given, *, simulations: int | None = None, seconds: float | None = None
+        self, positions: PositionLike, *, simulations: int | None = None, seconds: float | None = None
     ) -> SearchedPosition: ...
 
     @overload
     def search(
-        self, positions: Sequence[Given], *, simulations: int | None = None, seconds: float | None = None
+        self, positions: Sequence[PositionLike], *, simulations: int | None = None, seconds: float | None = None
     ) -> list[SearchedPosition]: ...
 
     def search(
-        self, positions: Given | Sequence[Given], *, simulations: int | None = None, seconds: float | None = None
+        self,
+        positions: PositionLike | Sequence[PositionLike],
+        *,
+        simulations: int | None = None,
+        seconds: float | None = None,
     ) -> SearchedPosition | list[SearchedPosition]:
         """Search one position, or several together.
 

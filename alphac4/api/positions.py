@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from alphac4.training.reports import GameRecord
 
-Given = str | Position
+PositionLike = str | Position
 """A move string such as "4455", or a position."""
 
 
-def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
+def as_position(given: PositionLike, geometry: Geometry = STANDARD) -> Position:
     """Return a position, of a finished game too.
 
     Raises:
@@ -36,7 +36,7 @@ def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
     return given
 
 
-def read_positions(given: Sequence[Given], geometry: Geometry = STANDARD) -> list[Position]:
+def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD) -> list[Position]:
     """Return unfinished positions on one board.
 
     Raises:
@@ -85,7 +85,7 @@ class SolvedPosition:
         return "\n".join(lines)
 
 
-def solve(position: Given, *, geometry: Geometry = STANDARD) -> int:
+def solve(position: PositionLike, *, geometry: Geometry = STANDARD) -> int:
     """Return the exact score of a position for the side to move.
 
     0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
@@ -99,14 +99,14 @@ def solve(position: Given, *, geometry: Geometry = STANDARD) -> int:
     return shared_solver(found.geometry).solve(found)
 
 
-def analyze(position: Given, *, geometry: Geometry = STANDARD) -> SolvedPosition:
+def analyze(position: PositionLike, *, geometry: Geometry = STANDARD) -> SolvedPosition:
     """Return the exact score of every move; `solve` explains scores."""
     (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
 
 def draw_board(
-    position: Given,
+    position: PositionLike,
     policy: Sequence[float] | None = None,
     *,
     title: str = "",
