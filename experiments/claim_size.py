@@ -58,7 +58,7 @@ def certified_levels(moves: dict[int, tuple[Keys, Columns]], claim: Claim, cells
         yield walk.keys
         keys, columns = moves[walk.stones]
         walk.play(columns[np.searchsorted(keys, walk.keys)])
-        walk.go_on()
+        walk.advance()
 
 
 def main() -> None:

@@ -123,6 +123,6 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
             shown = position_of(walk.geometry, walk.keys[refuted][0])
             raise CertificateError(f"it is not shown that {claim}: see\n{shown}")
         yield Level(walk.stones, walk.keys, moves)
-        walk.go_on()
+        walk.advance()
     if used != len(columns):
         raise CertificateError(f"{len(columns) - used:,} moves are left over: they belong to another walk")

@@ -101,8 +101,8 @@ class Replies(NamedTuple):
 class Walk:
     """The positions of a claim, level by level, that the player's moves and all replies to them lead to.
 
-    `play` plays the moves of the current level, and `go_on` moves to the next one. Wrong moves can be replaced by
-    playing others; `back` returns to the level before.
+    `play` plays the moves of the current level, and `advance` moves to the next one. Wrong moves can be replaced by
+    playing others; `go_back` returns to the level before.
 
     Args:
         claim: the player's side and the start.
@@ -159,13 +159,13 @@ class Walk:
         worst: Columns = np.minimum(ends, replies.ends)
         return worst
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Move to the positions that follow from the moves played last."""
         keys, self.names = self._next
         self._levels.append(keys)
         self.stones += 2
 
-    def back(self) -> None:
+    def go_back(self) -> None:
         """Return to the level before."""
         self._levels.pop()
         self.stones -= 2

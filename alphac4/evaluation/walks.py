@@ -264,7 +264,7 @@ def walk_games(
             yield LevelReport(stones=walk.stones, keys=walk.keys, kinds=kinds, failures=failures)
             continues = (kinds == MoveKind.ANSWER) | (beyond_mistakes & is_mistake)
             walk.play(np.where(continues, columns, np.int8(WINS_NOW)))
-            walk.go_on()
+            walk.advance()
 
 
 def _judged_moves(
@@ -355,7 +355,7 @@ def build(
                 known.take_back(keys[refuted], moves[refuted])
                 continue
             if lost.any() and walk.depth:
-                walk.back()
+                walk.go_back()
                 moves, _ = _known_moves(known, walk)
                 leading = leading_to(walk.geometry, walk.keys, moves, keys[lost])
                 known.take_back(walk.keys[leading], moves[leading])
@@ -370,7 +370,7 @@ def build(
             )
             if lost.any() or walk.is_last or walk.stones + 2 > max_stones:
                 return
-            walk.go_on()
+            walk.advance()
 
 
 def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
@@ -381,7 +381,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
         moves, _ = _known_moves(known, walk)
         parts.append(moves[rule_moves(walk.geometry, walk.keys) == ASK])
         walk.play(moves)
-        walk.go_on()
+        walk.advance()
     return np.concatenate(parts)
 
 
