@@ -10,7 +10,7 @@ from helpers import save_untrained
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import (
-    Part,
+    MatchPart,
     Tournament,
     crosstable,
     play_part,
@@ -35,11 +35,11 @@ def recorded(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[MatchPart]:
     """The parts that are played, noted as they begin."""
-    parts: list[Part] = []
+    parts: list[MatchPart] = []
 
-    def counting(tournament: Tournament, part: Part, threads: int) -> MatchResult:
+    def counting(tournament: Tournament, part: MatchPart, threads: int) -> MatchResult:
         parts.append(part)
         return play_part(tournament, part, threads)
 
@@ -69,7 +69,7 @@ def test_the_table_shows_ranks_points_and_mutual_scores() -> None:
 
 
 def test_a_sequential_test_ends_a_pairing_early(
-    tmp_path: Path, begun: list[Part], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, begun: list[MatchPart], capsys: pytest.CaptureFixture[str]
 ) -> None:
     options: dict[str, Any] = {"players": PLAYERS[::2], "games": 400, "sprt": (0, 200)}
     arena(tmp_path / "t.jsonl", **options)
@@ -82,7 +82,7 @@ def test_a_sequential_test_ends_a_pairing_early(
 
 
 def test_a_tournament_goes_on_where_it_stopped(
-    tmp_path: Path, begun: list[Part], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, begun: list[MatchPart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, whole = tmp_path / "stopped.jsonl", tmp_path / "whole.jsonl"
     arena(whole)
@@ -90,7 +90,7 @@ def test_a_tournament_goes_on_where_it_stopped(
     assert len(recorded(whole)) == len(every) == 6
     play = module.play_part
 
-    def interrupted(tournament: Tournament, part: Part, threads: int) -> MatchResult:
+    def interrupted(tournament: Tournament, part: MatchPart, threads: int) -> MatchResult:
         if part == every[3]:
             raise KeyboardInterrupt
         return play(tournament, part, threads)
@@ -148,18 +148,18 @@ def test_the_order_in_which_parts_finish_does_not_matter() -> None:
     tournament = Tournament(players=("a", "b"), pairs=60, sprt=(0, 100))
     sweep = MatchResult(wins=20, pair_scores=(2.0,) * 10)
     defeat = MatchResult(losses=20, pair_scores=(0.0,) * 10)
-    assert tournament.counted({1: sweep, 2: sweep}) == (MatchResult(), False)
-    decided = tournament.counted({0: sweep, 1: sweep})
+    assert tournament.combine_parts({1: sweep, 2: sweep}) == (MatchResult(), False)
+    decided = tournament.combine_parts({0: sweep, 1: sweep})
     assert (decided[0].wins, decided[1]) == (40, True)
-    assert tournament.counted({0: sweep, 1: sweep, 2: defeat, 3: defeat}) == decided
+    assert tournament.combine_parts({0: sweep, 1: sweep, 2: defeat, 3: defeat}) == decided
 
 
 def test_parts_that_were_played_count_though_others_failed_at_the_same_time() -> None:
     failed, played = Future[MatchResult](), Future[MatchResult]()
     failed.set_exception(RuntimeError("an engine was too slow"))
     played.set_result(MatchResult(wins=2))
-    parts = [Part(pairing=("a", "b"), number=number, openings=()) for number in range(2)]
-    results = module._as_they_finish(iter(parts), 2, lambda part: (failed, played)[part.number])
+    parts = [MatchPart(pairing=("a", "b"), number=number, openings=()) for number in range(2)]
+    results = module._results_as_completed(iter(parts), 2, lambda part: (failed, played)[part.number])
     assert next(results) == (parts[1], MatchResult(wins=2))
     with pytest.raises(RuntimeError, match="too slow"):
         next(results)

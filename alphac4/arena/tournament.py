@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
 
 FORMAT = "alphac4-tournament"
-PART = 25  # pairs of games played in lockstep by one process
-SPRT_PART = 10  # the same where a sequential test may end the pairing after each part
+PAIRS_PER_PART = 25  # pairs of games played in lockstep by one process
+SPRT_PAIRS_PER_PART = 10  # the same where a sequential test may end the pairing after each part
 
 Pairing = tuple[str, str]
 Results = dict[Pairing, MatchResult]
-Begin = Callable[["Part"], Future[MatchResult]]
+StartPart = Callable[["MatchPart"], Future[MatchResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Tournament:
     @property
     def part_pairs(self) -> int:
         """Pairs of games in a part, a process's unit of work; independent of the number of processes."""
-        return PART if self.sprt is None else SPRT_PART
+        return PAIRS_PER_PART if self.sprt is None else SPRT_PAIRS_PER_PART
 
     @property
     def parts(self) -> int:
@@ -101,7 +101,7 @@ class Tournament:
         """The state of a pairing's sequential test, if there is one."""
         return None if self.sprt is None else sprt(pair_counts(result.pair_scores), *self.sprt)
 
-    def counted(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
+    def combine_parts(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
         """The result of a pairing from its finished parts, and whether it is final.
 
         Only an unbroken run of parts from the first counts, and none after the one that decided the sequential
@@ -119,7 +119,7 @@ class Tournament:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class MatchPart:
     """Some of a pairing's games."""
 
     pairing: Pairing
@@ -150,34 +150,34 @@ def play_round_robin(
     for (pairing, number), result in journal.read(read_part):
         if pairing in done:
             done[pairing][number] = result
-    missing = sum(tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1])
+    missing = sum(tournament.parts - len(parts) for parts in done.values() if not tournament.combine_parts(parts)[1])
     recorded = sum(part.played for parts in done.values() for part in parts.values())
     games = 2 * tournament.pairs * len(done)
     with (
-        _places(tournament, min(processes, missing), pool) as (count, begin),
+        _workers(tournament, min(processes, missing), pool) as (count, begin),
         tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar,
     ):
-        for part, result in _as_they_finish(_waiting(tournament, done), count, begin):
+        for part, result in _results_as_completed(_unplayed_parts(tournament, done), count, begin):
             done[part.pairing][part.number] = result
             journal.add({"players": part.pairing, "part": part.number, **dataclasses.asdict(result)})
             bar.update(result.played)
-    return {pairing: tournament.counted(parts)[0] for pairing, parts in done.items()}
+    return {pairing: tournament.combine_parts(parts)[0] for pairing, parts in done.items()}
 
 
-def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[Part]:
+def _unplayed_parts(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[MatchPart]:
     """Yield the parts still to be played; ``done`` may change between them, and then ends a sequential test."""
     openings: list[Position] = []
     for pairing in tournament.pairings:
         for number in range(tournament.parts):
-            if number not in done[pairing] and not tournament.counted(done[pairing])[1]:
+            if number not in done[pairing] and not tournament.combine_parts(done[pairing])[1]:
                 openings = openings or tournament.openings()
                 first = number * tournament.part_pairs
                 part = tuple(openings[first : first + tournament.part_pairs])
-                yield Part(pairing=pairing, number=number, openings=part)
+                yield MatchPart(pairing=pairing, number=number, openings=part)
 
 
 @contextmanager
-def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iterator[tuple[int, Begin]]:
+def _workers(tournament: Tournament, processes: int, pool: "Pool | None") -> Iterator[tuple[int, StartPart]]:
     """Yield the number of parts played at a time, and a function that begins one in a process, or plays it here."""
     if pool is not None:
         networks = pool.share({name: read_network(name) for name in tournament.players})
@@ -199,15 +199,17 @@ def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iter
         executor.shutdown(cancel_futures=True)
 
 
-def _play_here(tournament: Tournament, part: Part) -> Future[MatchResult]:
+def _play_here(tournament: Tournament, part: MatchPart) -> Future[MatchResult]:
     played = Future[MatchResult]()
     played.set_result(play_part(tournament, part, cores()))
     return played
 
 
-def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterator[tuple[Part, MatchResult]]:
+def _results_as_completed(
+    waiting: Iterator[MatchPart], count: int, begin: StartPart
+) -> Iterator[tuple[MatchPart, MatchResult]]:
     """Yield the results of parts, of which ``count`` are played at a time."""
-    running: dict[Future[MatchResult], Part] = {}
+    running: dict[Future[MatchResult], MatchPart] = {}
     while True:
         for part in islice(waiting, count - len(running)):
             running[begin(part)] = part
@@ -219,7 +221,7 @@ def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterat
 
 
 def play_part(
-    tournament: Tournament, part: Part, threads: int, networks: "Shared[Mapping[str, bytes | None]] | None" = None
+    tournament: Tournament, part: MatchPart, threads: int, networks: "Shared[Mapping[str, bytes | None]] | None" = None
 ) -> MatchResult:
     """Make both players and play; their random numbers depend on nothing but the tournament and the part.
 

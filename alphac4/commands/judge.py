@@ -85,7 +85,7 @@ class ArenaCommand:
         import numpy as np
 
         from alphac4.arena.specifications import common_geometry, find_network, parse_player
-        from alphac4.arena.tournament import FORMAT, PART, Tournament, play_round_robin
+        from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
 
         geometry = common_geometry(players, self.board.geometry())
         place = self.place.of_record(self.output, FORMAT)
@@ -93,7 +93,7 @@ class ArenaCommand:
         compute = place.compute(threads=max(1, cores() // processes))
         networks = [network for network in map(find_network, players) if network is not None and not network.is_onnx]
         if networks:  # chooses the fastest backend for all, once: games of two backends may differ
-            compute.evaluator(networks[0].load().network, batch_size=2 * PART)
+            compute.evaluator(networks[0].load().network, batch_size=2 * PAIRS_PER_PART)
         tournament = Tournament(
             players=players,
             pairs=self.games // 2,
