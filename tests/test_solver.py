@@ -109,7 +109,7 @@ def test_threads_may_share_a_solver(late: Scored) -> None:
 def test_a_search_that_pauses_is_the_same_search(late: Scored, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, pausing = Solver(book=no_known_scores()), Solver(book=no_known_scores())
     expected = [whole.analyze(position) for position, _ in late[:4]]
-    monkeypatch.setattr(solver_module, "SLICE_NODES", 7)
+    monkeypatch.setattr(solver_module, "NODES_PER_PAUSE", 7)
     pauses: list[int] = []
     assert [pausing.analyze(position, lambda: pauses.append(1)) for position, _ in late[:4]] == expected
     assert pausing.nodes == whole.nodes
@@ -125,7 +125,7 @@ def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
 
     with pytest.raises(TimeoutError):
         solver.analyze(Position(), stop)
-    assert 0 < solver.nodes <= 2 * solver_module.SLICE_NODES
+    assert 0 < solver.nodes <= 2 * solver_module.NODES_PER_PAUSE
     assert np.count_nonzero(solver._table.entries) > 0
 
 
