@@ -442,7 +442,7 @@ def test_a_network_plays_by_the_certificates_and_as_auto_elsewhere(
     known, unknown = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
     assert player.choose([known, unknown]) == [*certificate.choose([known]), *auto.choose([unknown])]
     assert player.name == "small@certificate"
-    with pytest.raises(PlayerError, match="temperature has no place"):
+    with pytest.raises(PlayerError, match="leave out temperature"):
         parse_player(f"{file}@certificate,temperature=1", rng=rng, geometry=SMALL)
 
 

@@ -177,7 +177,7 @@ def test_options_come_back_from_their_names() -> None:
     ("written", "told"),
     [
         ("final=best", "'visits', 'rate', 'ucb'"),
-        ("proofs=yes", "proofs is on or off, not 'yes'"),
+        ("proofs=yes", "proofs must be on or off, not 'yes'"),
         ("speed=9", "exploration"),
         ("exploration=1e999", "finite"),
         ("depth=-1", "depth must be at least 0, not -1"),

@@ -77,8 +77,8 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
     command: str, moves: str, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if moves in "35":  # it will not leave by itself
-        monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
-    monkeypatch.setattr(external, "MOVE_SECONDS", seconds)
+        monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(external, "MOVE_TIMEOUT_S", seconds)
     player = EnginePlayer(command)
     with pytest.raises(PlayerError, match=told) as error:
         player.choose([Position.from_moves(moves)])
@@ -89,8 +89,8 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
 @pytest.mark.parametrize("text", ["bestmove 9\\n", "bestmove 9"], ids=["lines", "an endless line"])
 def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would write for ever, so it is killed; its output takes little memory until then."""
-    monkeypatch.setattr(external, "START_SECONDS", 0.5)
-    monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(external, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
     code = f"import sys\nwhile True: sys.stdout.write('{text}')"
     tracemalloc.start()
     try:
@@ -125,7 +125,7 @@ for line in sys.stdin:
 
 @pytest.mark.parametrize("habit", ["byte-order mark", "long line", "late answer"])
 def test_an_answer_is_found_among_other_lines(habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external, "START_SECONDS", 10.0)
+    monkeypatch.setattr(external, "START_TIMEOUT_S", 10.0)
     (tmp_path / "odd.py").write_text(ODD_PROGRAM)
     player = EnginePlayer(shlex.join([sys.executable, str(tmp_path / "odd.py"), habit]))
     assert player.choose([Position(), Position.from_moves("44")]) == [0, 0]
@@ -148,7 +148,7 @@ with open(sys.argv[1], "w") as file:
 
 def test_closing_an_engine_ends_the_processes_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
     (tmp_path / "endless.py").write_text(ENDLESS_PROGRAM)
     program = shlex.join([sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "lock")])
     player = EnginePlayer(shlex.join(["sh", "-c", f"{program}; true"]))  # the shell waits for the program
@@ -212,8 +212,8 @@ def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random
         ("engine:/no/such/program", "cannot be started"),
         ("engine:true", "ended with exit code 0"),  # and says nothing
         ("MODULE:Missing", "has no attribute 'Missing'"),
-        ("MODULEs:Leftmost", "cannot be made: ModuleNotFoundError"),
-        ("MODULE:broken", "cannot be made: KeyError: 'no idea"),
+        ("MODULEs:Leftmost", "cannot be created: ModuleNotFoundError"),
+        ("MODULE:broken", "cannot be created: KeyError: 'no idea"),
         ("MODULE:Leftmost@600", "takes no budget"),
         ("MODULE:Leftmost,speed=3", "takes geometry, rng, shift, style, not speed"),
         # A file that is given to it does not make it a network.

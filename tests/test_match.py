@@ -72,8 +72,8 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
         ([2.0], "44", r"player scripted returned 2\.0 for a column, expected an integer that counts from 0"),
         (["3"], "44", "player scripted returned '3' for a column, expected an integer that counts from 0"),
         ([None], "44", "player scripted returned None for a column, expected an integer that counts from 0"),
-        ([[3]], "44", r"player scripted did not return a list of columns, but \[\[3\]\]"),
-        (3, "44", "player scripted did not return a list of columns, but 3"),
+        ([[3]], "44", r"player scripted returned \[\[3\]\], expected a list of columns"),
+        (3, "44", "player scripted returned 3, expected a list of columns"),
     ],
 )
 def test_impossible_answers_and_openings_are_refused(answer: Any, opening: str, told: str) -> None:

@@ -102,7 +102,7 @@ def plain_negamax(position: Position, depth: int, ply: int) -> int:
     """Without pruning, on the friendly positions; shares only the evaluation with the code under test."""
     outcome = position.outcome()
     if outcome is not None:
-        return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN - ply)
+        return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN_SCORE - ply)
     if depth == 0:
         return int(alpha_beta.static_value(position.geometry, position.own, position.occupied))
     return max(-plain_negamax(position.play(column), depth - 1, ply + 1) for column in position.legal_columns())
@@ -152,7 +152,7 @@ def test_settings_of_a_networks_search_are_used_and_named(
 def test_negamax_finds_what_a_search_without_pruning_finds(geometry: Geometry, rng: np.random.Generator) -> None:
     for position in random_positions(16, rng, geometry):
         expected = {column: -plain_negamax(position.play(column), 2, 1) for column in position.legal_columns()}
-        best, window = max(expected.values()), (-alpha_beta.WIN, alpha_beta.WIN)
+        best, window = max(expected.values()), (-alpha_beta.WIN_SCORE, alpha_beta.WIN_SCORE)
         assert alpha_beta.negamax(geometry, position.own, position.occupied, 3, 0, *window) == best
         found = NegamaxPlayer(3, rng).best_moves(position)
         assert found == [column for column, score in expected.items() if score == best]

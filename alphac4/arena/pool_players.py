@@ -13,40 +13,40 @@ from alphac4.mcts.search import Budget, Reuse
 if TYPE_CHECKING:  # which loads PyTorch
     from alphac4.compute import Pool
 
-FACTORY_CACHE_SIZE = 4  # things that a process keeps
+FACTORY_CACHE_SIZE = 4  # players that a process keeps
 
 
 class PlayerFactory(Hashable, Protocol):
-    """Instructions from which a process makes something, such as a player; equal factories make the same one."""
+    """Creates a player in a process; equal factories create equal players, so that a process may share one."""
 
-    def make(self) -> Any:
-        """Make it, to work on one core."""
+    def make(self) -> Player:
+        """Return the player, to work on one core."""
 
 
 @dataclass(frozen=True)
 class KeyedPlayerFactory:
-    """A `PlayerFactory` that calls a function; factories with equal keys make the same thing."""
+    """`PlayerFactory` that calls a function, and is equal to those with the same key."""
 
     key: Hashable
-    function: Callable[[], Any] = field(compare=False)
+    function: Callable[[], Player] = field(compare=False)
 
-    def make(self) -> Any:
-        """Call the function."""
+    def make(self) -> Player:
+        """Return the function's player."""
         return self.function()
 
 
 def call_method(factory: PlayerFactory, method: str, *arguments: Any) -> Any:
-    """Call a method of what a factory makes, which the process keeps for later calls."""
+    """Call a method of the factory's player, which the process keeps for later calls."""
     return getattr(_make(factory), method)(*arguments)
 
 
 @lru_cache(maxsize=FACTORY_CACHE_SIZE)
-def _make(factory: PlayerFactory) -> Any:
+def _make(factory: PlayerFactory) -> Player:
     return factory.make()
 
 
 class PoolPlayer:
-    """A player in the ``index``-th process of a pool, which keeps there what it remembers."""
+    """A player in the ``index``-th process of a pool, where it keeps its trees and caches."""
 
     def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, name: str) -> None:
         self.name = name
@@ -61,7 +61,7 @@ class PoolPlayer:
 
 
 class SearchingPoolPlayer(PoolPlayer):
-    """The same for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
+    """`PoolPlayer` for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
 
     def __init__(
         self, pool: "Pool", index: int, factory: PlayerFactory, name: str, budget: Budget, reuse: Reuse
@@ -79,7 +79,7 @@ class SearchingPoolPlayer(PoolPlayer):
 
 
 def replicate_player(pool: "Pool", factories: Sequence[PlayerFactory], model: Player) -> list[Player]:
-    """Return a player like the ``model`` in each process, by its own factory."""
+    """Return a player like the ``model`` in each process of a pool, one for each factory."""
     if not isinstance(model, SearchingPlayer):
         return [PoolPlayer(pool, index, factory, model.name) for index, factory in enumerate(factories)]
     budget, reuse = model.budget, model.reuse
