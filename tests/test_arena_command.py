@@ -36,7 +36,7 @@ def recorded(path: Path) -> dict[str, list[str]]:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[MatchPart]:
-    """The parts that are played, noted as they begin."""
+    """The parts that are played, in the order of their starts."""
     parts: list[MatchPart] = []
 
     def counting(tournament: Tournament, part: MatchPart, threads: int) -> MatchResult:
@@ -47,7 +47,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[MatchPart]:
     return parts
 
 
-def test_everyone_plays_everyone_and_is_rated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_pairs_play_and_all_players_are_rated(capsys: pytest.CaptureFixture[str]) -> None:
     arena(games=20, json=True)
     result = json.loads(capsys.readouterr().out)
     first, second, third = PLAYERS
@@ -57,14 +57,14 @@ def test_everyone_plays_everyone_and_is_rated(capsys: pytest.CaptureFixture[str]
     assert ratings[0] > ratings[1] > ratings[2] == 0  # the last player is the anchor
 
 
-def test_the_table_shows_ranks_points_and_mutual_scores() -> None:
+def test_crosstable_shows_ranks_points_and_mutual_scores() -> None:
     # Worked by hand: b takes 3 of 4 points from a folder's checkpoint.
     results = {("runs/a.safetensors@9", "b"): MatchResult(wins=1, draws=0, losses=3)}
     head, first, second = (line.split() for line in crosstable(results, rate_players(results, "b")).splitlines())
     assert head == ["player", "Elo", "±", "games", "points", "1", "2"]
     assert first[:2] + first[4:] == ["1", "b", "4", "3.0", "-", "75"]
     assert second[:2] + second[4:] == ["2", "a@9", "4", "1.0", "25", "-"]
-    both = ("runs/a/best.safetensors", "older/a/best.safetensors")  # which would have one name
+    both = ("runs/a/best.safetensors", "older/a/best.safetensors")  # their short names would be equal
     assert short_names(both) == {name: name for name in both}
 
 
@@ -81,7 +81,7 @@ def test_a_sequential_test_ends_a_pairing_early(
     assert not begun
 
 
-def test_a_tournament_goes_on_where_it_stopped(
+def test_an_interrupted_tournament_resumes_without_replaying_parts(
     tmp_path: Path, begun: list[MatchPart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, whole = tmp_path / "stopped.jsonl", tmp_path / "whole.jsonl"
@@ -101,7 +101,7 @@ def test_a_tournament_goes_on_where_it_stopped(
             arena(path)
     lines = path.read_text().splitlines()
     assert len(lines) == 4
-    path.write_text("\n".join(lines[:3]) + "\n" + lines[3][: len(lines[3]) // 2])  # as a kill leaves it
+    path.write_text("\n".join(lines[:3]) + "\n" + lines[3][: len(lines[3]) // 2])  # as after a kill
     begun.clear()
     arena(path)
     assert begun == every[2:]
@@ -112,8 +112,7 @@ def test_a_tournament_goes_on_where_it_stopped(
 
 
 @pytest.mark.slow
-def test_the_seed_alone_decides_the_games(tmp_path: Path) -> None:
-    """And not how many processes play them."""
+def test_games_depend_on_the_seed_but_not_on_the_number_of_processes(tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path, seed, processes in zip(files, (3, 3, 4), (1, 2, 1), strict=True):
         arena(path, seed=seed, processes=processes)
@@ -128,10 +127,10 @@ def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(
     save_untrained(net)
     arena(path, **options)
     before = path.read_bytes()
-    assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which may be timed otherwise
+    assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which another run may decide differently
     arena(path, **options)
-    for name, value, told in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
-        with pytest.raises(match=f"{name} {told}"):
+    for name, value, message in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
+        with pytest.raises(match=f"{name} {message}"):
             arena(path, **(options | {name: value}))
     with monkeypatch.context() as patch:
         patch.setattr(module, "LEAVES", 8)
@@ -143,7 +142,7 @@ def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(
     assert path.read_bytes() == before
 
 
-def test_the_order_in_which_parts_finish_does_not_matter() -> None:
+def test_results_do_not_depend_on_the_order_in_which_parts_finish() -> None:
     # Parts after a gap do not count yet, and those after the decision never do.
     tournament = Tournament(players=("a", "b"), pairs=60, sprt=(0, 100))
     sweep = MatchResult(wins=20, pair_scores=(2.0,) * 10)
@@ -154,7 +153,7 @@ def test_the_order_in_which_parts_finish_does_not_matter() -> None:
     assert tournament.combine_parts({0: sweep, 1: sweep, 2: defeat, 3: defeat}) == decided
 
 
-def test_parts_that_were_played_count_though_others_failed_at_the_same_time() -> None:
+def test_finished_parts_are_yielded_before_the_error_of_another() -> None:
     failed, played = Future[MatchResult](), Future[MatchResult]()
     failed.set_exception(RuntimeError("an engine was too slow"))
     played.set_result(MatchResult(wins=2))
@@ -166,8 +165,8 @@ def test_parts_that_were_played_count_though_others_failed_at_the_same_time() ->
 
 
 @pytest.mark.slow
-def test_a_player_that_is_killed_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_prepare_process", _die)  # as by a system without memory
+def test_a_killed_process_raises_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_prepare_process", _die)  # as if the system had killed it
     with pytest.raises(RuntimeError, match="a playing process was killed"):
         play_round_robin(Tournament(players=PLAYERS, pairs=1), processes=2)
 
