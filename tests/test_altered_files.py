@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
 from alphac4.arena.tournament import read_part
-from alphac4.certificate.walk import ASK, stones_of
+from alphac4.certificate.walk import NO_MOVE, stones_of
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
@@ -85,7 +85,7 @@ def read_walk(path: Path) -> Any:
     known, keys = KnownMoves(STANDARD, path, WALK), np.array(sorted(WALKED), np.uint64)
     found = zip(keys, stones_of(STANDARD, keys).tolist(), strict=True)
     moves = {(int(key), int(known.find(stones, np.array([key]))[0][0])) for key, stones in found}
-    return frozenset(move for move in moves if move[1] != ASK)
+    return frozenset(move for move in moves if move[1] != NO_MOVE)
 
 
 def read_costs(path: Path) -> Any:

@@ -84,7 +84,7 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
     assert ours.stats.cache_path
 
 
-ASK = """
+NO_MOVE = """
 import numpy as np
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
@@ -104,7 +104,7 @@ def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed
     environment["PYTHONPATH"] = str(tmp_path)
 
     def ask() -> list[str]:
-        command = [sys.executable, "-B", "-c", ASK]
+        command = [sys.executable, "-B", "-c", NO_MOVE]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.split()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Level, Walk, position_of, rule_moves
+from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk, position_of, rule_moves
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
@@ -113,12 +113,12 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
         raise CertificateError(f"the opponent's first move refutes the claim that {claim}")
     while len(walk.keys):
         moves = rule_moves(walk.geometry, walk.keys)
-        asked = np.flatnonzero(moves == ASK)
-        if used + len(asked) > len(columns):
-            missing = walk.keys[asked[len(columns) - used]]
+        undecided = np.flatnonzero(moves == NO_MOVE)
+        if used + len(undecided) > len(columns):
+            missing = walk.keys[undecided[len(columns) - used]]
             raise CertificateError(f"the move is missing in this position:\n{position_of(walk.geometry, missing)}")
-        moves[asked] = columns[used : used + len(asked)]
-        used += len(asked)
+        moves[undecided] = columns[used : used + len(undecided)]
+        used += len(undecided)
         refuted = (walk.play(moves) < claim.min_outcome) | (moves == LOST)
         if refuted.any():
             shown = position_of(walk.geometry, walk.keys[refuted][0])

@@ -36,7 +36,7 @@ Columns = npt.NDArray[np.int8]
 
 WINS_NOW = -1
 """The player can complete a run, so that no move is stored."""
-ASK = -2
+NO_MOVE = -2
 """The rules do not force a move."""
 LOST = -3
 """The opponent threatens two wins at once, and the player has none."""
@@ -211,7 +211,7 @@ def stones_of(geometry: Geometry, keys: Keys) -> Columns:
 
 @allocating
 def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
-    """Return the only move of each position [B] that does not lose at once, or WINS_NOW, ASK or LOST."""
+    """Return the only move of each position [B] that does not lose at once, or WINS_NOW, NO_MOVE or LOST."""
     moves = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
         own, occupied = unpack_key(geometry, keys[row])
@@ -220,7 +220,7 @@ def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
         if winning_cells(geometry, own, occupied) & legal != U64_0:
             moves[row] = WINS_NOW
         elif threats == U64_0:
-            moves[row] = ASK
+            moves[row] = NO_MOVE
         elif threats & (threats - U64_1) != U64_0:
             moves[row] = LOST
         else:

@@ -377,7 +377,7 @@ class CertificateCommand:
 
             from alphac4.arena.specifications import LEAVES, common_geometry, network_digest
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
-            from alphac4.certificate.walk import ASK, Claim
+            from alphac4.certificate.walk import NO_MOVE, Claim
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
 
         geometry, path = common_geometry((self.player,)), self.file or self.record / "best.certificate"
@@ -399,7 +399,7 @@ class CertificateCommand:
         with tqdm(unit="pos", disable=None, leave=False) as bar:
             for level in build(players, known, claim, max_stones=self.stones, on_moves=partial(show_moves, bar)):
                 if level.stones not in levels:  # it may be walked again
-                    decided, proven = level.count(ASK), level.count(MoveKind.PROOF)
+                    decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
                     line = (
                         f"{level.stones:2d} stones: {len(level.keys):>9,} positions, {decided:>9,} decided by the "
                         f"rules, {proven:>9,} proven by the player's search, "
