@@ -14,8 +14,8 @@ SPECIFICATIONS = """\
   FILE.safetensors@1s    a checkpoint with one second per move
   FILE.safetensors@auto  a brief search where it is sure, and a long search of every move where it is not
   FILE.safetensors@0     the checkpoint's raw policy, without search
-  best@600, fast@600     a network that comes with the project: the strongest, a small one, or standard, which has the
-                         size of that preset
+  best@600, fast@600     a network that comes with the project: the strongest, a small one, or standard, which the
+                         preset of that name trains
   hf://OWNER/NAME@600    a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600 uses another
                          file of that repository than model.safetensors
   best@600,OPTIONS       other settings of the search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
