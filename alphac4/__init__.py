@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from alphac4.mcts.config import PuctConfig
     from alphac4.mcts.results import SearchedPosition
     from alphac4.mcts.search import Budget
-    from alphac4.mcts.simulation import scores_actions
+    from alphac4.mcts.simulation import register_selection_rule
     from alphac4.nn.network import Outputs
     from alphac4.training.config import TrainConfig
     from alphac4.training.loop import Callback, StopTraining, iterate
@@ -63,7 +63,7 @@ __all__ = [
     "make_geometry",
     "play_match",
     "read_reports",
-    "scores_actions",
+    "register_selection_rule",
     "solve",
     "standard_losses",
     "train",
@@ -79,7 +79,7 @@ _HOMES = {
     "alphac4.mcts.config": ("PuctConfig",),
     "alphac4.mcts.results": ("SearchedPosition",),
     "alphac4.mcts.search": ("Budget",),
-    "alphac4.mcts.simulation": ("scores_actions",),
+    "alphac4.mcts.simulation": ("register_selection_rule",),
     "alphac4.training.config": ("TrainConfig",),
     "alphac4.nn.network": ("Outputs",),
     "alphac4.training.losses": ("LearningBatch", "cross_entropy", "standard_losses"),

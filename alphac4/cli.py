@@ -10,7 +10,7 @@ from importlib import import_module
 
 from alphac4.commands import BAD_INPUT, INTERRUPTED, UNSOUND
 from alphac4.machine import adapt_process, install_advice, wrapped
-from alphac4.storage.records import similar
+from alphac4.storage.records import did_you_mean
 from alphac4.version import __version__
 
 MAX_MESSAGE_LENGTH = 1200  # characters
@@ -106,7 +106,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
     name, rest = " ".join(arguments[:words]), arguments[words:]
     if name not in COMMANDS:
-        raise ValueError(f"no command {name!r}{similar(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
+        raise ValueError(f"no command {name!r}{did_you_mean(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
     from alphac4.commands.arguments import read_arguments  # with tyro, which the overview does without
 
     group = next(group for group, commands in GROUPS.items() if name in commands)

@@ -14,7 +14,7 @@ from numba.core import event
 
 from alphac4.machine import cache_folder
 
-KEPT_SOURCES = 4  # so that switching between two branches compiles nothing again
+MAX_CACHED_SOURCES = 4  # so that switching between two branches compiles nothing again
 _MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
@@ -63,13 +63,13 @@ def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: obje
     search takes 2.5 times as long. A Numba that does not know it raises an error at the first compilation.
     """
     njit: Any = numba.njit  # whose type does not know all of its options
-    with keeping_machine_code() as keeps:
+    with machine_code_cache() as keeps:
         decorate = njit(nogil=True, error_model="numpy", cache=cache and keeps, _nrt=nrt, **options)
         return decorate(function)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
-def keeping_machine_code() -> Iterator[bool]:
+def machine_code_cache() -> Iterator[bool]:
     """Let Numba keep the machine code of functions decorated in this block; gives False where it cannot be kept."""
     folder = machine_code_folder()
     config: Any = numba.config
@@ -110,12 +110,12 @@ def machine_code_folder() -> Path | None:
 
 
 def _remove_outdated(base: Path) -> None:
-    """Remove the machine code of all but the `KEPT_SOURCES` latest sources.
+    """Remove the machine code of all but the `MAX_CACHED_SOURCES` latest sources.
 
     The folders stay, for a process that was started with such a source and compiles more.
     """
     folders = sorted(base.glob(f"{_MACHINE_CODE}*"), key=lambda folder: -folder.stat().st_mtime)
-    for folder in folders[KEPT_SOURCES:]:
+    for folder in folders[MAX_CACHED_SOURCES:]:
         for file in folder.glob("*/*.nb[ci]"):
             file.unlink(missing_ok=True)
 

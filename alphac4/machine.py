@@ -17,7 +17,7 @@ from typing import TextIO
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # a person waits this long before being told what takes time
 CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
-COLOURING = re.compile("\033\\[[0-9]+m")  # of a terminal
+COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # of a terminal
 
 _thread = threading.local()
 
@@ -164,6 +164,6 @@ def wrapped(text: str, stream: TextIO, *, indent: str = "    ") -> str:
     width = shutil.get_terminal_size().columns
     options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     return "\n".join(
-        line if len(COLOURING.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
+        line if len(COLOUR_CODE.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
         for line in text.split("\n")
     )

@@ -18,7 +18,7 @@ class AlphaGoZero(NamedTuple):
     prior_temperature: float = 1.0  # divides the policy's logits; every rule has it
 
 
-@alphac4.scores_actions(AlphaGoZero)
+@alphac4.register_selection_rule(AlphaGoZero)
 def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: AlphaGoZero) -> float:
     """``Q + c P sqrt(N) / (1 + n)``, where Q is 0 before the first visit.
 

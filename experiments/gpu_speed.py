@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alphac4.commands.doctor import Figure, rate
-from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
+from alphac4.compute.gpu.device import DeviceNetwork, captured, cuda_device, synchronise
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -71,7 +71,7 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
     Raises:
         RuntimeError: in one line, if there is no GPU.
     """
-    device = the_device()
+    device = cuda_device()
     network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
@@ -160,7 +160,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
     """Positions/s of captured gradient steps, batches from the window on the device included."""
     learning = LearningConfig(batch_size=batch)
-    replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_weight)
+    replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_search_weight)
     replay.add(random_samples(200_000))
     learner = DeviceLearner(config, learning, STANDARD, seed=0, replay=replay)
     schedule = CosineSchedule.of_run(learning, 1_000_000)

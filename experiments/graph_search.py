@@ -30,8 +30,8 @@ from alphac4.mcts.network_search import (
     EvaluationCache,
     Leaves,
     NetworkSearch,
+    evaluate_checked,
     expand_from_cache,
-    finite_answers,
     input_planes,
     make_leaves,
     remember,
@@ -39,7 +39,7 @@ from alphac4.mcts.network_search import (
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_action
+from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_action
 from alphac4.mcts.tree import (
     NO_NODE,
     PROVEN_DRAW,
@@ -49,7 +49,7 @@ from alphac4.mcts.tree import (
     add_node,
     is_searched,
     node_proof,
-    one_ply_earlier,
+    parent_proof,
     proof_value,
 )
 from alphac4.nn.evaluator import Evaluator
@@ -111,7 +111,7 @@ def refresh(trees: Trees, graphs: Graphs, t: int, node: int) -> None:
     for a in range(trees.visits.shape[2]):
         child, visits = trees.child[t, node, a], trees.visits[t, node, a]
         if child != NO_NODE and trees.proof[t, node, a] == UNPROVEN and graphs.outcome[t, child] != UNPROVEN:
-            trees.proof[t, node, a] = one_ply_earlier(graphs.outcome[t, child])
+            trees.proof[t, node, a] = parent_proof(graphs.outcome[t, child])
         is_draw = trees.proof[t, node, a] == PROVEN_DRAW
         value = 0.0 if is_draw or child == NO_NODE else -graphs.mean[t, child]
         trees.value_sum[t, node, a] = visits * value
@@ -202,7 +202,7 @@ def step(
         back_up(trees, graphs, t)
     waiting, unfinished = 0, 0
     for t in range(count):
-        left, first = SIMULATIONS_A_STEP, waiting
+        left, first = MAX_SIMULATIONS_PER_STEP, waiting
         while left > 0 and waiting == first:
             if trees.leaf[t] == NO_NODE:
                 if is_searched(trees, t, targets[t]):
@@ -247,7 +247,9 @@ class GraphSearch(TreeSearch):
             if unfinished == 0:
                 return
             if waiting > 0:
-                leaves.logits[:waiting], leaves.wdl[:waiting] = finite_answers(self.evaluator, leaves.planes[:waiting])
+                leaves.logits[:waiting], leaves.wdl[:waiting] = evaluate_checked(
+                    self.evaluator, leaves.planes[:waiting]
+                )
 
 
 GRAPHS = {  # shares, stops

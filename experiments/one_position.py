@@ -18,7 +18,7 @@ from alphac4.evaluation.positions import choose_sets
 from alphac4.game import Position
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.nn.backends import boards_for
+from alphac4.nn.backends import random_inputs
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
 from alphac4.storage.checkpoints import load_checkpoint
@@ -48,7 +48,7 @@ class Counting:
 def batched_rate(network: Network) -> float:
     """The network's evaluations/s in batches, on all cores."""
     evaluator = Evaluator(network, batch_size=BATCH)
-    boards = boards_for(network.config, BATCH, np.random.default_rng(0))
+    boards = random_inputs(network.config, BATCH, np.random.default_rng(0))
     rates = []
     for _ in range(TURNS):
         started, count = time.perf_counter(), 0

@@ -19,7 +19,7 @@ from alphac4.solver.book import KnownScores, load_book, no_known_scores, save_bo
 from alphac4.solver.search import children
 from alphac4.solver.solver import Scores, Solver
 from alphac4.storage.files import FileError
-from alphac4.storage.locks import own_file
+from alphac4.storage.locks import lock_file
 
 SAVE_EVERY_SECONDS = 60.0
 
@@ -103,7 +103,7 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     path = options.output or Path(books.__file__).with_name(books.book_name(geometry))
-    with own_file(path):
+    with lock_file(path):
         book = build_book(geometry, options.plies, path, table_bits=options.table_bits)
     print(f"{path}: {len(book.keys)} positions with up to {book.plies} stones")
 

@@ -19,7 +19,7 @@ from page_browser import (  # noqa: F401 - fixtures
     static_folder,
 )
 
-from alphac4.compute.gpu.device import the_device
+from alphac4.compute.gpu.device import cuda_device
 from alphac4.machine import adapt_process, cores
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seconds = {name: sum(sum(mark.args) or 3 for mark in found if mark) for name, found in marks.items()}
     items[:] = [item for name in sorted(groups, key=lambda name: -seconds[name]) for item in groups[name]]
     try:
-        the_device()
+        cuda_device()
     except RuntimeError as error:
         for item in items:
             if item.get_closest_marker("gpu"):

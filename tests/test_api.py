@@ -198,15 +198,15 @@ def test_an_invalid_selection_rule_raises_a_clear_value_error(monkeypatch: pytes
         (nothing, r"the rule nothing returns OptionalType.*expected a number in every case"),
     ):
         monkeypatch.delitem(rules, Misnamed, raising=False)
-        alphac4.scores_actions(Misnamed)(score)
+        alphac4.register_selection_rule(Misnamed)(score)
         with pytest.raises(ValueError, match=message) as error:
             check_rule(Misnamed(), trees)
         assert "\n" not in str(error.value)
     monkeypatch.delitem(rules, Misnamed)
     with pytest.raises(ValueError, match=r"<lambda> takes \(trees, node\); expected \(trees, t, node, action, totals"):
-        alphac4.scores_actions(Misnamed)(lambda trees, node: trees.priors[node])
+        alphac4.register_selection_rule(Misnamed)(lambda trees, node: trees.priors[node])
     with pytest.raises(ValueError, match="no NamedTuple with a field prior_temperature"):
-        alphac4.scores_actions(dict)
+        alphac4.register_selection_rule(dict)
 
 
 def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.storage.checkpoints import named_file, shipped_file
+from alphac4.storage.checkpoints import checkpoint_file, shipped_file
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -151,7 +151,7 @@ def test_shipped_certificates_hold_and_belong_to_the_shipped_network(
 ) -> None:
     name, certificate, levels = shipped
     assert {path.name for path in shipped_certificates()} == set(CLAIMS)
-    network = hashlib.sha256(named_file(Path("best")).read_bytes()).hexdigest()
+    network = hashlib.sha256(checkpoint_file(Path("best")).read_bytes()).hexdigest()
     assert certificate.about["network"] == network
     assert (certificate.claim, sum(len(level.keys) for level in levels), levels[-1].stones) == CLAIMS[name]
 

@@ -15,8 +15,8 @@ from alphac4.storage.checkpoints import (
     FORMAT,
     SCHEMA_VERSION,
     Checkpoint,
+    checkpoint_file,
     load_checkpoint,
-    named_file,
     save_checkpoint,
 )
 from alphac4.storage.files import FileError
@@ -90,9 +90,9 @@ def test_a_header_that_does_not_fit_is_refused(saved: Path, header: dict[str, ob
 
 
 def test_every_shipped_network_has_a_name_and_a_description() -> None:
-    folder = named_file(Path("best")).parent
+    folder = checkpoint_file(Path("best")).parent
     files = {path.name for path in folder.glob("*.safetensors")}
-    assert files == {named_file(Path(name)).name for name in SHIPPED}
+    assert files == {checkpoint_file(Path(name)).name for name in SHIPPED}
     described = (folder / "README.md").read_text(encoding="utf-8")
     for file in files:
         assert f"## {file}" in described
@@ -104,7 +104,7 @@ def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     save_checkpoint(tmp_path / "best", Checkpoint(network=network))
-    assert load_checkpoint(Path("best")).network.config == load_checkpoint(named_file(Path("best"))).network.config
+    assert load_checkpoint(Path("best")).network.config == load_checkpoint(checkpoint_file(Path("best"))).network.config
     assert load_checkpoint(tmp_path / "best").network.config == network.config
 
 

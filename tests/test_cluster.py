@@ -34,7 +34,7 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.loop import Progress
-from alphac4.training.matches import Contender, Matches, make_sides
+from alphac4.training.matches import Contender, Matches, make_providers
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def cluster(started: Cluster) -> Cluster:
 
 @pytest.fixture
 def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
-    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
+    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_ATTEMPTS", 3)
     found = choose_pool(cluster.address)
     yield found
     found.close()
@@ -79,7 +79,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "alphac4.compute.cluster.actors.MIN_CORES_RATIO", 0
+        "alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0
     )  # the cluster is large enough for its matches
     calls, call = set(), Pool.call
     monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
@@ -218,13 +218,13 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
 def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
     """The gate's games and the judge's verdict, of one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
-    gate = GateConfig(pairs=4, simulations=12, classic_every=0)
+    gate = GateConfig(pairs=4, simulations=12, baseline_interval=0)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, verdicts = [], []
     for there in (None, pool):
-        sides = make_sides(compute, network, STANDARD, PuctConfig(), there)
+        sides = make_providers(compute, network, STANDARD, PuctConfig(), there)
         matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])

@@ -126,7 +126,7 @@ def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, mon
 
 
 def test_a_core_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.compute.cluster.actors.SECONDS_BETWEEN_COUNTS", 0.0)
+    monkeypatch.setattr("alphac4.compute.cluster.actors.COUNT_INTERVAL_S", 0.0)
     ray = FakeRay(2)
     actors = make(ray)
     play(actors, 300)
@@ -177,7 +177,7 @@ def test_a_mistake_of_an_actor_ends_the_run_in_one_line() -> None:
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]:
     """Something that listens until a test closes it, and its address; nobody waits for it to come back."""
-    monkeypatch.setattr("alphac4.compute.cluster.connection.SECONDS_OF_ABSENCE", 0.0)
+    monkeypatch.setattr("alphac4.compute.cluster.connection.LOST_TIMEOUT_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server, f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -238,7 +238,7 @@ def test_an_address_without_a_cluster_is_refused_at_once(
 
     assert "HOST:PORT" in refusal("nowhere")
     assert "no Ray cluster at 127.0.0.1:9: " in refusal("127.0.0.1:9")
-    monkeypatch.setattr("alphac4.compute.cluster.connection.SECONDS_TO_CONNECT", 0.2)
+    monkeypatch.setattr("alphac4.compute.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")

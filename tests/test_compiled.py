@@ -21,7 +21,7 @@ from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, step
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, compiled_for
-from alphac4.mcts.simulation import NodeTotals, scores_actions
+from alphac4.mcts.simulation import NodeTotals, register_selection_rule
 from alphac4.mcts.tree import Trees
 
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
@@ -42,7 +42,7 @@ class OwnRule(NamedTuple):
     c_init: float = 0.0  # of PUCT; without it, what falls furthest behind its prior is tried, whatever the values
 
 
-@scores_actions(OwnRule)
+@register_selection_rule(OwnRule)
 def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
     """The package's PUCT, written down once more, or the visits that the prior allots less those that there are."""
     visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]
@@ -133,7 +133,7 @@ def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() 
 def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     files = []
-    for source in range(compiled.KEPT_SOURCES + 2):
+    for source in range(compiled.MAX_CACHED_SOURCES + 2):
         monkeypatch.setattr(compiled, "_sources_digest", lambda name=source: str(name))
         folder = compiled.machine_code_folder.__wrapped__()
         assert compiled.machine_code_folder.__wrapped__() == folder
@@ -141,7 +141,7 @@ def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch:
         (folder / "mcts").mkdir()
         files.append(folder / "mcts" / "step.nbc")
         files[-1].touch()
-    assert [file.exists() for file in files] == [False] * 2 + [True] * compiled.KEPT_SOURCES
+    assert [file.exists() for file in files] == [False] * 2 + [True] * compiled.MAX_CACHED_SOURCES
     assert files[0].parent.is_dir()  # where an older process may still write
 
 

@@ -93,7 +93,7 @@ def test_actors_report_the_backend_of_their_latest_network(
         name = next(names)
         return name, make_backend(name, network, batch, threads)
 
-    monkeypatch.setattr("alphac4.nn.evaluator.first_that_agrees", chosen)
+    monkeypatch.setattr("alphac4.nn.evaluator.select_backend", chosen)
     compute = choose_for_run("cpu", "auto")
     actors = compute.actors(network, make_geometry(), SelfPlayConfig(games=4), np.random.default_rng)
     assert actors.backend == "torch-bf16"
@@ -148,7 +148,7 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
 
 
 @pytest.mark.parametrize(
-    ("stand_in", "told"),
+    ("probe_network", "told"),
     [
         (sound, ""),
         (lying, "the GPU is not used: its self-test differs by "),
@@ -160,15 +160,15 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
     ],
 )
 def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
-    stand_in: Callable[..., list[torch.Tensor]],
+    probe_network: Callable[..., list[torch.Tensor]],
     told: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Networks run and learn on the cores then, and one line says why."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", stand_in)
-    monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if stand_in is hanging else 300.0)
+    monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", probe_network)
+    monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if probe_network is hanging else 300.0)
     monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
     for compute, backend in ((choose("cuda", "auto"), "auto"), (choose_for_run("auto", "cuda-bf16"), "cuda-bf16")):
         assert compute.learning_device.type == ("cpu" if told else "cuda")

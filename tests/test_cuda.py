@@ -19,7 +19,7 @@ from helpers import as_if_trained
 from alphac4.compute.gpu import replay as replay_kernels
 from alphac4.compute.gpu import search as search_kernels
 from alphac4.compute.gpu import trees as kernels
-from alphac4.compute.gpu.device import WARM_UPS, Exchange, largest_that_fits, share_trees, simulated
+from alphac4.compute.gpu.device import WARM_UP_STEPS, Exchange, allocate_with_backoff, make_device_trees, simulated
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -108,7 +108,7 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute in single precision on a GPU, whose convolutions would otherwise keep ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # a GPU keeps none
+    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED_EVALUATIONS", 0)  # a GPU keeps none
     if simulated():
         monkeypatch.setattr("alphac4.compute.gpu.search.THREADS", 8)  # each is one of Python's
 
@@ -170,7 +170,7 @@ def test_other_weights_and_other_games() -> None:
 @pytest.mark.parametrize("nodes", [10, 40_000])
 def test_a_node_is_one_record(nodes: int) -> None:
     """No field lies over another, and indices have room for the size."""
-    trees = share_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
+    trees = make_device_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
     fields = ("visits", "child", "parent", "priors", "value", "value_sum", "proof")
     for number, name in enumerate(fields, 1):
         field: npt.NDArray[np.generic] = getattr(trees.arrays, name)
@@ -188,10 +188,10 @@ def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFix
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return f"{games} games"
 
-    assert largest_that_fits(make, 1000, 100) == "250 games"
+    assert allocate_with_backoff(make, 1000, 100) == "250 games"
     assert "room for 250 games at once, not for 1000" in caplog.text
     with pytest.raises(RuntimeError, match="no room for 500 games"):
-        largest_that_fits(make, 1000, 400)
+        allocate_with_backoff(make, 1000, 400)
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
-    trees = share_trees(make_trees(4, 1, STANDARD, np.random.default_rng(0)), 100, torch.device("cpu")).arrays
+    trees = make_device_trees(make_trees(4, 1, STANDARD, np.random.default_rng(0)), 100, torch.device("cpu")).arrays
     exchange = Exchange(
         np.zeros((4, 6, 7, 2), np.uint16).transpose(0, 3, 1, 2),
         np.uint16(0x3F80),
@@ -242,7 +242,7 @@ def samples() -> Samples:
 
 
 def device_learner(capacity: int) -> DeviceLearner:
-    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_weight)
+    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_search_weight)
     return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32")
 
 
@@ -254,7 +254,7 @@ def test_device_learner_computes_what_the_learner_does(
     if simulated():  # where nothing is captured, the step runs a few times beforehand all the same
 
         def run_first(step: Callable[[], object], _device: torch.device) -> Callable[[], object]:
-            for _ in range(WARM_UPS):
+            for _ in range(WARM_UP_STEPS):
                 step()
             return step
 

@@ -23,19 +23,19 @@ from alphac4.nn.backends import (
     TorchBackend,
     backend_names,
     backend_order,
-    boards_for,
     make_backend,
     random_boards,
+    random_inputs,
 )
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import (
     Evaluator,
-    first_that_agrees,
-    fp32_answers,
+    fp32_outputs,
     is_batch_invariant,
+    probe_network,
+    select_backend,
     size_is_batch_invariant,
     softmax,
-    stand_in,
 )
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint
@@ -56,7 +56,7 @@ def cannot_start(name: str, network: PolicyValueNetwork) -> bool:
     if name != "openvino-bf16":
         return False
     try:
-        planes = boards_for(network.config, 1, np.random.default_rng(0))
+        planes = random_inputs(network.config, 1, np.random.default_rng(0))
         Evaluator(network, batch_size=1, backend=name, device="cpu", threads=1).evaluate(planes)
     except RuntimeError:
         return True
@@ -133,7 +133,7 @@ def test_a_backend_that_answers_otherwise_is_never_chosen(
 
     monkeypatch.setattr(TorchBackend, "__call__", broken)
     for weights in (network, fresh):
-        assert first_that_agrees(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
+        assert select_backend(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
     for answers in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
         assert np.ptp(answers, axis=1).max() < 0.3  # which learning begins with
 
@@ -141,7 +141,7 @@ def test_a_backend_that_answers_otherwise_is_never_chosen(
 def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
     for name in BACKENDS:
         for weights in (network, fresh):
-            assert cannot_start(name, network) or first_that_agrees([name], weights, 32, 1)[0] == name
+            assert cannot_start(name, network) or select_backend([name], weights, 32, 1)[0] == name
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -149,17 +149,17 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 def test_every_backend_is_right_for_the_shipped_networks(name: str, backend: str) -> None:
     """Their weights do not round worse than a backend may, also on processors where products of 8 bits saturate."""
     network = load_checkpoint(Path(name)).network
-    assert cannot_start(backend, network) or first_that_agrees([backend], network, 128, 1)[0] == backend
+    assert cannot_start(backend, network) or select_backend([backend], network, 128, 1)[0] == backend
 
 
 @needs_8_bits
 def test_weights_of_7_bits_are_nearly_as_good_as_those_of_8(monkeypatch: pytest.MonkeyPatch) -> None:
     """On average they are off by half as much again; a tower that multiplied by twice the weights would fail."""
     network = load_checkpoint(Path("standard")).network
-    planes = boards_for(network.config, 128, np.random.default_rng(3))
-    expected, answers = softmax(fp32_answers(network, planes)[0]), []
+    planes = random_inputs(network.config, 128, np.random.default_rng(3))
+    expected, answers = softmax(fp32_outputs(network, planes)[0]), []
     for saturate in (False, True):
-        monkeypatch.setattr(backends, "products_saturate", lambda saturate=saturate: saturate)
+        monkeypatch.setattr(backends, "has_int8_saturation", lambda saturate=saturate: saturate)
         answers.append(make_backend(INT8, network, 128, 1)(planes))
     deviations = [float(np.abs(softmax(policy) - expected).mean()) for policy, _ in answers]
     assert 0 < deviations[1] < 0.006
@@ -172,11 +172,11 @@ def test_8_bits_are_right_where_products_saturate() -> None:
     """In a process that uses AVX2 only, on x86 as on processors without VNNI: 8-bit weights are off by up to 0.9."""
     program = """
 from pathlib import Path
-from alphac4.nn.backends import INT8, products_saturate
-from alphac4.nn.evaluator import Evaluator, first_that_agrees
+from alphac4.nn.backends import INT8, has_int8_saturation
+from alphac4.nn.evaluator import Evaluator, select_backend
 from alphac4.storage.checkpoints import load_checkpoint
 network = load_checkpoint(Path("best")).network
-print(products_saturate(), first_that_agrees([INT8], network, 128, 1)[0], Evaluator(network).backend)
+print(has_int8_saturation(), select_backend([INT8], network, 128, 1)[0], Evaluator(network).backend)
 """
     environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
     result = subprocess.run(
@@ -204,22 +204,22 @@ def test_a_backend_with_a_broken_tower_is_not_chosen_for_a_new_network(
 
     monkeypatch.setattr(TorchBackend, "__init__", broken)
     monkeypatch.setattr(backends, "TorchBackend", lambda *args, by_winograd: TorchBackend(*args))  # noqa: ARG005
-    planes = boards_for(fresh.config, 16, np.random.default_rng(0))
+    planes = random_inputs(fresh.config, 16, np.random.default_rng(0))
     answers = [make_backend(name, fresh, 16, 1)(planes)[0] for name in ("torch-bf16", "torch-fp32")]
     np.testing.assert_allclose(*answers, atol=1e-3)
-    assert first_that_agrees(["torch-bf16", "torch-fp32"], fresh, 16, 1)[0] == "torch-fp32"
+    assert select_backend(["torch-bf16", "torch-fp32"], fresh, 16, 1)[0] == "torch-fp32"
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_the_answers_of_a_stand_in_depend_on_every_block(blocks: int) -> None:
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=blocks)).eval()
-    changed = stand_in(network)
-    assert stand_in(changed) is changed  # as for any network whose tower matters
-    before = fp32_answers(changed, boards_for(network.config, 64, np.random.default_rng(0)))
+    changed = probe_network(network)
+    assert probe_network(changed) is changed  # as for any network whose tower matters
+    before = fp32_outputs(changed, random_inputs(network.config, 64, np.random.default_rng(0)))
     for index in range(blocks):
         other = copy.deepcopy(changed)
         other.tower[index].second[1].weight.data.zero_()
-        after = fp32_answers(other, boards_for(network.config, 64, np.random.default_rng(0)))
+        after = fp32_outputs(other, random_inputs(network.config, 64, np.random.default_rng(0)))
         for logits, expected in zip(after, before, strict=True):
             assert np.sqrt(np.square(logits - expected).mean()) > 0.1 * (expected - expected.mean(axis=0)).std()
 
@@ -278,9 +278,9 @@ def test_a_backend_that_cannot_start_or_answer_is_passed_over(
         return make_backend("torch-fp32", network, 8, 1)
 
     monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
-    assert first_that_agrees(["cannot-start", "cannot-answer", "good-fp32"], network, 8, 1)[0] == "good-fp32"
+    assert select_backend(["cannot-start", "cannot-answer", "good-fp32"], network, 8, 1)[0] == "good-fp32"
     with pytest.raises(RuntimeError, match="no inference backend"):
-        first_that_agrees(["cannot-start"], network, 8, 1)
+        select_backend(["cannot-start"], network, 8, 1)
 
 
 def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +317,7 @@ def test_the_backend_follows_from_the_processor_and_the_network(
     """As measured (docs/speed.md); every other backend follows, so that a broken one is passed over."""
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
-    monkeypatch.setattr(backends, "multiplies_bf16_faster", lambda: bf16)
+    monkeypatch.setattr(backends, "is_bf16_faster", lambda: bf16)
     monkeypatch.setattr(backends, "backend_names", lambda _device, _network=None: known)
     order = backend_order(config, "cpu", batch, int8=False)
     assert order[0] == fastest
@@ -367,7 +367,7 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
     config = network.config
     assert config.planes == "stones"
     larger = PolicyValueNetwork(dataclasses.replace(config, planes="lines", blocks=config.blocks + 2)).eval()
-    larger.take_over(network)
+    larger.initialize_from(network)
     planes = torch.from_numpy(random_boards(STANDARD, 17, np.random.default_rng(17)))
     seen = LinePlanes(STANDARD)(planes)
     for ours, theirs in zip(larger(seen), network(planes), strict=True):
@@ -376,11 +376,11 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
     assert all(block.second[1].weight.grad.abs().sum() > 0 for block in larger.tower)
     assert (larger.stem[0].weight.grad.abs().sum(dim=(0, 2, 3)) > 0).all()
     with pytest.raises(ValueError, match="cannot take over"):
-        network.take_over(larger)
+        network.initialize_from(larger)
     with pytest.raises(ValueError, match="would lose"):
-        PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).take_over(larger)
+        PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).initialize_from(larger)
     with pytest.raises(ValueError, match="only blocks or planes may be added"):
-        PolicyValueNetwork(dataclasses.replace(config, channels=config.channels + 1)).take_over(network)
+        PolicyValueNetwork(dataclasses.replace(config, channels=config.channels + 1)).initialize_from(network)
 
 
 @pytest.mark.parametrize("backend", backend_names("cpu"))
@@ -396,12 +396,12 @@ def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(back
         "20 x 1 on 7 x 7": NetworkConfig(rows=7, channels=20, blocks=1),
     }
     if weights in configs:
-        network = stand_in(PolicyValueNetwork(configs[weights]).eval())
+        network = probe_network(PolicyValueNetwork(configs[weights]).eval())
     else:
         network = load_checkpoint(Path(weights)).network
     if cannot_start(backend, network) or not is_batch_invariant(backend, network):
         return
-    planes = boards_for(network.config, 128, np.random.default_rng(2))
+    planes = random_inputs(network.config, 128, np.random.default_rng(2))
     whole = Evaluator(network, batch_size=128, device="cpu", backend=backend, threads=1, alike=True).evaluate(planes)
     order = np.random.default_rng(3).permutation(128)
     for batch, threads in ((1, 1), (16, 2), (43, 1)):

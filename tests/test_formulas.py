@@ -28,7 +28,7 @@ from alphac4.mcts.tree import (
     Trees,
     best_action,
     make_trees,
-    one_ply_earlier,
+    parent_proof,
     reset_tree,
 )
 from alphac4.selfplay.config import SelfPlayConfig
@@ -113,9 +113,9 @@ def test_noise_is_a_dirichlet_distribution_over_the_legal_moves() -> None:
 
 
 def test_a_proof_one_ply_earlier_is_the_opponents_and_one_ply_longer() -> None:
-    assert one_ply_earlier(PROVEN_WIN - 1) == 2 - PROVEN_WIN
-    assert one_ply_earlier(2 - PROVEN_WIN) == PROVEN_WIN - 3
-    assert one_ply_earlier(PROVEN_DRAW) == PROVEN_DRAW
+    assert parent_proof(PROVEN_WIN - 1) == 2 - PROVEN_WIN
+    assert parent_proof(2 - PROVEN_WIN) == PROVEN_WIN - 3
+    assert parent_proof(PROVEN_DRAW) == PROVEN_DRAW
 
 
 def test_the_mixed_value_weighs_visited_values_by_their_priors() -> None:

@@ -24,7 +24,7 @@ from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import hub as export
 from alphac4.game import Geometry, make_geometry
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.costs import load_start
+from alphac4.runs.costs import load_initial_network
 from alphac4.storage import hub
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.records import BoardConfig
@@ -128,7 +128,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
     assert main(["export", NAME, "--kaggle", str(tmp_path / "main.py")]) == 0
     assert alphac4.load(f"{NAME}@8").search("12").simulations == 8
     board, network = {"rows": 4, "columns": 5, "run_length": 3}, {"channels": 4, "blocks": 2}  # it may grow
-    start = load_start(from_dict({"start_from": NAME, "board": board, "network": network}))
+    start = load_initial_network(from_dict({"start_from": NAME, "board": board, "network": network}))
     assert start is not None
     assert start[1]["checkpoint"] == NAME
     assert len([line for line in requests if line.startswith("GET") and "/model." in line]) == 1

@@ -231,7 +231,7 @@ def test_a_learner_memorises_a_few_positions() -> None:
 
 def test_fast_searches_teach_the_policy_as_much_as_is_said() -> None:
     samples = some_samples(50)
-    batch = next(batches(samples, STANDARD, 50, 1, np.random.default_rng(0), fast_weight=0.25))
+    batch = next(batches(samples, STANDARD, 50, 1, np.random.default_rng(0), fast_search_weight=0.25))
     expected = sorted(zip(samples.returns[:, 0].tolist(), np.where(samples.full, 1.0, 0.25).tolist(), strict=True))
     assert sorted(zip(batch.wdl[:, 0].tolist(), batch.policy_weight.tolist(), strict=True)) == expected
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from alphac4.game import STANDARD
 from alphac4.nn import winograd
-from alphac4.nn.backends import BF16, FP32, boards_for, learning_precision, make_backend
+from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend, random_inputs
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
 from alphac4.selfplay.replay import Batch
@@ -25,7 +25,7 @@ SCHEDULE = CosineSchedule(end_step=100)
 def random_batch(size: int, network: NetworkConfig) -> Batch:
     """Random boards and targets."""
     rng = np.random.default_rng(1)
-    planes = boards_for(network, size, rng)
+    planes = random_inputs(network, size, rng)
     policy = rng.random((size, 7)).astype(np.float32)
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
     return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
@@ -60,7 +60,7 @@ def test_a_convolution_and_its_gradients_are_those_of_float64(
 
 def test_learning_may_follow_inference() -> None:
     """Maps that inference has computed first are kept for both."""
-    winograd.line_maps.cache_clear()
+    winograd.line_transforms.cache_clear()
     x, kernel = torch.ones(3, 4, 2, 5), torch.ones(5, 5, 3, 3, requires_grad=True)
     with torch.inference_mode():
         winograd.convolve(x, kernel)
@@ -102,7 +102,7 @@ def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART) -> 
     for module in made.network.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5, generator=generator)
-    made.take_over(made.network)  # the average has the same weights
+    made.initialize_from(made.network)  # the average has the same weights
     return made
 
 

@@ -7,7 +7,7 @@ import pytest
 from helpers import held_elsewhere
 
 from alphac4.cli import main
-from alphac4.storage.locks import own_file
+from alphac4.storage.locks import lock_file
 
 EVALUATE = "evaluate random --count 2 "
 
@@ -79,7 +79,7 @@ def test_a_second_process_is_kept_from_a_record_until_the_first_is_killed(
 def test_a_records_lock_is_known_by_what_its_name_leads_to(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "t.jsonl")
-    with own_file(tmp_path / "link"):
+    with lock_file(tmp_path / "link"):
         assert [path.name for path in (tmp_path / "real").iterdir()] == [".t.jsonl.lock"]
-    with own_file(None):
+    with lock_file(None):
         pass

@@ -85,7 +85,7 @@ settings = {
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 32, "full_simulations": 8, "fast_simulations": 4},
     "learning": {"batch_size": 32, "passes": 0.5},
-    "gate": {"pairs": 2, "simulations": 4, "classic_rollouts": [], "classic_pairs": 1},
+    "gate": {"pairs": 2, "simulations": 4, "baseline_rollouts": [], "baseline_pairs": 1},
     "evaluation": {"every": 0},
     "machine": {"backend": "torch-fp32"},
 }

@@ -15,7 +15,7 @@ from alphac4.arena.ratings import score_interval
 from alphac4.runs.reports import (
     HEADINGS,
     EvaluationReport,
-    ExactPlayFigures,
+    ExactPlayMetrics,
     IterationReport,
     TrainedRun,
     find_warnings,
@@ -27,8 +27,8 @@ from alphac4.runs.tensorboard import scalars
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
 
-GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20]}
-GATE |= {"classic_pairs": 2}
+GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "baseline_interval": 2, "baseline_rollouts": [20]}
+GATE |= {"baseline_pairs": 2}
 
 
 def judged_run(every: int = 1) -> TrainConfig:
@@ -41,7 +41,7 @@ def _few_positions() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("alphac4.runs.judge.POSITIONS", 6)
         patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
-        patch.setattr("alphac4.training.matches.CLASSIC_SIMULATIONS", 4)
+        patch.setattr("alphac4.training.matches.BASELINE_MATCH_SIMULATIONS", 4)
         patch.setattr("alphac4.training.matches.CLOSING_PAIRS", 2)
         yield
 
@@ -125,7 +125,7 @@ def test_a_run_is_finished_by_the_matches_that_its_settings_ask_for(folder: Path
     assert [match.opponent for match in state.closing] == ["uct:20"]
     assert state.is_finished(config)
     assert not state.is_finished(dataclasses.replace(config, iterations=3))
-    more = dataclasses.replace(config.gate, classic_rollouts=(20, 50))
+    more = dataclasses.replace(config.gate, baseline_rollouts=(20, 50))
     assert not state.is_finished(dataclasses.replace(config, gate=more))
     assert not dataclasses.replace(state, closing=None).is_finished(config)
 
@@ -158,7 +158,7 @@ def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path)
 def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
     """A report whose network erred in that share of 240 positions, raw and with search."""
     half = 1.96 * (error * (1 - error) / 240) ** 0.5
-    figures = ExactPlayFigures(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
+    figures = ExactPlayMetrics(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
     evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
     return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
 

@@ -18,7 +18,7 @@ from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs import folder as folder_module
-from alphac4.runs.costs import SECONDS_BETWEEN_WRITES, CostCounter
+from alphac4.runs.costs import WRITE_INTERVAL_S, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import TrainingSession
@@ -249,7 +249,7 @@ def fill_disk(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
 
     def fill(_progress: Progress) -> None:
         if session.state.iteration:
-            patch.setattr("alphac4.runs.costs.SECONDS_BETWEEN_WRITES", 0.0)
+            patch.setattr("alphac4.runs.costs.WRITE_INTERVAL_S", 0.0)
             patch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
 
     watch(session, fill)
@@ -302,7 +302,7 @@ def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monke
         counter.on_progress(Progress(iteration=1, phase="self-play"))
         left = CostCounter(tmp_path / "costs.json", Costs(seconds=50.0)).now()
         assert counter.now().seconds == 50.0 + 0.5 * (tick + 1)
-        assert 0 <= counter.now().seconds - left.seconds <= SECONDS_BETWEEN_WRITES + 0.5
+        assert 0 <= counter.now().seconds - left.seconds <= WRITE_INTERVAL_S + 0.5
     counter.on_progress(Progress(iteration=1, phase="self-play", games=3, evaluations=40))
     counter.write()
     assert CostCounter(tmp_path / "costs.json", Costs()).now() == counter.now()

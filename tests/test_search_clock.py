@@ -14,7 +14,7 @@ from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, TreeSearch
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP
+from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
@@ -69,7 +69,7 @@ def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
         result = keeping.search(positions, Budget(simulations=ENOUGH, seconds=400))
         for position, simulations in zip(positions, result.simulations, strict=True):
             if position is DRAWN:
-                assert 20_000 < simulations <= 402 * SIMULATIONS_A_STEP
+                assert 20_000 < simulations <= 402 * MAX_SIMULATIONS_PER_STEP
         assert len(looks) <= 402 * len(positions) + 2
 
 
@@ -122,4 +122,4 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
             break
     assert games.plies[0] > DRAWN.plies
     assert done >= 5000
-    assert most <= SIMULATIONS_A_STEP
+    assert most <= MAX_SIMULATIONS_PER_STEP

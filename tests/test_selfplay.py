@@ -17,7 +17,7 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import move_string
 from alphac4.selfplay.replay import Replay, batches, load_shard, window_size
-from alphac4.selfplay.samples import Block, Samples, concatenate, in_fixed_order, make_samples
+from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, sort_by_content
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
@@ -111,7 +111,7 @@ def test_games_go_on_from_a_saved_state() -> None:
     samples(resumed)
     later = Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(99))
     later.restore(resumed.state())
-    expected, got = in_fixed_order(samples(straight)), in_fixed_order(samples(later))  # one may know more answers
+    expected, got = sort_by_content(samples(straight)), sort_by_content(samples(later))  # one may know more answers
     assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), got.arrays().values(), strict=True))
 
 

@@ -89,7 +89,7 @@ SPECIAL: dict[str, list[Any]] = {
     "selfplay.c_init": [0.1, 0.0, -1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
 }
-UNCHANGED = {"iterations", "machine.device", "start_from", "gate.classic_rollouts", "evaluation.every"}
+UNCHANGED = {"iterations", "machine.device", "start_from", "gate.baseline_rollouts", "evaluation.every"}
 
 
 def choices() -> list[tuple[str, Any]]:
@@ -219,7 +219,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
         return evaluate(evaluator, planes)
 
     monkeypatch.setattr(Evaluator, "evaluate", seen)
-    gate = SETTINGS["gate"] | {"classic_every": 1, "classic_rollouts": [20]} | {"classic_pairs": 1}
+    gate = SETTINGS["gate"] | {"baseline_interval": 1, "baseline_rollouts": [20]} | {"baseline_pairs": 1}
     for name in ("runs.judge.POSITIONS", "runs.judge.SIMULATIONS", "training.matches.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
     config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"every": 1})

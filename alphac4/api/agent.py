@@ -133,7 +133,7 @@ def load(
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
         puct: parameters of a network's search, in place of those in the specification: a `PuctConfig`, or those of your
-            own rule (see `scores_actions`).
+            own rule (see `register_selection_rule`).
         planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
             module gets the number of planes that its first layer takes, and a function gets the stones.
         network: the function that built the network of a checkpoint, if that is not the package's own.

@@ -15,10 +15,10 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import Evaluate, NetworkSearch, NotFiniteError, finite_answers, input_planes
+from alphac4.mcts.network_search import Evaluate, NetworkSearch, NotFiniteError, evaluate_checked, input_planes
 from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
-from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
 MAX_DEEP_TREES = 256  # searched together by an `AutoPlayer`; they take memory
 
@@ -260,7 +260,7 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
     started = time.perf_counter()
     own, occupied = stones(positions)
     own, occupied, mirrored = oriented(geometry, own, occupied)
-    logits, wdl = finite_answers(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
+    logits, wdl = evaluate_checked(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
     logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape
     legal = np.zeros((count, columns), np.bool_)
@@ -373,7 +373,7 @@ class AutoPlayer(NetworkPlayer):
             for index, (row, column) in enumerate(moves):
                 proof = found.root_proof(index)
                 if proof != UNPROVEN:
-                    result.proofs[row, column] = one_ply_earlier(proof)
+                    result.proofs[row, column] = parent_proof(proof)
                 result.visits[row, column] += found.simulations[index]
                 result.values[row, column] = -found.value[index]
                 seen[row, column] = found.wdl[index, ::-1], [column, *found.variations[index]]

@@ -37,10 +37,10 @@ from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.search import Budget, Reuse
-from alphac4.storage.checkpoints import checkpoint_geometry, named_file
+from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
 from alphac4.storage.hub import FORM as HUB_FORM
-from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
-from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, read_record, read_value, similar
+from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, short_name
+from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not need it
     from alphac4.compute import Compute, Pool, Shared
@@ -227,13 +227,13 @@ def find_network(specification: str) -> NamedNetwork | None:
         if not 1 <= leaves <= MAX_LEAVES:
             raise ValueError(f"leaves must be from 1 to {MAX_LEAVES}, not {leaves}")
         rule = check_puct(PuctConfig(**given))
-        path = named_file(Path(written))
+        path = checkpoint_file(Path(written))
     except ValueError as error:
         raise PlayerError(f"{specification!r}: {error}") from error
     return NamedNetwork(
         specification=specification,
         written=written,
-        name=written if written in SHIPPED else shown_name(written) if is_hub_name(written) else _shown_name(path),
+        name=written if written in SHIPPED else short_name(written) if is_hub_name(written) else _shown_name(path),
         path=path,
         limit=(found["limit"] or "@")[1:],
         rule=rule,
@@ -518,7 +518,7 @@ def _parse_budget(text: str, specification: str, words: Sequence[str] = ()) -> B
     except ValueError as error:
         expected = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
         raise PlayerError(
-            f"{specification!r}: {text!r:.60} is not a budget{similar(text, words)}; {expected}"
+            f"{specification!r}: {text!r:.60} is not a budget{did_you_mean(text, words)}; {expected}"
         ) from error
     return budget
 

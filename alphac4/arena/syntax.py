@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.storage.hub import SHIPPED, is_hub_name
-from alphac4.storage.records import similar
+from alphac4.storage.records import did_you_mean
 
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint with 600 simulations per move (by default 100)
@@ -50,7 +50,7 @@ def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
     ``others`` are further words that the command accepts.
 
     Raises:
-        ValueError: for an unknown player; the message suggests a similar one.
+        ValueError: for an unknown player; the message suggests a did_you_mean one.
     """
     for text in filter(None, set(specifications) - set(others)):
         network = text.startswith("hf://") or ".safetensors" in text or ".onnx" in text
@@ -62,10 +62,10 @@ def check_network(name: str) -> None:
     """Check that a network's file exists.
 
     Raises:
-        ValueError: if not; the message suggests a similar shipped network.
+        ValueError: if not; the message suggests a did_you_mean shipped network.
     """
     if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
-        raise ValueError(f"{name}: no such file{similar(name, SHIPPED)}")
+        raise ValueError(f"{name}: no such file{did_you_mean(name, SHIPPED)}")
 
 
 def read_literal(text: str) -> Any:
@@ -90,16 +90,16 @@ def read_number(text: str) -> int | float:
 
 
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
-    """Return the message for an unknown player, with the most similar name of a player or of ``others``."""
+    """Return the message for an unknown player, with the most did_you_mean name of a player or of ``others``."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     rest = specification[len(kind) :]
     best = Path(kind) / "checkpoints" / "best.safetensors"
     if best.exists():
         guess = f" (is it {best}{rest}?)"
     elif kind in (*KINDS, *others):  # so the rest is wrong
-        guess = similar(specification, (*FIXED_FORMS, *others))
+        guess = did_you_mean(specification, (*FIXED_FORMS, *others))
     elif "/" in kind:
         guess = ""
     else:
-        guess = similar(kind, (*KINDS, *others)).replace("?)", f"{rest}?)")
+        guess = did_you_mean(kind, (*KINDS, *others)).replace("?)", f"{rest}?)")
     return f"unknown player {specification!r}{guess}; `alphac4 players` lists them"

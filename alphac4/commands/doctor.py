@@ -20,13 +20,13 @@ from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose, choose_for_run
 from alphac4.game import Position
 from alphac4.machine import cores, install_advice, processor_name, worker_threads
-from alphac4.nn.backends import backend_names, boards_for, make_backend
+from alphac4.nn.backends import backend_names, make_backend, random_inputs
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, concatenate, make_samples
 from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.hub import SHIPPED
-from alphac4.storage.records import first_line, similar
+from alphac4.storage.records import did_you_mean, first_line
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
@@ -99,7 +99,7 @@ def diagnose(options: "DoctorCommand") -> bool:
     """Check and measure, and print each result as it comes, or all of them as JSON; return whether all is sound."""
     parts = ["checks", *MEASUREMENTS]
     if unknown := [name for name in options.only if name not in parts]:
-        raise ValueError(f"unknown part {unknown[0]!r}{similar(unknown[0], parts)}; there are {', '.join(parts)}")
+        raise ValueError(f"unknown part {unknown[0]!r}{did_you_mean(unknown[0], parts)}; there are {', '.join(parts)}")
     if options.device == "cuda":  # refused before anything is checked
         choose(options.device)
     machine = {
@@ -215,7 +215,7 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Figure]:
     network = load_checkpoint(options.network).network
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
         for batch in INFERENCE_BATCHES:
-            planes = boards_for(network.config, batch, np.random.default_rng(0))
+            planes = random_inputs(network.config, batch, np.random.default_rng(0))
             for name in backend_names(device, network.config):
                 try:
                     backend = make_backend(name, network, batch, 1)

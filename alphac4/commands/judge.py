@@ -15,7 +15,7 @@ import tyro
 from alphac4.commands.arguments import Board, Device, Place, Placed, loading
 from alphac4.machine import cores, wrapped
 from alphac4.storage.files import check_output
-from alphac4.storage.locks import own_file, own_folder
+from alphac4.storage.locks import lock_file, lock_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 from alphac4.version import __version__
 
@@ -75,7 +75,7 @@ class ArenaCommand:
         players = self.players if len(self.players) > 1 else ("best", *self.players)
         if len(players) < 2 or len(set(players)) < len(players):
             raise ValueError("an arena needs two different players or more")
-        with own_file(self.output), contextlib.redirect_stdout(sys.stderr):  # players of the user's own may print
+        with lock_file(self.output), contextlib.redirect_stdout(sys.stderr):  # players of the user's own may print
             tournament, results = self._play(players)
         print((results_as_json if self.json else describe_results)(tournament, results))
         return 0
@@ -210,7 +210,7 @@ class ProveCommand:
 
     def __call__(self) -> int:
         """Walk and print a line for each number of stones, then the verdict; 1 if the player makes a mistake."""
-        with own_file(self.record):
+        with lock_file(self.record):
             reports = self._walk()
         print(self._verdict(reports))
         return int(any(report.failures for report in reports))
@@ -367,7 +367,7 @@ class CertificateCommand:
             with loading():
                 from alphac4.certificate.file import shipped_certificates
             return max(map(_verify, [self.file] if self.file else shipped_certificates()))
-        with own_folder(self.record):
+        with lock_folder(self.record):
             return self._build()
 
     def _build(self) -> int:
@@ -524,7 +524,7 @@ class PositionsCommand:
         if missing := [name for name in names if sources and name not in sources]:
             raise ValueError(f"--sample has no file for {', '.join(missing)}: leave these out of --sets")
         solver, counts = Solver(), dict[str, int]()
-        with own_folder(self.folder):
+        with lock_folder(self.folder):
             for name in sorted(names, key=SETS.index, reverse=True):
                 rng, stage = np.random.default_rng([self.seed, SETS.index(name)]), name.partition("-")[0]
                 candidates = sampled_positions(sources[name], rng) if sources else random_positions(stage, rng)

@@ -511,11 +511,11 @@ class PuzzlesCommand:
 
             from alphac4.puzzles import Puzzle, format_puzzles
             from alphac4.puzzles.generation import generate_puzzles
-            from alphac4.storage.locks import own_file
+            from alphac4.storage.locks import lock_file
 
         puzzles: list[Puzzle] = []
         with (
-            own_file(self.output),
+            lock_file(self.output),
             tqdm(total=self.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar,
         ):
             if self.output.is_file() and self.output.stat().st_size:

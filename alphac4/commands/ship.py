@@ -11,7 +11,7 @@ import tyro
 from alphac4.arena.syntax import check_network
 from alphac4.commands import UNSOUND
 from alphac4.commands.arguments import Board, Device, loading
-from alphac4.storage.files import check_folder, check_new, check_output, write_atomically
+from alphac4.storage.files import check_folder, check_not_existing, check_output, write_atomically
 from alphac4.storage.records import MAX_SIMULATIONS, BoardConfig, check_ranges
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ExportCommand:
         for folder in self.web, self.hub:
             if folder is not None:
                 check_folder(folder.absolute().parent, folder)
-                check_new(folder)
+                check_not_existing(folder)
         with loading():
             from alphac4.storage.checkpoints import load_checkpoint
 

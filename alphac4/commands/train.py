@@ -17,7 +17,7 @@ from alphac4.commands.arguments import Device, loading, read_arguments
 from alphac4.machine import wrapped
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line, check_folder
-from alphac4.storage.locks import own_folder
+from alphac4.storage.locks import lock_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
 from alphac4.training.config import PRESETS, TrainConfig
 
@@ -138,7 +138,7 @@ class SelfplayCommand:
             from alphac4.compute import choose_for_run
             from alphac4.selfplay.games import move_string
             from alphac4.selfplay.replay import find_shards, save_shard, shard_path
-            from alphac4.selfplay.samples import concatenate, in_fixed_order, make_samples
+            from alphac4.selfplay.samples import concatenate, make_samples, sort_by_content
             from alphac4.storage.checkpoints import load_checkpoint
             from alphac4.training.reports import selfplay_report
 
@@ -155,7 +155,7 @@ class SelfplayCommand:
             bar.update(len(samples))
 
         try:
-            with own_folder(self.output):
+            with lock_folder(self.output):
                 first = max(find_shards(folder), default=-1) + 1  # beside the shards of earlier calls
                 actors = choose_for_run(self.device, self.backend, self.cluster).actors(
                     checkpoint.network,
@@ -168,7 +168,7 @@ class SelfplayCommand:
                     tqdm(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
                 ):
                     actors.play(self.samples, on_block, last=True)
-                    samples = in_fixed_order(concatenate(parts))
+                    samples = sort_by_content(concatenate(parts))
                     report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
         except KeyboardInterrupt:
             games = sum(len(block.games.plies) for block in blocks)

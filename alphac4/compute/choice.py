@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from alphac4.compute.cores import Compute
-from alphac4.compute.gpu.device import TREES, on_gpu, simulated, the_device
+from alphac4.compute.gpu.device import TREES, cuda_device, is_gpu, simulated
 from alphac4.compute.gpu.self_test import self_test_error
 from alphac4.nn.backends import backend_names
 
@@ -85,10 +85,10 @@ def _has_trees(device: str, place: str, backend: str) -> bool:
     Raises:
         RuntimeError: if `TREES` is named and the compiler for the GPU is missing.
     """
-    if backend not in ("auto", TREES) or not on_gpu(device) or not (place == "cuda" or simulated()):
+    if backend not in ("auto", TREES) or not is_gpu(device) or not (place == "cuda" or simulated()):
         return False
     try:
-        the_device()
+        cuda_device()
     except RuntimeError as error:
         if backend == TREES:
             raise
@@ -99,7 +99,7 @@ def _has_trees(device: str, place: str, backend: str) -> bool:
 
 def _place(device: str) -> str:
     """Return the device that networks run on, "cpu" or "cuda"."""
-    if not on_gpu(device) or simulated():
+    if not is_gpu(device) or simulated():
         return "cpu"
     error = self_test_error()
     if error:
@@ -109,4 +109,4 @@ def _place(device: str) -> str:
 
 def _fitting(device: str, backend: str, place: str) -> str:
     """Return the requested backend, but "auto" for one of a GPU that is not used."""
-    return "auto" if backend.startswith("cuda-") and place == "cpu" and on_gpu(device) else backend
+    return "auto" if backend.startswith("cuda-") and place == "cpu" and is_gpu(device) else backend

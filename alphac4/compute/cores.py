@@ -16,7 +16,7 @@ from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import MAX_CACHED, Actor, SelfPlayer, play_together
+from alphac4.selfplay.actor import MAX_CACHED_EVALUATIONS, Actor, SelfPlayer, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
@@ -240,14 +240,14 @@ class Compute:
         return DeviceSearch(evaluator, rule, geometry=geometry, reuse=reuse)
 
     def replay(
-        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float
+        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
     ) -> "DeviceReplay | None":
         """Make the replay window on the GPU; None where networks learn from the host's memory."""
         if not self._trees_on_gpu:
             return None
         from alphac4.compute.gpu.replay import DeviceReplay  # as above
 
-        return DeviceReplay(geometry, capacity, batch_size, planes, fast_weight)
+        return DeviceReplay(geometry, capacity, batch_size, planes, fast_search_weight)
 
     def pool(self) -> "Pool | None":
         """Return processes of a cluster for a run's matches; None where they are played here."""
@@ -296,7 +296,7 @@ class Compute:
             threads=count,
             alike=self._device == "cpu",
         )
-        rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
+        rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, geometry)
         players = [
             Actor(geometry, config, evaluator, size, rng, cache, selection=selection, max_simulations=max_simulations)
             for size in sizes

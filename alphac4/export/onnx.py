@@ -19,7 +19,7 @@ from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
 
 TOLERANCE = 1e-4  # largest deviation from PyTorch in a probability
-CHECKED_BOARDS = 256
+PROBE_BOARDS = 256
 
 INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
 OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and loss for the side to move"
@@ -145,7 +145,7 @@ def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
     import onnxruntime
 
     network, rng = checkpoint.network.eval(), np.random.default_rng(0)
-    seen = random_boards(checkpoint.geometry, CHECKED_BOARDS, rng, network.config.input_planes)
+    seen = random_boards(checkpoint.geometry, PROBE_BOARDS, rng, network.config.input_planes)
     session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     policy, wdl = session.run(["policy", "wdl"], {"planes": seen[:, :2]})
     with torch.inference_mode():

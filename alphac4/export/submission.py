@@ -22,7 +22,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float32]
 Position = tuple[int, int]  # own stones (those of the side to move) and all stones, as the bits of two integers
 
-SHARE_OF_TIME = 0.85  # of the act timeout; a slow moment beyond it comes off the game's bank of extra time
+TIME_FRACTION = 0.85  # of the act timeout; a slow moment beyond it comes off the game's bank of extra time
 MAX_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
 EXPLORATION = math.sqrt(2.0)  # of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
@@ -366,6 +366,6 @@ WEIGHTS = ""
 
 def agent(obs: Any, config: Any) -> int:
     """The column to play, as Kaggle asks for it: it takes the last function of a file."""
-    deadline = time.perf_counter() + SHARE_OF_TIME * entry(config, "actTimeout", 2.0)
+    deadline = time.perf_counter() + TIME_FRACTION * entry(config, "actTimeout", 2.0)
     player = player_for(*(entry(config, name) for name in ("rows", "columns", "inarow")))
     return player.choose(player.game.read(entry(obs, "board"), entry(obs, "mark")), deadline)

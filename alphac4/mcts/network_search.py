@@ -25,7 +25,7 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
-from alphac4.mcts.simulation import AWAITING, SIMULATIONS_A_STEP, check_rule, select_leaf
+from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, check_rule, select_leaf
 from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
@@ -53,7 +53,7 @@ class NotFiniteError(ValueError):
     """A network returned numbers that no search can use."""
 
 
-def finite_answers(evaluator: Evaluate, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def evaluate_checked(evaluator: Evaluate, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Evaluate ``planes``; see `Evaluate`.
 
     Raises:
@@ -79,7 +79,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashin
 class EvaluationCache(NamedTuple):
     """N evaluations, a power of two, that searches share; a new one takes the place of one that it collides with.
 
-    It holds the answers of one network's weights; `has_other_weights` clears it. Entries are keyed on the
+    It holds the answers of one network's weights; `refresh_cache` clears it. Entries are keyed on the
     canonical orientation, which is the one that the network is asked about. The parts of an entry lie side by side, so
     that a look-up waits for memory once: on the standard board an entry is one cache line.
 
@@ -133,7 +133,7 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
     )
 
 
-def has_other_weights(cache: EvaluationCache, evaluator: Evaluate) -> bool:
+def refresh_cache(cache: EvaluationCache, evaluator: Evaluate) -> bool:
     """Return whether the evaluator has got other weights since the last call; if so, clear the cache.
 
     An evaluator that changes counts its changes in ``version``.
@@ -222,8 +222,8 @@ class Leaves(NamedTuple):
     occupied: npt.NDArray[np.uint64]  # [B]
     is_virtual: npt.NDArray[np.bool_]  # [B] whether it counts as a lost game on its way from the root
     question: npt.NDArray[np.int32]  # [B] its row among the planes and answers; -1 if the cache had its evaluation
-    known_logits: npt.NDArray[np.float32]  # [B, A] from the cache
-    known_wdl: npt.NDArray[np.float32]  # [B, 3]
+    cached_logits: npt.NDArray[np.float32]  # [B, A] from the cache
+    cached_wdl: npt.NDArray[np.float32]  # [B, 3]
     planes: Planes  # [B, P, R, C] for the network
     logits: npt.NDArray[np.float32]  # [B, A] the network's answers
     wdl: npt.NDArray[np.float32]  # [B, 3]
@@ -238,8 +238,8 @@ def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
         occupied=np.zeros(count, np.uint64),
         is_virtual=np.zeros(count, np.bool_),
         question=np.zeros(count, np.int32),
-        known_logits=np.zeros((count, geometry.columns), np.float32),
-        known_wdl=np.zeros((count, 3), np.float32),
+        cached_logits=np.zeros((count, geometry.columns), np.float32),
+        cached_wdl=np.zeros((count, 3), np.float32),
         planes=np.zeros((count, planes, geometry.rows, geometry.columns), np.float32),
         logits=np.zeros((count, geometry.columns), np.float32),
         wdl=np.zeros((count, 3), np.float32),
@@ -257,7 +257,7 @@ def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
 
 
 @inlined
-def leaves_at_once(trees: Trees, t: int, most: int) -> int:
+def leaf_limit(trees: Trees, t: int, most: int) -> int:
     """The number of leaves that may wait at the same time in a tree of its size, at least 1 and at most ``most``."""
     return min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
 
@@ -300,22 +300,22 @@ def step(
             remember(cache, leaf_key(trees, t), leaves.logits[question], leaves.wdl[question])
             expand(trees, t, leaves.logits[question], leaves.wdl[question], temperature)
         else:
-            expand(trees, t, leaves.known_logits[row], leaves.known_wdl[row], temperature)
+            expand(trees, t, leaves.cached_logits[row], leaves.cached_wdl[row], temperature)
     waiting, asked, going_on = 0, 0, 0
     for t in range(count):
-        left = SIMULATIONS_A_STEP
+        left = MAX_SIMULATIONS_PER_STEP
         first = waiting
-        wide = leaves_at_once(trees, t, most)
+        wide = leaf_limit(trees, t, most)
         while waiting - first < wide:
             left = walk_to_leaf(trees, t, targets[t], parameters, left)
             leaf = trees.leaf[t]
             if leaf == NO_NODE:
                 break
-            if waiting > first and trees.value[t, leaf] == AWAITING:  # selected before in this step
+            if waiting > first and trees.value[t, leaf] == AWAITING_EVALUATION:  # selected before in this step
                 trees.leaf[t] = NO_NODE
                 break
             if wide == 1 and expand_from_cache(trees, t, cache, temperature):
-                wide = leaves_at_once(trees, t, most)
+                wide = leaf_limit(trees, t, most)
                 continue
             leaves.tree[waiting], leaves.node[waiting] = t, leaf
             leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
@@ -323,9 +323,9 @@ def step(
                 # It waits like the others, so that the search does not depend on what the cache holds.
                 leaves.question[waiting] = -1
                 for a in range(len(cache.logits)):
-                    leaves.known_logits[waiting, a] = cache.logits[a]
+                    leaves.cached_logits[waiting, a] = cache.logits[a]
                 for outcome in range(3):
-                    leaves.known_wdl[waiting, outcome] = cache.wdl[outcome]
+                    leaves.cached_wdl[waiting, outcome] = cache.wdl[outcome]
             else:
                 leaves.question[waiting] = asked
                 write_leaf(trees, t, leaves.planes[asked], np.float32(1))
@@ -333,7 +333,7 @@ def step(
             trees.leaf[t] = NO_NODE
             leaves.is_virtual[waiting] = wide > 1
             if wide > 1:  # for a single leaf it would only round the sums of values
-                trees.value[t, leaf] = AWAITING
+                trees.value[t, leaf] = AWAITING_EVALUATION
                 add_virtual_visits(trees, t, leaf, 1)
             waiting += 1
             if leaf == ROOT:  # there are no priors to select by
@@ -349,7 +349,7 @@ class NetworkSearch(TreeSearch):
 
     Args:
         evaluator: the network.
-        rule: the parameters of PUCT, or those of a rule of one's own; see `alphac4.mcts.simulation.scores_actions`.
+        rule: the parameters of PUCT, or those of a rule of one's own; see `alphac4.mcts.simulation.register_selection_rule`.
         geometry: the board.
         rng: for rules that draw numbers, which PUCT does not.
         reuse: the trees that are kept for positions that follow.
@@ -383,7 +383,7 @@ class NetworkSearch(TreeSearch):
         self._cache = make_cache(cache, geometry)
 
     def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
-        if has_other_weights(self._cache, self.evaluator):
+        if refresh_cache(self._cache, self.evaluator):
             self.drop_trees()
         return super()._search(positions, budget, capacity)
 
@@ -399,7 +399,7 @@ class NetworkSearch(TreeSearch):
             if going_on == 0:
                 return
             if asked > 0:
-                logits, wdl = finite_answers(self.evaluator, leaves.planes[:asked])
+                logits, wdl = evaluate_checked(self.evaluator, leaves.planes[:asked])
                 leaves.logits[:asked], leaves.wdl[:asked] = logits, wdl  # `step` knows one memory layout
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop

@@ -14,7 +14,7 @@ from alphac4.game.planes import write_planes
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.simulation import NodeTotals, backup, known_value, scores_actions
+from alphac4.mcts.simulation import NodeTotals, backup, known_value, register_selection_rule
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
 
 
@@ -40,7 +40,7 @@ def first_play_value(totals: NodeTotals, node: int, parameters: PuctConfig) -> f
     return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
 
 
-@scores_actions(PuctConfig)
+@register_selection_rule(PuctConfig)
 @inlined
 def puct_action_score(
     trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: PuctConfig

@@ -101,7 +101,7 @@ class TreeSearch(ABC):
         self.geometry = geometry
         self.parameters = parameters
         self.reuse = reuse
-        self._kept = KeptTrees(
+        self._kept = TreeReuse(
             functools.partial(
                 make_trees,
                 geometry=geometry,
@@ -251,7 +251,7 @@ def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R
     return function if is_own(parameters) else recompiled(function)
 
 
-class KeptTrees:
+class TreeReuse:
     """The trees of a batch of positions, kept for positions which follow from those.
 
     ``make`` makes trees from their number and the nodes of each.
@@ -262,9 +262,9 @@ class KeptTrees:
         self.positions: list[Position] = []  # whose trees they are
         self._make = make
 
-    def empty(self) -> "KeptTrees":
+    def empty(self) -> "TreeReuse":
         """The same without any trees, for which it makes new memory."""
-        return KeptTrees(self._make)
+        return TreeReuse(self._make)
 
     def prepare(self, positions: Sequence[Position], capacity: int, reuse: Reuse) -> Trees:
         """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""

@@ -3,7 +3,7 @@
 The parameters' type brings the rule by which actions are selected. The walk down a tree is compiled anew for each such
 type, with its rule inside, so a rule costs no test at run time and knows no numbers but its own. `alphac4.mcts.puct`
 and `alphac4.mcts.classic.uct` register the two rules of this package in the same way as others can, see
-`scores_actions`.
+`register_selection_rule`.
 """
 
 import inspect
@@ -30,13 +30,13 @@ from alphac4.mcts.tree import (
     Trees,
     add_node,
     node_proof,
-    one_ply_earlier,
+    parent_proof,
     proof_value,
 )
 
-SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
+MAX_SIMULATIONS_PER_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
 
-AWAITING = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
+AWAITING_EVALUATION = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
 
 RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 
@@ -82,7 +82,7 @@ def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
             propagate_proof(trees, t, leaf)
             return False
         node = child
-        if trees.value[t, node] == AWAITING:
+        if trees.value[t, node] == AWAITING_EVALUATION:
             trees.leaf[t] = node
             trees.leaf_own[t] = own
             trees.leaf_occupied[t] = occupied
@@ -109,7 +109,7 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
             return
         action = trees.parent_action[t, node]
         node = trees.parent[t, node]
-        trees.proof[t, node, action] = one_ply_earlier(proof)
+        trees.proof[t, node, action] = parent_proof(proof)
 
 
 class Rule(NamedTuple):
@@ -117,7 +117,7 @@ class Rule(NamedTuple):
 
     select: Callable[[Trees, int, int, Any], int]  # see `select_action`
     write_scores: Callable[[Trees, int, int, Any, Scores], None]  # see `write_scores`
-    score: Callable[..., float] | None = None  # what `scores_actions` was given
+    score: Callable[..., float] | None = None  # what `register_selection_rule` was given
 
 
 rules: dict[type, Rule] = {}  # by the type of parameters, which is a NamedTuple
@@ -158,7 +158,7 @@ class NodeTotals(NamedTuple):
     visited_prior: float  # the priors of the actions that have been visited
 
 
-def scores_actions(parameters: type) -> Callable[[Score], Score]:
+def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
     """Register the decorated function as the rule of network-guided searches with ``parameters``.
 
     ``score(trees, t, node, action, totals, parameters)`` is compiled; among the actions that are not proven to lose,
@@ -221,7 +221,7 @@ def check_rule(parameters: Any, trees: Trees) -> None:
         raise ValueError(f"a rule of selection takes an instance: write {parameters.__name__}()")
     rule = rules.get(kind)
     if rule is None or rule.score is None:
-        raise ValueError(f"no rule of selection is registered for {kind.__name__}: see alphac4.scores_actions")
+        raise ValueError(f"no rule of selection is registered for {kind.__name__}: see alphac4.register_selection_rule")
     if is_own(parameters):
         return
     for name, value in parameters._asdict().items():

@@ -115,7 +115,7 @@ def proof_value(proof: int) -> float:
 
 
 @inlined
-def one_ply_earlier(proof: int) -> int:
+def parent_proof(proof: int) -> int:
     """A proven outcome seen by the opponent one ply before."""
     if proof == PROVEN_DRAW:
         return PROVEN_DRAW

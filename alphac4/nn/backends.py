@@ -36,7 +36,7 @@ BF16, FP32 = "bf16", "fp32"  # precisions of learning
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
 CALIBRATION_BOARDS = 512
 _LIMITS = np.float32(-1), np.float32(1)
-MIN_FILTERED = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
+MIN_WINOGRAD_BATCH = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
 LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
 LARGEST_WEIGHT = WEIGHT_LEVELS // 2
@@ -49,7 +49,7 @@ def learning_precision(device: torch.device) -> str:
 
     By what the hardware is and not by a timing, so that the same machine always learns with the same numbers.
     """
-    fast = multiplies_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
+    fast = is_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 
 
@@ -58,7 +58,7 @@ def cuda_has_bf16() -> bool:
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
-def multiplies_bf16_faster() -> bool:
+def is_bf16_faster() -> bool:
     """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
 
     Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/speed.md); that it is fast in
@@ -107,9 +107,9 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
     order = [INT8] if int8 else []
     many = batch >= winograd.MIN_POSITIONS
-    if multiplies_bf16_faster():
+    if is_bf16_faster():
         order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
-    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_FILTERED:
+    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_WINOGRAD_BATCH:
         order += ["winograd-fp32", "openvino-fp32"]
     else:
         order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
@@ -181,7 +181,7 @@ class TorchBackend:
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._filtered: Tower | None = None
         if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.fits(network.config):
-            self._filtered = winograd.folded_tower(self._network.tower, network.config.rows, network.config.columns)
+            self._filtered = winograd.inference_tower(self._network.tower, network.config.rows, network.config.columns)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """See `Backend`."""
@@ -222,7 +222,7 @@ class OpenVinoBackend:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
         if precision == "int8" and isinstance(self._network, PolicyValueNetwork):
-            boards = boards_for(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
+            boards = random_inputs(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
             self._ranges = _input_ranges(self._network, boards)
         self._options = {
             "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
@@ -318,7 +318,7 @@ def _drop_alternate_signal_stack() -> None:
 
 
 @functools.cache
-def products_saturate() -> bool:
+def has_int8_saturation() -> bool:
     """Return whether 8-bit convolutions are wrong for large weights on this processor.
 
     x86 without VNNI adds pairs of products in 16 bits, which cannot hold the sum of the largest ones. A convolution of
@@ -357,7 +357,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
-            if products_saturate():  # the same 255 levels over twice the range: other numbers of levels are not fused
+            if has_int8_saturation():  # the same 255 levels over twice the range: other numbers of levels are not fused
                 top = top * np.float32(LARGEST_WEIGHT / LARGEST_SAFE_WEIGHT)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
@@ -455,7 +455,7 @@ def random_stones(
     return sides[0], sides[0] | sides[1]
 
 
-def boards_for(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
+def random_inputs(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
     """`random_boards` as a network sees them; by the usual rules, whatever those of its own board are."""
     geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
     return random_boards(geometry, count, rng, config.input_planes)

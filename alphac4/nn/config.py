@@ -72,7 +72,7 @@ class NetworkConfig(NetworkSize):
         """Weights in the tower's convolutions, which are nearly all that a large network has."""
         return 2 * 9 * self.channels**2 * self.blocks
 
-    def check_grown_from(self, other: "NetworkConfig") -> None:
+    def check_can_initialize_from(self, other: "NetworkConfig") -> None:
         """Check that this network can take over ``other``'s weights: blocks, planes and ownership may be added.
 
         Raises:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from alphac4.machine import cores
-from alphac4.nn.backends import Array, Backend, backend_names, backend_order, boards_for, make_backend, torch_threads
+from alphac4.nn.backends import Array, Backend, backend_names, backend_order, make_backend, random_inputs, torch_threads
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
@@ -19,15 +19,19 @@ from alphac4.storage.records import first_line
 logger = logging.getLogger(__name__)
 
 # Largest deviation from fp32, by the end of a backend's name: the root of its mean square, as a share of the spread of
-# the logits between positions. Measured on trained networks and `stand_in`s of up to 10 blocks: 1e-4 in fp32, 0.03 in
+# the logits between positions. Measured on trained networks and `probe_network`s of up to 10 blocks: 1e-4 in fp32, 0.03 in
 # bf16, 0.1 in 8 bits. A GPU may multiply numbers of 10 bits in "fp32". A tower that is off by a tenth deviates by 0.2.
 TOLERANCES = {"fp32": 0.02, "bf16": 0.08, "int8": 0.15}
 MAX_DEVIATION = 0.1  # of one logit, as a share of the largest: products that saturate spoil few, but spoil them badly
-CHECKED_BOARDS = 128
+PROBE_BOARDS = 128
 # Positions of a batch from which on a position's answer is the same in all, for most backends: on a Zen 4 PyTorch needs
 # 4 of them in fp32, OpenVINO 16 in bf16, and Winograd's filtering as many as it takes.
-MIN_ALIKE = MIN_POSITIONS
-OTHER_BATCHES = ((MIN_ALIKE, 1), (43, 1), (100, 2))  # positions and threads of calls that must give the same answers
+MIN_INVARIANT_BATCH = MIN_POSITIONS
+OTHER_BATCHES = (
+    (MIN_INVARIANT_BATCH, 1),
+    (43, 1),
+    (100, 2),
+)  # positions and threads of calls that must give the same answers
 BATCH = 128  # positions in a usual call
 
 
@@ -47,7 +51,7 @@ class Evaluator:
             where speed counts for more, and wrong where strength is measured.
         threads: cores to use in all; by default those this process may use.
         alike: give a position the same answer, bit for bit, whatever the other positions of its batch and however
-            many. The libraries compute a few otherwise than many, so that fewer than `MIN_ALIKE` are computed as if
+            many. The libraries compute a few otherwise than many, so that fewer than `MIN_INVARIANT_BATCH` are computed as if
             they were more, which takes longer. "auto" takes no backend that fails `is_batch_invariant`.
 
     Raises:
@@ -79,7 +83,7 @@ class Evaluator:
         if backend not in ("auto", *backend_names(device, network.config)):
             available = ", ".join(backend_names(device, network.config))
             raise ValueError(f"no backend {backend!r} here for this network; available: {available}")
-        self._min_rows = MIN_ALIKE if alike else 1
+        self._min_rows = MIN_INVARIANT_BATCH if alike else 1
         self.batch_size = batch_size = max(batch_size, self._min_rows)
         self.streams = streams
         self.input_planes = network.config.input_planes
@@ -101,14 +105,12 @@ class Evaluator:
 
     def _load(self, network: Network) -> None:
         if self._order:
-            self.backend, self._run = first_that_agrees(
-                self._order, network, self.batch_size, self._threads, self._warned
-            )
+            self.backend, self._run = select_backend(self._order, network, self.batch_size, self._threads, self._warned)
         else:
             self._run = make_backend(self.backend, network, self.batch_size, self._threads)
-            planes = checked_boards(network)
-            expected = fp32_answers(network, planes)
-            if are_finite(expected) and not agrees(self._run(planes), expected, self.backend):
+            planes = probe_inputs(network)
+            expected = fp32_outputs(network, planes)
+            if all_finite(expected) and not agrees(self._run(planes), expected, self.backend):
                 _warn_once(self._warned, self.backend, "deviates from fp32, and is used because it was named")
         self.network = network
 
@@ -140,12 +142,12 @@ def softmax(logits: Array) -> Array:
     return weights / weights.sum(axis=-1, keepdims=True)  # type: ignore[no-any-return]
 
 
-def first_that_agrees(
+def select_backend(
     order: Sequence[str], network: Network, batch: int, threads: int, warned: set[str] | None = None
 ) -> tuple[str, Backend]:
     """Load a network into the first backend that works here and answers as fp32 does.
 
-    Zero-initialised norms hide the tower of a new network. So a backend must also agree for its `stand_in`, where the
+    Zero-initialised norms hide the tower of a new network. So a backend must also agree for its `probe_network`, where the
     tower matters. The choice depends on the weights and the processor, and on nothing that happened before. So a run
     that is resumed decides as one that was not interrupted, on any number of cores.
 
@@ -160,10 +162,10 @@ def first_that_agrees(
         RuntimeError: if no backend works.
     """
     warned = set() if warned is None else warned
-    planes = checked_boards(network)
-    networks = {id(each): each for each in (stand_in(network), network)}  # often the same
-    expected = {key: fp32_answers(each, planes) for key, each in networks.items()}
-    if not are_finite(expected[id(network)]):
+    planes = probe_inputs(network)
+    networks = {id(each): each for each in (probe_network(network), network)}  # often the same
+    expected = {key: fp32_outputs(each, planes) for key, each in networks.items()}
+    if not all_finite(expected[id(network)]):
         return order[-1], make_backend(order[-1], network, batch, threads)
     for name in order:
         try:
@@ -191,14 +193,14 @@ def batch_invariant(order: Sequence[str], network: Network, warned: set[str]) ->
 
 
 def is_batch_invariant(name: str, network: Network) -> bool:
-    """Return whether a backend gives a position the same answer, bit for bit, in batches of `MIN_ALIKE` or more.
+    """Return whether a backend gives a position the same answer, bit for bit, in batches of `MIN_INVARIANT_BATCH` or more.
 
     That is a property of the libraries, the processor and the network's size. Intel's library for matrices does not
-    have it on processors with AVX2 only. A backend that cannot run passes: `first_that_agrees` deals with it.
+    have it on processors with AVX2 only. A backend that cannot run passes: `select_backend` deals with it.
     """
     if isinstance(network, PolicyValueNetwork):
         return size_is_batch_invariant(name, network.config)
-    return _same_in_all_batches(name, stand_in(network))
+    return _same_in_all_batches(name, probe_network(network))
 
 
 @functools.cache
@@ -206,11 +208,11 @@ def size_is_batch_invariant(name: str, config: NetworkConfig) -> bool:
     """`is_batch_invariant` for the package's own networks of a size."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return _same_in_all_batches(name, stand_in(PolicyValueNetwork(config).eval()))
+        return _same_in_all_batches(name, probe_network(PolicyValueNetwork(config).eval()))
 
 
 def _same_in_all_batches(name: str, trained: Network) -> bool:
-    planes = checked_boards(trained)
+    planes = probe_inputs(trained)
     try:
         whole = make_backend(name, trained, len(planes), 1)(planes)
         for batch, threads in OTHER_BATCHES:
@@ -231,23 +233,23 @@ def _warn_once(warned: set[str], name: str, reason: str) -> None:
     warned.add(name)
 
 
-def checked_boards(network: Network) -> Array:
+def probe_inputs(network: Network) -> Array:
     """Boards on which backends are compared: such as can arise, as 8 bits are calibrated for those."""
-    return boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(1))  # seed 0 calibrates
+    return random_inputs(network.config, PROBE_BOARDS, np.random.default_rng(1))  # seed 0 calibrates
 
 
-def fp32_answers(network: Network, planes: Array) -> list[Array]:
+def fp32_outputs(network: Network, planes: Array) -> list[Array]:
     """Policy and value logits by PyTorch on one thread, so that they are the same on any number of cores."""
     with torch_threads(1), torch.inference_mode():
         return [logits.numpy() for logits in fold_batch_norm(network)(torch.from_numpy(planes))]
 
 
-def are_finite(answers: Sequence[Array]) -> bool:
+def all_finite(answers: Sequence[Array]) -> bool:
     """Return whether all numbers of a network's answers are finite."""
     return all(bool(np.isfinite(logits).all()) for logits in answers)
 
 
-def stand_in(network: N) -> N:
+def probe_network(network: N) -> N:
     """Return a network whose answers depend on all of its residual blocks, for checks of a backend's arithmetic.
 
     That is the network itself if it has no layer whose weights are all zero, as the last norm of a residual block is at
@@ -272,7 +274,7 @@ def stand_in(network: N) -> N:
             if isinstance(module, nn.BatchNorm2d):
                 nn.init.normal_(module.bias, mean=-0.2, std=0.3, generator=generator)
     with torch_threads(1), torch.no_grad():
-        copied(torch.from_numpy(boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(2))))
+        copied(torch.from_numpy(random_inputs(network.config, PROBE_BOARDS, np.random.default_rng(2))))
     return copied.eval()
 
 

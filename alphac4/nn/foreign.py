@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float32]
 
-PROBED_BOARDS = 32
+PROBE_BOARDS = 32
 TOLERANCE = 1e-3  # of sums of probabilities, and of values beyond 1
 MIN_PROBABILITY = 1e-9
 EXPECTED = (
@@ -59,7 +59,7 @@ class FunctionEvaluator:
         self._function = function
         self._policy_is_logits, self._value_is_logits = True, False
         if probed is not None:
-            boards = random_boards(probed, PROBED_BOARDS, np.random.default_rng(0), input_planes)
+            boards = random_boards(probed, PROBE_BOARDS, np.random.default_rng(0), input_planes)
             policy, value = self._answer(boards)
             self._policy_is_logits = not _are_probabilities(policy)
             self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)

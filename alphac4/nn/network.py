@@ -43,7 +43,7 @@ class Network(nn.Module, ABC):
         """Compute all outputs, for learning; ``tower`` replaces the tower of residual blocks, where there is one."""
 
     @abstractmethod
-    def take_over(self, other: "Network") -> None:
+    def initialize_from(self, other: "Network") -> None:
         """Start from the weights of ``other``.
 
         Raises:
@@ -115,7 +115,7 @@ class PolicyValueNetwork(Network):
         return Outputs(policy, value, None if self.ownership is None else self.ownership(features))
 
     @torch.no_grad()
-    def take_over(self, other: Network) -> None:
+    def initialize_from(self, other: Network) -> None:
         """Compute what ``other`` does, whose tower may be shorter and whose planes fewer.
 
         The blocks beyond its last become the identity, and planes that it does not see weigh nothing. So a network can
@@ -124,7 +124,7 @@ class PolicyValueNetwork(Network):
         Raises:
             ValueError: if the sizes differ otherwise, or this network is the smaller one.
         """
-        self.config.check_grown_from(other.config)
+        self.config.check_can_initialize_from(other.config)
         weights = other.state_dict()
         unseen = self.config.input_planes - other.config.input_planes
         weights["stem.0.weight"] = F.pad(weights["stem.0.weight"], (0, 0, 0, 0, 0, unseen))  # the stones come first
@@ -176,7 +176,7 @@ class CustomNetwork(Network):
         """Compute all outputs."""
         return Outputs(*self.module(planes))
 
-    def take_over(self, other: Network) -> None:
+    def initialize_from(self, other: Network) -> None:
         """Start from the weights of ``other``, which the same function has built."""
         try:
             self.load_state_dict(other.state_dict())

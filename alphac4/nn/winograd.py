@@ -28,7 +28,7 @@ MAX_TILE = len(FINITE_POINTS) + 1 + 1 - KERNEL  # cells: with infinity there is 
 _Layer = Callable[[Tensor], Tensor]  # a convolution with its norm or bias, in the layout of `_run`
 
 
-def pays_in_learning(network: NetworkConfig, positions: int) -> bool:
+def is_faster_in_learning(network: NetworkConfig, positions: int) -> bool:
     """Whether a CPU learns faster so, in fp32, from batches of as many positions a core."""
     return network.channels >= MIN_CHANNELS and positions >= MIN_POSITIONS and fits(network)
 
@@ -38,7 +38,7 @@ def fits(network: NetworkConfig) -> bool:
     return not network.is_custom and network.convolution_weights <= MAX_WEIGHTS
 
 
-class LineMaps(NamedTuple):
+class LineTransforms(NamedTuple):
     """A line x between zeros, filtered by k, is ``outputs @ ((inputs @ x) * (kernel @ k))``."""
 
     inputs: Tensor  # [points, n]; Lavin and Gray's B transposed
@@ -47,7 +47,7 @@ class LineMaps(NamedTuple):
 
 
 @cache
-def line_maps(n: int, dtype: torch.dtype) -> LineMaps:
+def line_transforms(n: int, dtype: torch.dtype) -> LineTransforms:
     """The maps for lines of ``n`` cells; those of more than `MAX_TILE` are cut into equal tiles."""
     tiles = -(-n // MAX_TILE)
     sizes = [len(part) for part in np.array_split(range(n), tiles)]
@@ -67,7 +67,7 @@ def line_maps(n: int, dtype: torch.dtype) -> LineMaps:
     scale = np.prod(norms, axis=0) ** (1 / 3) / norms
     scaled = inputs * scale[0, :, None], kernel * scale[1, :, None], outputs * scale[2]
     with torch.inference_mode(False):  # or learning could not use what inference has asked for first
-        return LineMaps(*(torch.from_numpy(matrix).to(dtype).contiguous() for matrix in scaled))
+        return LineTransforms(*(torch.from_numpy(matrix).to(dtype).contiguous() for matrix in scaled))
 
 
 def _at_points(points: int, coefficients: int) -> np.ndarray:
@@ -88,7 +88,7 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
 def _convolve(x: Tensor, kernel: Tensor) -> Tensor:
     """`convolve` by what `_kernel_at_points` made of the kernel."""
     rows, columns, batch, inputs = x.shape
-    vertical, horizontal = line_maps(rows, x.dtype), line_maps(columns, x.dtype)
+    vertical, horizontal = line_transforms(rows, x.dtype), line_transforms(columns, x.dtype)
     mapped = _map(vertical.inputs, horizontal.inputs, x.reshape(rows, columns, -1))
     products = mapped.view(-1, batch, inputs) @ kernel
     across = products.view(*mapped.shape[:2], -1)
@@ -97,7 +97,7 @@ def _convolve(x: Tensor, kernel: Tensor) -> Tensor:
 
 def _kernel_at_points(kernel: Tensor, rows: int, columns: int) -> Tensor:
     """[points, inputs, outputs] for a board."""
-    vertical, horizontal = line_maps(rows, kernel.dtype), line_maps(columns, kernel.dtype)
+    vertical, horizontal = line_transforms(rows, kernel.dtype), line_transforms(columns, kernel.dtype)
     outputs, inputs = kernel.shape[:2]
     mapped = _map(vertical.kernel, horizontal.kernel, kernel.permute(2, 3, 1, 0).reshape(KERNEL, KERNEL, -1))
     return mapped.view(-1, inputs, outputs)
@@ -120,7 +120,7 @@ def run_tower(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
     return _run(_layers(blocks, with_norm), x)
 
 
-def folded_tower(blocks: Iterable[nn.Module], rows: int, columns: int) -> Tower:
+def inference_tower(blocks: Iterable[nn.Module], rows: int, columns: int) -> Tower:
     """`run_tower` for inference, with the kernels at the points computed once.
 
     Args:

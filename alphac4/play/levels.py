@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from alphac4.storage.records import similar
+from alphac4.storage.records import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,5 +47,5 @@ def find_level(text: str) -> Level:
     if (level := LEVELS_BY_NAME.get(text.lower())) is not None:
         return level
     names = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
-    guess = similar(text, [level.name for level in LEVELS])
+    guess = did_you_mean(text, [level.name for level in LEVELS])
     raise ValueError(f"no level {text!r}{guess}; there are {names}")

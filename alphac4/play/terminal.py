@@ -16,7 +16,7 @@ from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import certificates
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import TimeIsUp, Verdict, deadline, exact, shared_solver
-from alphac4.storage.records import similar
+from alphac4.storage.records import did_you_mean
 
 HELP = """\
   1 to 7       drop a stone into that column
@@ -236,7 +236,7 @@ class TerminalGame:
             command = getattr(self, f"_do_{word.lower()}", None)
             if command is None:
                 last = column_name(self.session.geometry.columns - 1)
-                guess = similar(word.lower(), [name[4:] for name in dir(self) if name.startswith("_do_")])
+                guess = did_you_mean(word.lower(), [name[4:] for name in dir(self) if name.startswith("_do_")])
                 raise ValueError(
                     f"{word!r} is no column from 1 to {last} and no command{guess}; help lists the commands"
                 )

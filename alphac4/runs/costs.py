@@ -11,15 +11,15 @@ from typing import Any
 from alphac4.arena.syntax import check_network
 from alphac4.nn.network import Network
 from alphac4.runs.state import Costs, RunState
-from alphac4.storage.checkpoints import load_checkpoint, named_file
+from alphac4.storage.checkpoints import checkpoint_file, load_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.records import parse_json, read_record, to_line
+from alphac4.storage.records import parse_json, read_record, to_json_line
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.loop import Callback, Progress
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_WRITES = 2.0  # a kill loses the costs of this time at most
+WRITE_INTERVAL_S = 2.0  # a kill loses the costs of this time at most
 
 _START_FACTS = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
 
@@ -48,18 +48,18 @@ class CostCounter(Callback):
         return self._costs + Costs(seconds=time.perf_counter() - self._started)
 
     def on_progress(self, progress: Progress) -> None:
-        """Count self-play, and write the file if `SECONDS_BETWEEN_WRITES` have passed."""
+        """Count self-play, and write the file if `WRITE_INTERVAL_S` have passed."""
         self._costs += Costs(games=progress.games, evaluations=progress.evaluations)
-        if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
+        if time.perf_counter() - self._written > WRITE_INTERVAL_S:
             self.write()
 
     def write(self) -> None:
         """Write the file."""
         self._written = time.perf_counter()
-        write_atomically(self._path, f"{to_line(asdict(self.now()))}\n".encode())
+        write_atomically(self._path, f"{to_json_line(asdict(self.now()))}\n".encode())
 
 
-def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
+def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     """Return the network that the settings name for a new run, if any, and the facts about it.
 
     Raises:
@@ -73,16 +73,16 @@ def load_start(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
     try:
         if checkpoint.geometry != config.board.geometry():
             raise ValueError("plays on another board than the run")
-        config.network_config().check_grown_from(checkpoint.network.config)
+        config.network_config().check_can_initialize_from(checkpoint.network.config)
         facts = {key: checkpoint.provenance[key] for key in _START_FACTS if key in checkpoint.provenance}
         total_costs(facts)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    digest = hashlib.sha256(named_file(Path(name)).read_bytes()).hexdigest()
+    digest = hashlib.sha256(checkpoint_file(Path(name)).read_bytes()).hexdigest()
     return checkpoint.network, {"checkpoint": name, "sha256": digest, **facts}
 
 
-def describe_network(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
+def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
     """Return the provenance of a network of a run.
 
     ``seconds``, ``games`` and ``evaluations`` are those of the run until then, interrupted attempts included. For a run

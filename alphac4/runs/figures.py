@@ -123,7 +123,7 @@ def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
     return figure
 
 
-def errors_figure(reports: Sequence[IterationReport]) -> Figure:
+def mistakes_figure(reports: Sequence[IterationReport]) -> Figure:
     """Draw the share of mistakes by set, raw and with search, in the judged iterations."""
     figure = new_figure()
     iterations = [report.iteration for report in reports]

@@ -41,7 +41,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.locks import FileLock, LockedError
-from alphac4.storage.records import to_line
+from alphac4.storage.records import to_json_line
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.extensions import Extensions, check_names
 
@@ -133,7 +133,7 @@ class RunFolder:
     def commit(self, state: RunState, report: IterationReport) -> None:
         """Commit an iteration: write its shard, its report and the state, then the files that follow from them."""
         self.replay.save()
-        append_line(self.path / REPORTS_FILE, to_line(dataclasses.asdict(report)))
+        append_line(self.path / REPORTS_FILE, to_json_line(dataclasses.asdict(report)))
         self.write_state(state)
         self._finish_commit(state)
 

@@ -7,7 +7,7 @@ the only module of a run that imports `alphac4.evaluation`, and its result is st
 from alphac4.evaluation.answers import ask_players, judge_sets
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
-from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
+from alphac4.runs.reports import EvaluationReport, ExactPlayMetrics
 from alphac4.training.matches import Side
 
 POSITIONS = 40  # of each of the six packaged sets
@@ -25,12 +25,12 @@ def judge(network: Network, side: Side) -> EvaluationReport:
     )
 
 
-def _figures(network: Network, side: Side, simulations: int) -> ExactPlayFigures:
+def _figures(network: Network, side: Side, simulations: int) -> ExactPlayMetrics:
     sets = packaged_positions(POSITIONS)
     figures = judge_sets(sets, *ask_players(side.players(network, "judged", simulations), sets))
     whole = figures.pop(ALL)
     assert whole.value is not None
-    return ExactPlayFigures(
+    return ExactPlayMetrics(
         errors={name: found.mistakes.value for name, found in figures.items()},
         error=whole.mistakes.value,
         low=whole.mistakes.low,

@@ -11,7 +11,7 @@ from alphac4.storage.journal import read_entries
 from alphac4.storage.records import parse_json, read_record
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Iteration
-from alphac4.training.matches import CLASSIC_SIMULATIONS
+from alphac4.training.matches import BASELINE_MATCH_SIMULATIONS
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 
 REPORTS_FILE = "reports.jsonl"  # in a run's folder, a line per iteration
@@ -24,12 +24,12 @@ against classic MCTS; the judge's figures; network evaluations in self-play; tim
 
 SPAN = 4  # iterations that are averaged, because one is too noisy
 COLLAPSED_ENTROPY = 0.5  # of the highest entropy
-LOSS_FALLEN = 0.1  # share by which the policy loss must have fallen before constant errors are an alarm
-MAX_REFUSALS = 8  # iterations without a promotion before a warning
+MIN_LOSS_DROP = 0.1  # share by which the policy loss must have fallen before constant errors are an alarm
+STALL_ITERATIONS = 8  # iterations without a promotion before a warning
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactPlayFigures:
+class ExactPlayMetrics:
     """Errors of the best network in positions with exact scores."""
 
     errors: dict[str, float]  # share of moves whose outcome is worse than the best move's, by set
@@ -45,8 +45,8 @@ class EvaluationReport:
 
     positions: int  # in all sets
     simulations: int  # a position, of the search
-    raw: ExactPlayFigures  # the network's policy and value
-    search: ExactPlayFigures
+    raw: ExactPlayMetrics  # the network's policy and value
+    search: ExactPlayMetrics
     evaluator: str = ""  # how the network ran
 
 
@@ -117,7 +117,7 @@ class TrainedRun:
                 f"{judged.positions} positions."
             )
         lines += [
-            f"At {CLASSIC_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
+            f"At {BASELINE_MATCH_SIMULATIONS} simulations a move against {match.opponent}: {match.summary}."
             for match in self.closing
         ]
         promoted = sum(bool(report.gate.accepted) for report in self.history)
@@ -183,9 +183,9 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     with four matches of 20 pairs that raises a false alarm in 2 % of runs of constant strength.
     """
     gate, now, found = report.gate, report.evaluation, []
-    recent = [*history, report][-MAX_REFUSALS:]
-    if len(recent) == MAX_REFUSALS and not any(past.gate.accepted for past in recent):
-        found.append(f"no candidate has been promoted for {MAX_REFUSALS} iterations")
+    recent = [*history, report][-STALL_ITERATIONS:]
+    if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
+        found.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
     if gate.score_text and gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for match in report.matches:
@@ -199,7 +199,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     if now is None or not gate.accepted or not judged:
         return found
     for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
-        figures: ExactPlayFigures = getattr(now, name)
+        figures: ExactPlayMetrics = getattr(now, name)
         error, high, iteration = min((getattr(past, name).error, getattr(past, name).high, n) for past, n in judged)
         if figures.low > high:
             found.append(
@@ -224,7 +224,7 @@ def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
     if len(judged) >= 2 * SPAN:
         errors, losses = map(_span_means, zip(*judged, strict=True))
         best = int(errors[:-SPAN].argmin())
-        if losses[-1] < (1 - LOSS_FALLEN) * losses[best] and errors[-1] >= errors[best]:
+        if losses[-1] < (1 - MIN_LOSS_DROP) * losses[best] and errors[-1] >= errors[best]:
             found["errors"] = (
                 f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but the raw network's "
                 f"mistakes stay at {errors[-1]:.1%}: the network learns its own games by heart"

@@ -15,7 +15,7 @@ from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import Network
-from alphac4.runs.costs import CostCounter, describe_network, load_start
+from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import judge
 from alphac4.runs.progress import ProgressBar, write_progress
@@ -130,7 +130,7 @@ class TrainingSession:
         cluster: str | None = None,
         progress: bool = False,
     ) -> None:
-        start = None if has_state(path) else load_start(config)
+        start = None if has_state(path) else load_initial_network(config)
         extensions = extensions or Extensions()
         self.config = config
         self._callbacks = callbacks
@@ -147,7 +147,7 @@ class TrainingSession:
             compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
             learner = make_learner(config, compute, extensions)
             if start is not None:
-                learner.take_over(start[0])
+                learner.initialize_from(start[0])
                 state.started_from = start[1]
             if state.iteration:
                 learner.restore(state.learner)
@@ -265,7 +265,7 @@ class TrainingSession:
 
     def _save_network(self, network: Network, iteration: int) -> None:
         run = self.folder.path.name
-        provenance = describe_network(run, iteration, self.costs.now(), self.state, self.config)
+        provenance = make_provenance(run, iteration, self.costs.now(), self.state, self.config)
         checkpoint = Checkpoint(network=network, geometry=self.config.board.geometry(), provenance=provenance)
         save_checkpoint(self.folder.checkpoint_path(iteration), checkpoint)
 

@@ -63,7 +63,7 @@ class RunState:
 
     def is_finished(self, config: TrainConfig) -> bool:
         """Whether a run with these settings has nothing left to do."""
-        opponents = [f"uct:{rollouts}" for rollouts in config.gate.classic_rollouts]
+        opponents = [f"uct:{rollouts}" for rollouts in config.gate.baseline_rollouts]
         has_closed = self.closing is not None and [match.opponent for match in self.closing] == opponents
         return self.iteration >= config.iterations and has_closed
 

@@ -17,7 +17,7 @@ from alphac4.runs.state import flatten
 from alphac4.storage.files import naming
 from alphac4.training.reports import MatchReport
 
-SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
+PICTURE_INTERVAL_S = 30.0  # drawing them takes two
 
 # TensorBoard sorts groups by name, capital letters first: Mistakes, with three cards, and Strength come first.
 # It gives all curves of a run one colour, so each chart has one curve; the picture "Mistakes/by set" has all sets.
@@ -99,7 +99,7 @@ class Monitor:
     def _draw(self, report: IterationReport) -> None:
         for tag, figure in self._figures(report).items():
             self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
-        self._next_pictures, self._undrawn = time.monotonic() + SECONDS_BETWEEN_PICTURES, None
+        self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""
@@ -107,7 +107,7 @@ class Monitor:
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
                 self._writer.add_scalar(tag, match.score, iteration)
-                self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
+                self._writer.add_text("closing matches", f"against {match.opponent}: {match.summary}", iteration)
             self._writer.flush()
 
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
@@ -123,7 +123,7 @@ class Monitor:
         }
         judged = [past for past in self._history if past.evaluation is not None]
         if judged:
-            shown["Mistakes/by set"] = figures.errors_figure(judged)
+            shown["Mistakes/by set"] = figures.mistakes_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
             shown[f"sample games/{index + 1}"] = figures.game_figure(
                 game, self._geometry, moments=6, columns=2, width=3.5

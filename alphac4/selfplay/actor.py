@@ -19,10 +19,10 @@ from alphac4.mcts.network_search import (
     Evaluate,
     EvaluationCache,
     NetworkParameters,
-    finite_answers,
-    has_other_weights,
+    evaluate_checked,
     input_planes,
     make_cache,
+    refresh_cache,
     share_cache,
 )
 from alphac4.mcts.search import compiled_for
@@ -46,9 +46,9 @@ from alphac4.selfplay.samples import Block, Work
 SECONDS_BETWEEN_BLOCKS = 2.0  # at most, once games have finished
 # Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
 # board. It changes how long games take, not how they are played.
-MAX_CACHED = 2**19
+MAX_CACHED_EVALUATIONS = 2**19
 UNLIMITED = 2**62  # moves of each game: an actor plays on until it is stopped
-SECONDS_BETWEEN_CHECKS = 0.1  # at most, while actors play
+CHECK_INTERVAL_S = 0.1  # at most, while actors play
 
 
 class SelfPlayer(Protocol):
@@ -106,7 +106,7 @@ class Actor:
         check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
         self.work = Work()  # since the last block
-        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED, geometry)
+        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """See `SelfPlayer`."""
@@ -119,16 +119,16 @@ class Actor:
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
         restart_searches(trees, games, planes)
-        has_other_weights(self._cache, self.evaluator)  # clears the cache of their answers
+        refresh_cache(self._cache, self.evaluator)  # clears the cache of their answers
         finished = list[Games]()
         now = last_block = time.perf_counter()
         while not stopped():
             waiting = np.flatnonzero(trees.leaf != NO_NODE)
             if len(waiting) > slots // 2:
-                logits[:], wdl[:] = finite_answers(self.evaluator, planes)
+                logits[:], wdl[:] = evaluate_checked(self.evaluator, planes)
                 self.work.evaluations += slots
             elif len(waiting):  # the others have made their moves
-                logits[waiting], wdl[waiting] = finite_answers(self.evaluator, planes[waiting])
+                logits[waiting], wdl[waiting] = evaluate_checked(self.evaluator, planes[waiting])
                 self.work.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():
                 break
@@ -188,7 +188,7 @@ def play_together(
     """Let every actor `SelfPlayer.play` on a thread of its own.
 
     ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` at least once in
-    `SECONDS_BETWEEN_CHECKS`. An exception, here or in an actor, stops all actors and is raised once they have stopped.
+    `CHECK_INTERVAL_S`. An exception, here or in an actor, stops all actors and is raised once they have stopped.
     """
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
@@ -209,7 +209,7 @@ def play_together(
         while running:
             check()
             try:
-                index, block = blocks.get(timeout=SECONDS_BETWEEN_CHECKS)
+                index, block = blocks.get(timeout=CHECK_INTERVAL_S)
             except queue.Empty:
                 continue
             if isinstance(block, BaseException):

@@ -15,7 +15,7 @@ class SelfPlayConfig:
     """Settings of self-play.
 
     A "full" search is deep, and its policy counts in full; a "fast" one is there to play on, and its policy counts
-    `learning.fast_weight`. Positions of both are recorded, since the value is learned from either.
+    `learning.fast_search_weight`. Positions of both are recorded, since the value is learned from either.
     """
 
     games: int = 256

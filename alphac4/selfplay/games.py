@@ -18,7 +18,7 @@ from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
 from alphac4.mcts.puct import add_root_noise, expand, leaf_key, write_leaf
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
+from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_leaf
 from alphac4.mcts.tree import (
     NO_ACTION,
     NO_NODE,
@@ -360,7 +360,7 @@ def advance(
         if trees.leaf[t] != NO_NODE:
             remember(cache, leaf_key(trees, t), logits[t], wdl[t])
             expand(trees, t, logits[t], wdl[t], temperature)
-        left = SIMULATIONS_A_STEP
+        left = MAX_SIMULATIONS_PER_STEP
         while True:
             left = walk(trees, games, t, parameters, plan, selection, left)
             if not expand_from_cache(trees, t, cache, temperature):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.samples import Samples, concatenate, in_fixed_order
+from alphac4.selfplay.samples import Samples, concatenate, sort_by_content
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 
@@ -76,7 +76,7 @@ class Replay:
 
     def add(self, samples: Samples, iteration: int) -> None:
         """Add all samples of the next iteration, in their fixed order; `save` writes them to disk."""
-        self.iterations.append((iteration, in_fixed_order(samples)))
+        self.iterations.append((iteration, sort_by_content(samples)))
         self.total += len(samples)
 
     def save(self) -> None:
@@ -182,7 +182,7 @@ def batches(
     count: int,
     rng: np.random.Generator,
     *,
-    fast_weight: float = 0.0,
+    fast_search_weight: float = 0.0,
     planes: int = PLANES["stones"],
     weights: npt.NDArray[np.float64] | None = None,
 ) -> Iterator[Batch]:
@@ -194,7 +194,7 @@ def batches(
         size: positions per batch.
         count: number of batches.
         rng: draws the order and the mirrored positions.
-        fast_weight: weight of a fast search's policy; that of a full search is 1.
+        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
         planes: number of planes that the network sees.
         weights: see `draw_batches`.
     """
@@ -206,5 +206,5 @@ def batches(
         seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        policy_weight = np.where(chosen.full, 1.0, fast_weight).astype(np.float32)
+        policy_weight = np.where(chosen.full, 1.0, fast_search_weight).astype(np.float32)
         yield Batch(seen, policy, policy_weight, chosen.returns.astype(np.float32), final)

@@ -25,7 +25,9 @@ class Samples:
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    full: npt.NDArray[np.bool_]  # [S] whether the policy counts in full, as a full search's does, or `fast_weight`
+    full: npt.NDArray[
+        np.bool_
+    ]  # [S] whether the policy counts in full, as a full search's does, or `fast_search_weight`
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
@@ -50,7 +52,7 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
     return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
 
 
-def in_fixed_order(samples: Samples) -> Samples:
+def sort_by_content(samples: Samples) -> Samples:
     """The positions in an order that follows from what they are alone: that of a hash of all their fields."""
     key = np.zeros(len(samples), np.uint64)
     for array in samples.arrays().values():

@@ -64,7 +64,7 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
     from alphac4.nn.config import NetworkConfig
     from alphac4.nn.network import build_network
 
-    path = named_file(path)
+    path = checkpoint_file(path)
     arrays, header = load_arrays(path, FORMAT)
     geometry = _read_geometry(path, header)
     try:
@@ -105,7 +105,7 @@ def _read_geometry(path: Path, header: Header) -> Geometry:
         raise FileError(f"{path}: no board in its header: {first_line(error)}") from error
 
 
-def named_file(name: Path) -> Path:
+def checkpoint_file(name: Path) -> Path:
     """Return the file of a network by a name in `SHIPPED`, by hf://OWNER/NAME, or by its path.
 
     A name always means the shipped network; write the absolute path of a file that happens to be called "best".

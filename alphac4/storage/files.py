@@ -84,7 +84,7 @@ def flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def check_new(folder: Path) -> None:
+def check_not_existing(folder: Path) -> None:
     """Raise ValueError if a folder exists: nothing is replaced."""
     if folder.exists():
         raise ValueError(f"{folder} exists already: remove it, or choose a new folder")
@@ -97,7 +97,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     Raises:
         ValueError: if the folder exists.
     """
-    check_new(folder)
+    check_not_existing(folder)
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:

@@ -29,7 +29,7 @@ def is_hub_name(name: str) -> bool:
     return name.startswith("hf:/")
 
 
-def shown_name(name: str) -> str:
+def short_name(name: str) -> str:
     """Return the short name of a network on the hub: OWNER/NAME, or OWNER/NAME/FILE without the file's ending."""
     found = _PARTS.fullmatch(name)
     if found is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from alphac4.storage.files import FileError, append_line, read_lines
-from alphac4.storage.records import parse_json, read_record, to_line
+from alphac4.storage.records import parse_json, read_record, to_json_line
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Journal:
         expected = json.loads(json.dumps(dict(about)))  # JSON turns tuples into lists
         stored = read_about(path, kind)
         if stored is None:
-            append_line(path, to_line({"format": kind, "about": expected}))
+            append_line(path, to_json_line({"format": kind, "about": expected}))
             return
         for name in {**expected, **stored}:
             old, new = json.dumps(stored.get(name)), json.dumps(expected.get(name))
@@ -56,7 +56,7 @@ class Journal:
             OSError: naming the file, if it cannot be written; what was written before stays.
         """
         if self._path is not None:
-            append_line(self._path, to_line(entry))
+            append_line(self._path, to_json_line(entry))
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:

@@ -62,7 +62,7 @@ class FileLock:
         return self._lock.lock_counter == 1 and not isinstance(self._lock, filelock.SoftFileLock)
 
 
-def own_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
+def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
     """Keep other processes from appending to the same file until the end of the block.
 
     Raises:
@@ -75,7 +75,7 @@ def own_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
     return contextlib.closing(FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path))
 
 
-def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
+def lock_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
     """Keep other processes out of a folder, which is made if it does not exist, by the lock of a run's folder."""
     check_folder(folder)
     return contextlib.closing(FileLock(folder / "lock", folder))

@@ -61,7 +61,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def to_line(data: Mapping[str, Any]) -> str:
+def to_json_line(data: Mapping[str, Any]) -> str:
     """Return an object as one line of JSON."""
     return json.dumps(data, separators=(",", ":"))
 
@@ -108,7 +108,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
     return value
 
 
-def similar(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the known word most like a misspelt one, as " (is it ...?)"; empty without one."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" (is it {found[0]}?)" if found else ""
@@ -137,7 +137,9 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
         first, dot, rest = str(unknown[0]).partition(".")
-        advice = f"; write {{{first!r}: {{{rest!r}: ...}}}}" if dot and first in fields else similar(unknown[0], fields)
+        advice = (
+            f"; write {{{first!r}: {{{rest!r}: ...}}}}" if dot and first in fields else did_you_mean(unknown[0], fields)
+        )
         raise ValueError(f"unknown entry {prefix + str(unknown[0])!r:.80}{advice:.200}")
     for item in fields.values():
         optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING

@@ -17,9 +17,9 @@ from alphac4.storage.records import (
     BoardConfig,
     check_finite,
     check_ranges,
+    did_you_mean,
     parse_json,
     read_record,
-    similar,
 )
 
 
@@ -45,7 +45,7 @@ class LearningConfig:
     ownership_weight: float = 0.5
     """Weight of the loss for predicting whose stone ends up in each empty cell, a target that tells more of a game
     than its outcome (KataGo's ownership); 0 learns without. Policy and value weigh 1 each (AlphaZero)."""
-    fast_weight: float = 0.5
+    fast_search_weight: float = 0.5
     """Weight of what fast searches make of the policy, beside that of full ones (KataGo: 0)."""
     ema_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
@@ -62,7 +62,7 @@ class LearningConfig:
             final_learning_rate=(0, MAX_NUMBER),
             weight_decay=(0, MAX_NUMBER),
             ownership_weight=(0, MAX_NUMBER),
-            fast_weight=(0, 1),
+            fast_search_weight=(0, 1),
             ema_decay=(0, 1),
             min_window=(1, MAX_NUMBER),
         )
@@ -82,11 +82,11 @@ class GateConfig:
     threshold: float = 0.52
     """Score that lets the candidate in, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or
     nothing)."""
-    classic_every: int = 5
+    baseline_interval: int = 5
     """Iterations between matches of the best network against classic MCTS; 0 for none but the closing one."""
-    classic_rollouts: tuple[int, ...] = (1000,)
+    baseline_rollouts: tuple[int, ...] = (1000,)
     """Rollouts a move of classic MCTS, a match for each."""
-    classic_pairs: int = 20
+    baseline_pairs: int = 20
     """Colour-swapped pairs of games in such a match."""
 
     def __post_init__(self) -> None:
@@ -94,9 +94,9 @@ class GateConfig:
             self,
             pairs=(1, 1_000_000),
             simulations=(1, 1_000_000),
-            classic_every=(0, MAX_NUMBER),
-            classic_rollouts=(1, MAX_SIMULATIONS),
-            classic_pairs=(1, 1_000_000),
+            baseline_interval=(0, MAX_NUMBER),
+            baseline_rollouts=(1, MAX_SIMULATIONS),
+            baseline_pairs=(1, 1_000_000),
         )
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
@@ -175,7 +175,9 @@ class TrainConfig:
             ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
         """
         if name not in PRESETS:
-            raise ValueError(f"unknown preset {name!r}{similar(name, PRESETS)}; the presets are {', '.join(PRESETS)}")
+            raise ValueError(
+                f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
+            )
         groups: dict[str, Any] = {key: value for key, value in changes.items() if dataclasses.is_dataclass(value)}
         plain = {key: value for key, value in changes.items() if key not in groups}
         for key, value in groups.items():
@@ -224,7 +226,7 @@ PRESETS: dict[str, TrainConfig] = {
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_search_prob=0.4),
         learning=LearningConfig(weight_decay=0.4, min_window=80_000),
-        gate=GateConfig(pairs=20, simulations=16, classic_every=6),
+        gate=GateConfig(pairs=20, simulations=16, baseline_interval=6),
     ),
     "standard": TrainConfig(
         iterations=30,
@@ -240,7 +242,7 @@ PRESETS: dict[str, TrainConfig] = {
             temperature_end=0.1,
         ),
         learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
-        gate=GateConfig(pairs=30, simulations=32, classic_every=9, classic_pairs=10),
+        gate=GateConfig(pairs=30, simulations=32, baseline_interval=9, baseline_pairs=10),
     ),
     "gpu-quick": TrainConfig(
         iterations=20,
@@ -248,7 +250,7 @@ PRESETS: dict[str, TrainConfig] = {
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(games=4096, full_simulations=64, fast_simulations=16, full_search_prob=0.4),
         learning=LearningConfig(batch_size=512, weight_decay=0.4, min_window=300_000),
-        gate=GateConfig(pairs=30, simulations=16, classic_every=0),
+        gate=GateConfig(pairs=30, simulations=16, baseline_interval=0),
         machine=MachineConfig(device="cuda"),
     ),
     "gpu-best": TrainConfig(
@@ -273,7 +275,7 @@ PRESETS: dict[str, TrainConfig] = {
             ema_decay=0.995,
             min_window=1_000_000,
         ),
-        gate=GateConfig(pairs=50, simulations=32, classic_every=0),
+        gate=GateConfig(pairs=50, simulations=32, baseline_interval=0),
         machine=MachineConfig(device="cuda"),
     ),
 }

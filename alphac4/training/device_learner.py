@@ -185,7 +185,7 @@ def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions |
     """An untrained network and what trains it, by a run's settings."""
     network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
     longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
-    replay = compute.replay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_weight)
+    replay = compute.replay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)
     if replay is None:
         device = compute.learning_device
         return Learner(network, learning, geometry, config.seed, device=device, extensions=extensions)

@@ -81,7 +81,7 @@ class Extensions:
     policy_target: PolicyTarget | None = None
     value_target: ValueTarget | None = None
     selection: NetworkParameters | None = None
-    """Parameters of a compiled rule of selection; see `alphac4.scores_actions`."""
+    """Parameters of a compiled rule of selection; see `alphac4.register_selection_rule`."""
     simulations: Simulations | None = None
     starts: Starts | None = None
     sampler: Sampler | None = None

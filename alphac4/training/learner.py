@@ -89,7 +89,7 @@ class Learner:
             on_cpu
             and self.precision == FP32
             and self.extensions.network is None
-            and winograd.pays_in_learning(network, positions)
+            and winograd.is_faster_in_learning(network, positions)
         )
         logger.debug(
             "learning in %s%s on %s",
@@ -141,9 +141,9 @@ class Learner:
                 else:
                     group["lr"] = rate * float(factor)
 
-    def take_over(self, network: Network) -> None:
-        """Start from another network's weights; see `Network.take_over`."""
-        self.network.take_over(network)
+    def initialize_from(self, network: Network) -> None:
+        """Start from another network's weights; see `Network.initialize_from`."""
+        self.network.initialize_from(network)
         self.average.load_state_dict(self.network.state_dict())
 
     def learn(
@@ -162,7 +162,7 @@ class Learner:
             self.config.batch_size,
             steps,
             rng,
-            fast_weight=self.config.fast_weight,
+            fast_search_weight=self.config.fast_search_weight,
             planes=self.network.config.input_planes,
             weights=self.sample_weights(samples, rng),
         )

@@ -39,7 +39,7 @@ from alphac4.training.extensions import (
 )
 from alphac4.training.learner import Learner, Schedule
 from alphac4.training.losses import Losses
-from alphac4.training.matches import Contender, Matches, Side, make_sides
+from alphac4.training.matches import Contender, Matches, Side, make_providers
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
@@ -275,7 +275,7 @@ def make_loop(
     if pool is not None:
         opened.callback(pool.close)
     search = extensions.selection or config.selfplay.puct()
-    sides = make_sides(compute, best.network, geometry, search, pool)
+    sides = make_providers(compute, best.network, geometry, search, pool)
     end = config.learning_steps * config.iterations
     cosine = (schedule or CosineSchedule.of_run(config.learning, end)).until(learner.steps, end)
     chosen: Schedule = cosine
@@ -332,7 +332,7 @@ def iterate(
         policy_target: what the policy learns from finished games.
         value_target: what the value learns from finished games.
         selection: parameters of a compiled rule that picks a move in the tree, in self-play and in matches; see
-            `alphac4.scores_actions`.
+            `alphac4.register_selection_rule`.
         simulations: budget of a search by iteration, ply and kind.
         starts: start positions of self-play games.
         sampler: weights with which samples of the window are learned.
@@ -364,7 +364,7 @@ def iterate(
     compute = choose_for_run(config.machine.device, config.machine.backend)
     learner = make_learner(config, compute, extensions)
     if start is not None:
-        learner.take_over(start)
+        learner.initialize_from(start)
     best = Contender(network=learner.candidate(), iteration=0)
     with contextlib.ExitStack() as opened:
         loop = make_loop(

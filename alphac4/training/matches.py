@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CACHE = 2**16  # evaluations that each search keeps
 REUSE: Reuse = "proofs"  # from one search of a game to the next
 
-CLASSIC_SIMULATIONS = 100  # of ours a move against classic MCTS
+BASELINE_MATCH_SIMULATIONS = 100  # of ours a move against classic MCTS
 CLOSING_PAIRS = 50  # colour-swapped, in each of the matches that close a run: the score's interval is +-10 % at most
 
 
@@ -95,9 +95,9 @@ class Matches:
 
     def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""
-        every = self._config.classic_every
+        every = self._config.baseline_interval
         return (
-            self._against_classic(best, iteration, self._config.classic_pairs)
+            self._against_classic(best, iteration, self._config.baseline_pairs)
             if every and iteration % every == 0
             else []
         )
@@ -109,8 +109,8 @@ class Matches:
     def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
         """The best network against every budget of classic MCTS, a measure that does not move with the run."""
         reports = []
-        for rollouts in self._config.classic_rollouts:
-            ours = self._players(1, best, CLASSIC_SIMULATIONS)
+        for rollouts in self._config.baseline_rollouts:
+            ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
             classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
             rng = self._random.generator(iteration, "classic openings", rollouts)
             reports.append(self._play(ours, classic, pairs, rng))
@@ -161,7 +161,7 @@ class Side(Protocol):
         """The network as one player for each core; they are valid until the next call."""
 
 
-class LocalSide:
+class LocalPlayerProvider:
     """Plays for one network after another, with one evaluator and one search a core for the whole run.
 
     New ones for each match would cost memory that the libraries behind them never quite give back.
@@ -193,10 +193,12 @@ class LocalSide:
         return players
 
 
-class PoolSide:
-    """A `LocalSide` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
+class PoolPlayerProvider:
+    """A `LocalPlayerProvider` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
 
-    def __init__(self, pool: "Pool", number: int, here: LocalSide, geometry: Geometry, rule: NetworkParameters) -> None:
+    def __init__(
+        self, pool: "Pool", number: int, here: LocalPlayerProvider, geometry: Geometry, rule: NetworkParameters
+    ) -> None:
         self._pool, self._number, self._here = pool, number, here
         self._geometry, self._rule = geometry, rule
         self._version = 0
@@ -223,17 +225,19 @@ class PoolSide:
         return [SearchingPoolPlayer(self._pool, index, turn, name, budget, REUSE) for index in range(self._pool.cores)]
 
 
-def make_sides(
+def make_providers(
     compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters, pool: "Pool | None"
 ) -> "Sequence[Side]":
     """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
-    sides = [LocalSide(compute, network, geometry, rule) for _ in range(2)]
+    sides = [LocalPlayerProvider(compute, network, geometry, rule) for _ in range(2)]
     if pool is None:
         return sides
-    return [PoolSide(pool, number, side, geometry, rule) for number, side in enumerate(sides)]
+    return [PoolPlayerProvider(pool, number, side, geometry, rule) for number, side in enumerate(sides)]
 
 
-_sides: dict[int, tuple[str, LocalSide]] = {}  # of this process of a pool, by number, with the backend asked for
+_sides: dict[
+    int, tuple[str, LocalPlayerProvider]
+] = {}  # of this process of a pool, by number, with the backend asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +258,7 @@ class Turn:
         backend, side = _sides.get(self.side, ("", None))
         if side is None or backend != self.backend:
             compute = choose("cpu", backend_or_auto(self.backend), threads=1)
-            side = LocalSide(compute, network, self.geometry, self.rule)
+            side = LocalPlayerProvider(compute, network, self.geometry, self.rule)
             _sides[self.side] = self.backend, side
         (player,) = side.players(network, "", self.simulations)
         return player

@@ -18,7 +18,7 @@ NEWTON_SCHULZ_STEPS = 5
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and near 1 from there on
 # Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large).
 MUON_RATE = 1.5
-ROOT_MEAN_SQUARE = 0.2  # of a step of AdamW, which one of Muon is scaled to
+ADAMW_STEP_RMS = 0.2  # of a step of AdamW, which one of Muon is scaled to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class Muon(torch.optim.Optimizer):
             updates.append(gradient.lerp(state["momentum"], group["momentum"]).flatten(1))
         steps = orthogonalised(torch.stack(updates))
         rate = group["lr"]
-        length = ROOT_MEAN_SQUARE * max(steps.shape[1:]) ** 0.5
+        length = ADAMW_STEP_RMS * max(steps.shape[1:]) ** 0.5
         for kernel, step in zip(kernels, steps, strict=True):
             kernel.mul_(1.0 - rate * group["weight_decay"])
             kernel.sub_(step.reshape(kernel.shape) * (rate * length))

@@ -63,7 +63,7 @@ class SelfPlayReport:
 
     @property
     def calibration_error(self) -> float:
-        """Mean distance of the root values from the outcomes, over bins of positions with similar values."""
+        """Mean distance of the root values from the outcomes, over bins of positions with did_you_mean values."""
         positions = sum(count for _, _, count in self.value_calibration)
         gaps = sum(count * abs(value - outcome) for value, outcome, count in self.value_calibration)
         return gaps / max(positions, 1)
@@ -136,7 +136,7 @@ class MatchReport:
         return f"{self.score:.0%}" if self.games_played else ""
 
     @property
-    def in_words(self) -> str:
+    def summary(self) -> str:
         """The score with its 95 % interval, and the games behind it."""
         return (
             f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in {self.games_played} "

@@ -15,7 +15,7 @@ TINY = {  # what `--fast` takes, for a check that everything works
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 8, "full_simulations": 8, "fast_simulations": 4},
     "learning": {"batch_size": 64},
-    "gate": {"pairs": 1, "simulations": 2, "classic_every": 0, "classic_rollouts": []},
+    "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": []},
     "evaluation": {"every": 0},
 }
 

@@ -27,7 +27,7 @@ class VariancePuct(NamedTuple):
     prior_temperature: float = 1.0
 
 
-@alphac4.scores_actions(VariancePuct)
+@alphac4.register_selection_rule(VariancePuct)
 def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: VariancePuct) -> float:
     """``Q + c s P sqrt(N + 1) / (1 + n)`` with the standard deviation s of the move's results."""
     visits = trees.visits[t, node, action]

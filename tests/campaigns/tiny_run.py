@@ -38,14 +38,14 @@ SETTINGS: dict[str, Any] = {
     "machine": {"backend": "torch-fp32", "device": "cpu", "keep_checkpoints": 1},
     "network": {"channels": 4, "blocks": 1},
     "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5},
-    "learning": {"batch_size": 16, "passes": 1.0, "optimizer": "adamw", "fast_weight": 0.0},
-    "gate": {"pairs": 1, "simulations": 2, "classic_every": 0, "classic_rollouts": []},
+    "learning": {"batch_size": 16, "passes": 1.0, "optimizer": "adamw", "fast_search_weight": 0.0},
+    "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": []},
     "evaluation": {"every": 0},
 }
 # Other ways to search and to learn, which a resumed run must go on with as well.
 EXPLORING: dict[str, Any] = {
     "selfplay": SETTINGS["selfplay"] | {"policy_target": "visits"},
-    "learning": SETTINGS["learning"] | {"fast_weight": 0.5, "optimizer": "muon"},
+    "learning": SETTINGS["learning"] | {"fast_search_weight": 0.5, "optimizer": "muon"},
 }
 # Parts of a report that depend on the clock, on interruptions, or on what an actor's cache has kept.
 OF_THE_MOMENT = {

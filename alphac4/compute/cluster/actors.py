@@ -14,13 +14,13 @@ import numpy.typing as npt
 from alphac4.compute.cluster.connection import Connection, connect, import_ray
 from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
-from alphac4.compute.gpu.device import TREES, largest_that_fits
+from alphac4.compute.gpu.device import TREES, allocate_with_backoff
 from alphac4.game import Geometry
 from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import SECONDS_BETWEEN_CHECKS, UNLIMITED, Actor, SelfPlayer
+from alphac4.selfplay.actor import CHECK_INTERVAL_S, UNLIMITED, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
@@ -29,11 +29,11 @@ from alphac4.storage.records import first_line
 logger = logging.getLogger(__name__)
 
 MAX_GAMES, MIN_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
-MIN_CORES_RATIO = 2  # cores of the cluster per core of this machine, from which on matches are played there
+MIN_CORE_RATIO = 2  # cores of the cluster per core of this machine, from which on matches are played there
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver takes the other
-SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
-SECONDS_UNTIL_WARNING = 60.0  # without a block
-SECONDS_TO_END = 2.0  # for actors, before they are killed
+COUNT_INTERVAL_S = 1.0  # of the cluster's cores or GPUs
+NO_GAMES_WARNING_S = 60.0  # without a block
+STOP_TIMEOUT_S = 2.0  # for actors, before they are killed
 BESIDE = "beside"  # Ray's concurrency group of methods that run beside `RemoteActor.play`
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
 
@@ -122,7 +122,7 @@ def make_player(
     if task.backend == TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
-        player = largest_that_fits(
+        player = allocate_with_backoff(
             lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng), task.slots, 1
         )
         return player, player.update, TREES
@@ -202,10 +202,10 @@ class ClusterActors(Actors):
         while positions < samples:
             check()
             self._connection.check()
-            if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS and not self._connection.missing():
+            if time.monotonic() - self._counted >= COUNT_INTERVAL_S and not self._connection.missing():
                 self._use_all_cores()
             self._request(CALLS_IN_FLIGHT)
-            for reference in self._ready(SECONDS_BETWEEN_CHECKS):
+            for reference in self._ready(CHECK_INTERVAL_S):
                 index = self._calls.pop(reference)
                 delivery = self._receive(index, reference)
                 if delivery is None:
@@ -216,7 +216,7 @@ class ClusterActors(Actors):
                 max_behind = max(max_behind, versions)
                 if positions >= samples:
                     break
-            if not has_warned and not blocks and time.perf_counter() - started > SECONDS_UNTIL_WARNING:
+            if not has_warned and not blocks and time.perf_counter() - started > NO_GAMES_WARNING_S:
                 logger.warning("waiting for the cluster's first games: other programs may use its cores")
                 has_warned = True
         if last:  # the cores are free for the closing matches
@@ -298,7 +298,7 @@ class ClusterActors(Actors):
         """End all actors; idle ones, because Ray prints that the calls of others failed."""
         for actor in self._actors:
             actor.end.options(concurrency_group=BESIDE).remote()
-        self._ready(SECONDS_TO_END)
+        self._ready(STOP_TIMEOUT_S)
         for actor in self._actors:
             self._ray.kill(actor)
         self._actors.clear()
@@ -336,7 +336,7 @@ class Cluster:
 
         The processes share the cores with actors, which mostly wait while a match is played.
         """
-        is_large = self._connection.count("cpu") >= MIN_CORES_RATIO * streams
+        is_large = self._connection.count("cpu") >= MIN_CORE_RATIO * streams
         return Pool(self._connection, leaves=False) if is_large else None
 
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:

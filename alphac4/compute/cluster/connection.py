@@ -20,13 +20,13 @@ from alphac4.version import __version__
 
 logger = logging.getLogger(__name__)
 
-SECONDS_TO_CONNECT = 5.0
-HTTP_2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
-HTTP_2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP_2_SETTINGS
-SECONDS_BETWEEN_LOOKS = 1.0  # for whether the cluster is there
-SECONDS_OF_ABSENCE = 20.0  # before the cluster is given up; something that is restarted is back by then
+CONNECT_TIMEOUT_S = 5.0
+HTTP2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP2_SETTINGS
+POLL_INTERVAL_S = 1.0  # for whether the cluster is there
+LOST_TIMEOUT_S = 20.0  # before the cluster is given up; something that is restarted is back by then
 RECONNECT_S = "600"  # after which Ray would end this process; `Connection.check` notices earlier, and raises
-SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
+NODE_TIMEOUT_S = 60.0  # a node's first answer waits for a process to start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Connection:
             host, _, port = address.rpartition(":")
             try:
                 if host and port.isdigit():  # a busy process may answer nothing for a while, but accepts connections
-                    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+                    socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
             except OSError:
                 return f"{name}, {address}"
         return ""
@@ -76,19 +76,19 @@ class Connection:
         """Look for what is needed, at most once per second.
 
         Raises:
-            RuntimeError: once something has been missing for `SECONDS_OF_ABSENCE`.
+            RuntimeError: once something has been missing for `LOST_TIMEOUT_S`.
         """
         now = time.monotonic()
-        if now - self._looked < SECONDS_BETWEEN_LOOKS:
+        if now - self._looked < POLL_INTERVAL_S:
             return
         self._looked, missing = now, self.missing()
         self._missing_since = self._missing_since or now if missing else None
-        if self._missing_since is not None and now - self._missing_since >= SECONDS_OF_ABSENCE:
+        if self._missing_since is not None and now - self._missing_since >= LOST_TIMEOUT_S:
             raise RuntimeError(f"Lost {missing}. Restart the cluster, then rerun this command to resume.")
 
     def get(self, reference: Any) -> Any:
         """Return the value of a reference. Raises what `check` raises, and Ray's own errors."""
-        while not self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0]:
+        while not self.ray.wait([reference], timeout=POLL_INTERVAL_S)[0]:
             self.check()
         return self.ray.get(reference)
 
@@ -186,11 +186,11 @@ def check_port(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or os.environ.get("RAY_USE_TLS", "0") != "0":
         return
-    with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT) as found:
-        found.settimeout(SECONDS_TO_CONNECT)
-        found.sendall(HTTP_2_GREETING)
-        answer = found.recv(len(HTTP_2_SETTINGS))
-    if answer[3:4] != HTTP_2_SETTINGS[3:4]:
+    with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S) as found:
+        found.settimeout(CONNECT_TIMEOUT_S)
+        found.sendall(HTTP2_PREFACE)
+        answer = found.recv(len(HTTP2_SETTINGS))
+    if answer[3:4] != HTTP2_SETTINGS[3:4]:
         raise ConnectionError("something else answers there")
 
 
@@ -222,7 +222,7 @@ def check_nodes(ray: Any) -> None:
         if node["Alive"]:
             task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node["NodeID"]))(version)
             asked[task.remote()] = node["NodeManagerAddress"]
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=SECONDS_FOR_ANSWER)
+    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=NODE_TIMEOUT_S)
     for reference in silent:
         logger.warning("node %s does not answer", asked[reference])
     for reference in answered:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-MAX_DEATHS = 10  # of processes at the same work
+MAX_ATTEMPTS = 10  # of processes at the same work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Pool:
         self._connection, self._leaves = connection, leaves
         self._ray = connection.ray
         # Without a number of cores, Ray starts an actor on any core, busy or not.
-        worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_DEATHS - 1)(Worker)
+        worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_ATTEMPTS - 1)(Worker)
         if not connection.count("cpu"):
             logger.warning("waiting for a core of the cluster: it has none")
             first = worker.remote()  # some clusters grow while something waits for a core

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from alphac4.compiled import keeping_machine_code
+from alphac4.compiled import machine_code_cache
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.simulation import is_own
@@ -51,7 +51,7 @@ NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
     "parent_action": (np.int8, False),
 }
 
-WARM_UPS = 3  # passes before a graph is captured, while libraries choose their algorithms
+WARM_UP_STEPS = 3  # passes before a graph is captured, while libraries choose their algorithms
 
 # The number 1 in each precision, as kernels write it into planes: Numba has no 16-bit floats that torch shares.
 ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfloat16: np.uint16(0x3F80)}
@@ -63,7 +63,7 @@ def simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)
 
 
-def the_device() -> torch.device:
+def cuda_device() -> torch.device:
     """Return the device of kernels.
 
     Raises:
@@ -78,7 +78,7 @@ def the_device() -> torch.device:
     return torch.device("cuda")
 
 
-def on_gpu(name: str) -> bool:
+def is_gpu(name: str) -> bool:
     """Return whether a device, "cpu", "cuda" or "auto", is a GPU or Numba's simulator.
 
     Raises:
@@ -92,7 +92,7 @@ def on_gpu(name: str) -> bool:
 def kernel(function: Callable[..., None]) -> Any:
     """Make a kernel of a function, compiled for the GPU at its first launch; the machine code is kept on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
-    with keeping_machine_code() as keeps:
+    with machine_code_cache() as keeps:
         return cuda.jit(cache=keeps)(function)
 
 
@@ -124,7 +124,7 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> _T:
+def allocate_with_backoff(make: Callable[[int], _T], count: int, least: int) -> _T:
     """Return ``make(count)``; halve the count while memory runs out, and log a warning.
 
     Raises:
@@ -214,7 +214,7 @@ def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
     return DeviceArrays({name: to_tensor(array, device) for name, array in _fields(arrays).items()}, arrays)
 
 
-def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
+def make_device_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
     """Make empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
 
     All fields of a node are in one record, 128 bytes for 7 actions: every thread walks its own tree, so a visit costs
@@ -296,7 +296,7 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), _measuring_convolutions():
-        for _ in range(WARM_UPS):
+        for _ in range(WARM_UP_STEPS):
             step()
     torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()

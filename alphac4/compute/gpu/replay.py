@@ -7,7 +7,7 @@ import torch
 from numba import cuda as numba_cuda
 from torch import Tensor
 
-from alphac4.compute.gpu.device import kernel, kernel_view, launch, the_device, to_tensor
+from alphac4.compute.gpu.device import cuda_device, kernel, kernel_view, launch, to_tensor
 from alphac4.game.planes import PLANES, write_mirrored
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.replay import Replay
@@ -45,16 +45,18 @@ class DeviceReplay:
         capacity: samples held; new ones replace the oldest.
         batch_size: positions per batch.
         planes: number of planes that the network sees.
-        fast_weight: weight of a fast search's policy; that of a full search is 1.
+        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
     """
 
-    def __init__(self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float) -> None:
-        self.device = the_device()
+    def __init__(
+        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
+    ) -> None:
+        self.device = cuda_device()
         self.capacity = capacity
         self.batch_size = batch_size
         self.count = 0  # samples held
         self._geometry = geometry
-        self._fast_weight = fast_weight
+        self._fast_weight = fast_search_weight
         self._next = 0  # the row that is written next
         self._loaded = 0  # the last iteration whose samples are held
 

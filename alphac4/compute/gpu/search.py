@@ -14,6 +14,7 @@ from alphac4.compute.gpu.device import (
     DeviceNetwork,
     Exchange,
     captured,
+    cuda_device,
     kernel,
     kernel_for,
     kernel_view,
@@ -21,22 +22,21 @@ from alphac4.compute.gpu.device import (
     share,
     signed,
     synchronise,
-    the_device,
 )
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, finite_answers, walk_to_leaf
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, evaluate_checked, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
-from alphac4.nn.backends import boards_for
+from alphac4.nn.backends import random_inputs
 from alphac4.nn.evaluator import Evaluator
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
 STEPS = 16  # between two looks of the host
-CHECKED_BOARDS = 64  # for which new weights must give finite numbers: kernels do not check any
-SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
+PROBE_BOARDS = 64  # for which new weights must give finite numbers: kernels do not check any
+MAX_SIMULATIONS_PER_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
 
 
 @kernel
@@ -46,7 +46,7 @@ def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfini
     if t >= targets.shape[0]:
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
-    left = walk_to_leaf(trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    left = walk_to_leaf(trees, t, targets[t], parameters, MAX_SIMULATIONS_PER_STEP)
     unfinished[t] = 0
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
@@ -54,7 +54,7 @@ def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfini
         unfinished[t] = 1
 
 
-class Workplace(NamedTuple):
+class SearchBuffers(NamedTuple):
     """Memory on the device for searches of one size, and the step that runs in it."""
 
     trees: DeviceArrays[Trees]
@@ -90,14 +90,14 @@ class DeviceSearch(NetworkSearch):
         super().__init__(evaluator, rule, geometry=geometry, reuse=reuse)
         self._network_of = evaluator
         self._version = -1  # of the evaluator's weights that `_places` hold
-        self._device = the_device()
+        self._device = cuda_device()
         self._precision = precision
-        self._places: dict[tuple[int, int], Workplace] = {}
+        self._places: dict[tuple[int, int], SearchBuffers] = {}
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if self._version != self._network_of.version:
             network = self._network_of.network
-            finite_answers(self._network_of, boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(0)))
+            evaluate_checked(self._network_of, random_inputs(network.config, PROBE_BOARDS, np.random.default_rng(0)))
             for other in self._places.values():
                 other.network.update(network)
             self._version = self._network_of.version
@@ -122,7 +122,7 @@ class DeviceSearch(NetworkSearch):
         for name in ARRAYS:
             signed(getattr(trees, name))[:count] = device.tensors[name][:count].cpu().numpy()
 
-    def _make_place(self, slots: int, nodes: int) -> Workplace:
+    def _make_place(self, slots: int, nodes: int) -> SearchBuffers:
         """Allocate memory for ``slots`` positions with trees of ``nodes`` nodes, and capture the step."""
         trees = share(make_trees(slots, nodes, self.geometry, np.random.default_rng(0)), self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
@@ -136,6 +136,6 @@ class DeviceSearch(NetworkSearch):
             network.evaluate()
             launch(grow_trees, slots, trees.arrays, views[0], self.parameters, network.exchange, views[1])
 
-        place = Workplace(trees, targets, unfinished, network, captured(step, self._device))
+        place = SearchBuffers(trees, targets, unfinished, network, captured(step, self._device))
         self._places[slots, nodes] = place
         return place

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.evaluator import stand_in
+from alphac4.nn.evaluator import probe_network
 from alphac4.nn.network import PolicyValueNetwork
 
 POSITIONS = 64
@@ -27,7 +27,7 @@ def self_test_error() -> str:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         # A new network's tower is zero, and its logits are too small to be told from noise.
-        network = stand_in(PolicyValueNetwork(NetworkConfig(channels=32, blocks=2)).eval())
+        network = probe_network(PolicyValueNetwork(NetworkConfig(channels=32, blocks=2)).eval())
         for head in (network.policy, network.value):
             torch.nn.init.normal_(head.weight, std=0.1)
         config = network.config

@@ -18,15 +18,15 @@ from alphac4.compute.gpu.device import (
     TREES,
     DeviceNetwork,
     Exchange,
+    allocate_with_backoff,
     captured,
+    cuda_device,
     kernel,
     kernel_for,
-    largest_that_fits,
     launch,
+    make_device_trees,
     share,
-    share_trees,
     synchronise,
-    the_device,
     to_tensor,
 )
 from alphac4.game.rules import Geometry
@@ -55,7 +55,7 @@ from alphac4.selfplay.samples import Block, Work
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
-SIMULATIONS_A_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
+MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
 STEPS = 32  # between two looks of the host
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
 STREAMS = 2  # parts of self-play's games: while one part's trees grow, the network evaluates another's leaves
@@ -76,7 +76,7 @@ def advance(
     if t >= trees.size.shape[0]:
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], selection.prior_temperature)
-    walk(trees, games, t, parameters, plan, selection, SIMULATIONS_A_STEP)
+    walk(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
@@ -119,13 +119,13 @@ class DeviceActor:
         selection: NetworkParameters | None = None,
         max_simulations: int = 0,
     ) -> None:
-        device = the_device()
+        device = cuda_device()
         self.geometry = geometry
         self.config = config
         self.slots = slots
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         empty = make_trees(slots, 1, geometry, rng)
-        self._trees = share_trees(empty, nodes, device)
+        self._trees = make_device_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
         self._selection = selection or config.puct(PRIOR_TEMPERATURE)
@@ -277,7 +277,7 @@ def device_actors(
             for index in range(STREAMS)
         ]
 
-    players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
+    players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))
 
     def update(network: Network) -> str:
         for player in players:

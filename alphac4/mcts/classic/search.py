@@ -17,7 +17,7 @@ from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
-NODES_A_SECOND = 3_000_000  # more than classic search makes on one core
+NODES_PER_SECOND = 3_000_000  # more than classic search makes on one core
 MAX_NODES = 4_000_000
 
 
@@ -57,7 +57,7 @@ class UctSearch(TreeSearch):
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
         """See `TreeSearch.search`; by default there is room for what a fast core can do in the time given."""
         if nodes is None:
-            nodes = min(MAX_NODES, int(200_000 + NODES_A_SECOND * (budget.seconds or 0.0)))
+            nodes = min(MAX_NODES, int(200_000 + NODES_PER_SECOND * (budget.seconds or 0.0)))
         if self.roots == 1:
             return super().search(positions, budget, nodes)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
