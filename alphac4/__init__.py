@@ -10,7 +10,8 @@
 
 The names in `__all__` are the public interface; they are loaded at their first use. Every other module is internal, and
 may change from one version to the next. Columns count from 0 in code, in results and in what these print; move strings
-count from 1. Values are for the side to move. A wrong argument raises one `ValueError` with a message of one line.
+count from 1. Values are for the side to move. An argument of a wrong type raises `TypeError`, and a wrong value
+`ValueError`, with a message of one line.
 """
 
 from importlib import import_module

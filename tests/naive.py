@@ -14,7 +14,7 @@ def drop(board: Board, column: int, side: str) -> Board:
 
 
 def wins(board: Board, side: str, rows: int, run: int, diagonals: bool = True) -> bool:
-    """Whether a side has a run, by looking at every cell in every direction."""
+    """Return whether a side has a run, by checking every cell in every direction."""
     columns = len(board)
 
     def cell(column: int, row: int) -> str:
@@ -37,14 +37,14 @@ def board_of(moves: str, columns: int = 7) -> Board:
 
 
 def bits(board: Board, side: str, rows: int) -> int:
-    """A side's stones as an integer: a column after the other, each with an empty cell on top."""
+    """Return a side's stones as an integer: column by column, each with an empty cell on top."""
     return sum(
         1 << (c * (rows + 1) + r) for c, stack in enumerate(board) for r, stone in enumerate(stack) if stone == side
     )
 
 
 def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tuple[Board, str]:
-    """A board after random moves, wins ignored, and its move string."""
+    """Return a board after random moves that ignore wins, and its move string."""
     board: Board = ("",) * columns
     moves = ""
     for ply in range(plies):
@@ -55,7 +55,7 @@ def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tup
 
 
 def naive_planes(board: Board, rows: int, run: int, diagonals: bool = True) -> list[list[list[float]]]:
-    """All eight planes [8, rows, columns] for the side to move, X, line by line."""
+    """Return all eight planes [8, rows, columns] for the side to move, X, by checking every line."""
     columns, plies = len(board), sum(map(len, board))
     cells = {(row, column): (board[column] + "." * rows)[row] for row in range(rows) for column in range(columns)}
     planes = [dict.fromkeys(cells, 0.0) for _ in range(8)]
@@ -78,7 +78,7 @@ def naive_planes(board: Board, rows: int, run: int, diagonals: bool = True) -> l
 
 @cache
 def minimax(board: Board, rows: int, run: int, diagonals: bool = True) -> tuple[int, int]:
-    """``(outcome, plies to the end)`` for the side to move under perfect play: fastest wins, slowest losses."""
+    """Return ``(outcome, plies to the end)`` for the side to move with perfect play: fastest wins, slowest losses."""
     side, other = ("x", "o") if sum(map(len, board)) % 2 == 0 else ("o", "x")
     if wins(board, other, rows, run, diagonals):
         return -1, 0
@@ -95,7 +95,7 @@ def minimax(board: Board, rows: int, run: int, diagonals: bool = True) -> tuple[
 
 
 def naive_lines(geometry: Geometry) -> list[list[tuple[int, int]]]:
-    """Every line as its cells (row, column), found by walking."""
+    """Return every line as a list of its cells (row, column)."""
     directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])
     lines = []
     for row, column, (down, right) in itertools.product(range(geometry.rows), range(geometry.columns), directions):

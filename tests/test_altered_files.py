@@ -1,4 +1,4 @@
-"""Altered files of every format are refused in one line that names the file, or are harmless.
+"""Altered files of every format are rejected in one line that names the file, or are harmless.
 
 A format with digests never returns anything that was not in the file. Formats without, such as a list of positions that
 people write by hand, may return what the altered text says. `pytest --hypothesis-profile=deep` tries thousands.
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
 from alphac4.arena.tournament import read_part
-from alphac4.certificate.walk import ASK, stones_of
+from alphac4.certificate.walk import NO_MOVE, stones_of
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
@@ -43,7 +43,7 @@ NUMBERS = [b"0", b"-1", b"1e999", b"NaN", b"100000", b"4000000000", b"9" * 30, b
 NESTED = [b"[" * depth + b"]" * depth for depth in (100, 990, 100_000)]
 TOURNAMENT = {"players": ["a", "b"], "games": 100, "seed": 1}
 WALK = {"player": "best@600", "seed": 0}
-WALKED = {0: 3, 70: 2, 900: 3}  # columns by the keys of positions
+WALKED = {0: 3, 70: 2, 900: 3}  # columns by key
 SMALL_BOARD = make_geometry(4, 5, 4)
 
 
@@ -56,7 +56,7 @@ class Format:
 
 
 def plain(value: Any) -> Any:
-    """Make everything comparable: tensors and arrays as bytes, records as dictionaries."""
+    """Convert to comparable values: tensors and arrays to bytes, records to dictionaries."""
     if isinstance(value, torch.Tensor | np.ndarray):
         return str(value.dtype), tuple(value.shape), np.asarray(value).tobytes()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -85,7 +85,7 @@ def read_walk(path: Path) -> Any:
     known, keys = KnownMoves(STANDARD, path, WALK), np.array(sorted(WALKED), np.uint64)
     found = zip(keys, stones_of(STANDARD, keys).tolist(), strict=True)
     moves = {(int(key), int(known.find(stones, np.array([key]))[0][0])) for key, stones in found}
-    return frozenset(move for move in moves if move[1] != ASK)
+    return frozenset(move for move in moves if move[1] != NO_MOVE)
 
 
 def read_costs(path: Path) -> Any:
@@ -111,7 +111,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file of each format."""
     folder = tmp_path_factory.mktemp("files")
     with pytest.MonkeyPatch.context() as patch, TrainingSession(folder / "run", tiny_run(iterations=1)) as session:
-        patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})  # seconds of drawing
+        patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})  # which takes seconds
         session.train()
         session.play_closing_matches()
     for form in FORMATS:
@@ -143,7 +143,7 @@ def _little_memory() -> Iterator[None]:
 
 @st.composite
 def altered(draw: st.DrawFn, content: bytes) -> bytes:
-    """The content with up to three changes: bits, bytes, lengths, lines, huge numbers, deep nesting."""
+    """Change the content up to three times: bits, bytes, lengths, lines, huge numbers, deep nesting."""
     for _ in range(draw(st.integers(1, 3))):
         lines = [found.span() for found in re.finditer(rb"[^\n]+\n?", content[:20_000])]
         numbers = [found.span() for found in re.finditer(rb"\d+", content[:20_000])]
@@ -164,7 +164,7 @@ def altered(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
-def test_an_altered_file_is_refused_in_one_line_or_harmless(form: Format, files: Path) -> None:
+def test_an_altered_file_is_rejected_in_one_line_or_harmless(form: Format, files: Path) -> None:
     path = files / form.name
     content, expected = path.read_bytes(), form.read(path)
 
@@ -174,7 +174,7 @@ def test_an_altered_file_is_refused_in_one_line_or_harmless(form: Format, files:
         started = time.process_time()
         try:
             read = form.read(path)
-        except (ValueError, OSError) as error:  # which commands print in one line
+        except (ValueError, OSError) as error:  # which commands print as one line
             message = str(error)
             assert "\n" not in message
             assert path.name in message

@@ -29,11 +29,11 @@ REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-re
 
 
 def load(player: Any, **options: Any) -> alphac4.Agent:
-    """An agent, without a measurement of backends."""
+    """Load an agent without measuring backends."""
     return alphac4.load(player, backend="torch-fp32", device="cpu", **options)
 
 
-def test_an_agent_sees_what_its_search_saw(checkpoint: Path, network: PolicyValueNetwork) -> None:
+def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, network: PolicyValueNetwork) -> None:
     moves = ["44", "445", "111111"]
     agent = load(checkpoint)
     results = agent.search(moves, simulations=40)
@@ -51,11 +51,11 @@ def test_an_agent_sees_what_its_search_saw(checkpoint: Path, network: PolicyValu
 
 
 @pytest.mark.parametrize("player", ["FILE", "FILE@auto", "uct:50", pytest.param("certificate", marks=pytest.mark.slow)])
-def test_a_tree_stays_as_it_was_drawn(player: str, checkpoint: Path) -> None:
+def test_a_results_tree_does_not_change_with_later_searches(player: str, checkpoint: Path) -> None:
     agent = load(player.replace("FILE", str(checkpoint)))
     first, second = agent.search(["44", "1"], simulations=30)
     drawn = [first.tree._repr_svg_(), second.tree.svg(depth=1)]
-    timed = agent.search(["1122", "7"], seconds=1.0)  # in a tree of their own each
+    timed = agent.search(["1122", "7"], seconds=1.0)  # each in its own tree
     assert [first.tree._repr_svg_(), second.tree.svg(depth=1)] == drawn
     for one, other in ((first, second), timed):
         assert one.tree.svg(depth=1) != other.tree.svg(depth=1)
@@ -82,7 +82,7 @@ def always(logits: list[float], value: float | list[float]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("network", "told"),
+    ("network", "message"),
     [
         (always([0] * 3, 0), r"returned a policy \[1, 3\] and a value \[1\] for 1 .*expected a policy \[1, 7\] and a"),
         (lambda planes: planes, r"returned ndarray \[1, 2, 6, 7\] for 1 positions; expected a policy \[1, 7\] and a"),
@@ -102,14 +102,14 @@ def always(logits: list[float], value: float | list[float]) -> Any:
         (always([0] * 7, [0.9, 0.9, 0.9]), "no probabilities"),
     ],
 )
-def test_answers_that_no_search_can_use_are_refused(network: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told) as error:
+def test_invalid_outputs_of_a_network_are_rejected(network: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         alphac4.load(network).search("444444", simulations=30)
     assert "\n" not in str(error.value)
 
 
 class Module(nn.Module):
-    """A small network of one convolution, which returns logits or probabilities of win, draw and loss, or a value."""
+    """Network of one convolution that returns logits, win/draw/loss probabilities, or a value."""
 
     def __init__(self, planes: int = 2, answers: str = "logits") -> None:
         super().__init__()
@@ -158,20 +158,20 @@ def test_load_takes_a_function_that_returns_tensors_of_chosen_planes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "told"),
+    ("module", "message"),
     [
         (Module(5), r"Module: its first layer takes 5 planes; expected 8 \(lines\) or 2 \(stones\)"),
         (nn.Flatten(), r"Flatten returned Tensor \[32, 84\] for 32 positions; expected a policy \[32, 7\] and a value"),
         (nn.Bilinear(2, 2, 2), r"Bilinear failed on planes \[32, 2, 6, 7\] with TypeError: .*missing"),
     ],
 )
-def test_modules_that_are_no_networks_are_refused(module: nn.Module, told: str) -> None:
-    with pytest.raises(ValueError, match=told) as error:
+def test_modules_with_invalid_inputs_or_outputs_are_rejected(module: nn.Module, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         alphac4.load(module)
     assert "\n" not in str(error.value)
 
 
-def test_results_print_columns_as_they_count_them() -> None:
+def test_results_print_columns_from_0() -> None:
     result = alphac4.load("uct:200").search("4455")
     first, *table = repr(result).splitlines()
     assert first == f"uct:200 plays {result.move} after '4455' (columns count from 0)"
@@ -184,7 +184,7 @@ class Misnamed(NamedTuple):
     prior_temperature: float = 1.0
 
 
-def test_a_wrong_search_rule_is_one_clear_value_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_selection_rule_raises_a_clear_value_error(monkeypatch: pytest.MonkeyPatch) -> None:
     trees = NetworkSearch(UniformEvaluator())._kept.trees
 
     def unknown(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> Any:  # noqa: ARG001
@@ -193,23 +193,23 @@ def test_a_wrong_search_rule_is_one_clear_value_error(monkeypatch: pytest.Monkey
     def nothing(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> Any:  # noqa: ARG001
         return None if action else 1.0
 
-    for score, told in (
+    for score, message in (
         (unknown, r"the rule unknown cannot be compiled by Numba: .*'nope'.* \(File .*test_api.py\", line \d+\)"),
         (nothing, r"the rule nothing returns OptionalType.*expected a number in every case"),
     ):
         monkeypatch.delitem(selection_rules, Misnamed, raising=False)
         alphac4.register_selection_rule(Misnamed)(score)
-        with pytest.raises(ValueError, match=told) as error:
+        with pytest.raises(ValueError, match=message) as error:
             check_rule(Misnamed(), trees)
         assert "\n" not in str(error.value)
     monkeypatch.delitem(selection_rules, Misnamed)
     with pytest.raises(ValueError, match=r"<lambda> takes \(trees, node\); expected \(trees, t, node, action, totals"):
         alphac4.register_selection_rule(Misnamed)(lambda trees, node: trees.priors[node])
-    with pytest.raises(ValueError, match="not a NamedTuple with a field prior_temperature"):
+    with pytest.raises(ValueError, match="no NamedTuple with a field prior_temperature"):
         alphac4.register_selection_rule(dict)
 
 
-def test_a_stopped_run_returns_what_there_is(tmp_path: Path) -> None:
+def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
     class StopAtOnce(alphac4.Callback):
         def on_progress(self, _progress: object) -> None:
             raise alphac4.StopTraining
@@ -219,66 +219,119 @@ def test_a_stopped_run_returns_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "told"),
+    ("moves", "kind", "message"),
     [
-        ("444444444", "illegal move"),
-        ("49", "columns are written 1 to 7"),
-        ("1212121", "the game is over after 1212121"),
-        (4455, "a position is a move string such as '4455', or a Position, not 4455"),
+        ("444444444", ValueError, "illegal move"),
+        ("49", ValueError, "columns are written 1 to 7"),
+        ("1212121", ValueError, "the game is over after 1212121"),
+        (4455, TypeError, "a position is a move string such as '4455', or a Position, not 4455"),
     ],
 )
-def test_bad_positions_are_one_clear_value_error(moves: str, told: str) -> None:
-    for ask in (alphac4.load("uct:10").search, alphac4.solve):
-        with pytest.raises(ValueError, match=told) as error:
-            ask(moves)
+def test_an_invalid_position_raises_a_clear_error(moves: Any, kind: type[Exception], message: str) -> None:
+    for use in (alphac4.load("uct:10").search, alphac4.solve):
+        with pytest.raises(kind, match=message) as error:
+            use(moves)
         assert "\n" not in str(error.value)
 
 
-def test_a_position_of_impossible_stones_is_refused(checkpoint: Path) -> None:
-    floating = alphac4.Position(np.uint64(0), np.uint64(2))
+def test_a_position_of_impossible_stones_is_rejected(checkpoint: Path) -> None:
+    floating = alphac4.Position(np.uint64(0), np.uint64(2), moves=None)  # unchecked, as internal code makes positions
     for use in (alphac4.solve, alphac4.analyze, alphac4.draw_board, alphac4.load(checkpoint).search):
         with pytest.raises(ValueError, match="impossible board: a stone has nothing below it"):
             use(floating)
 
 
-def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
+def test_a_position_may_be_made_from_the_integers_of_python(checkpoint: Path) -> None:
+    known = alphac4.Position.from_moves("4455")
+    position = alphac4.Position(int(known.own), int(known.occupied))
+    assert position.mirror() == known.mirror()
+    assert load(checkpoint).search(position, simulations=20).move in range(7)
+
+
+def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
+    agent, position = alphac4.load("uct:9"), alphac4.Position.from_moves("44")
+    call: Any
+    for call, message in (
+        (lambda: position.play(3.0), r"column must be an integer, not 3\.0"),
+        (lambda: position.play("3"), "column must be an integer, not '3'"),
+        (lambda: position.is_legal(None), "column must be an integer, not None"),
+        (
+            lambda: alphac4.Position.from_moves(4455),
+            "moves must be a string of 1-based columns such as '4455', not 4455",
+        ),
+        (lambda: alphac4.Position.from_moves("4455", 7), "geometry must be a board from make_geometry, not 7"),
+        (
+            lambda: alphac4.Position("4455"),
+            r"takes the bits of its stones, not '4455'; write Position.from_moves\('4455'",
+        ),
+        (lambda: alphac4.Position(0, 1.0), r"takes the bits of its stones, not 1\.0"),
+        (lambda: alphac4.Position(0, 0, moves=44), "moves must be a string such as '4455', not 44"),
+        (lambda: alphac4.make_geometry(6.0, 7, 4), r"rows must be an integer, not 6\.0"),
+        (lambda: alphac4.make_geometry(6, "7"), "columns must be an integer, not '7'"),
+        (lambda: alphac4.make_geometry(6, 7, True), "run_length must be an integer, not True"),
+        (lambda: alphac4.make_geometry(6, 7, 4, "no"), "diagonals must be True or False, not 'no'"),
+        (lambda: alphac4.load("uct:9", batch_size=1.5), r"batch_size must be an integer, not 1\.5"),
+        (lambda: alphac4.load("uct:9", threads="2"), "threads must be an integer, not '2'"),
+        (lambda: alphac4.load("uct:9", geometry=(6, 7)), r"geometry must be a board from make_geometry, not \(6, 7\)"),
+        (lambda: alphac4.load(7), "7 is not a player"),
+        (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
+        (lambda: agent.choose(4455), "several positions are a list of them, not 4455"),
+        (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
+        (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
+        (lambda: alphac4.evaluate("random", references="solver"), "positions and references are lists"),
+        (lambda: alphac4.evaluate("random", count=2.0), r"count must be an integer, not 2\.0"),
+    ):
+        with pytest.raises(TypeError, match=message) as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Path) -> None:
     agent = alphac4.load("uct:9")
-    for call, told in (
+    for call, message in (
+        (lambda: alphac4.Position(1, 0), "own has stones that are not in occupied"),
+        (lambda: alphac4.Position(0, 2), "impossible board: a stone has nothing below it"),
+        (lambda: alphac4.Position(0, 2**49), "impossible board: two stones in a cell, or a stone outside the board"),
+        (lambda: alphac4.Position(0, 2**64), "occupied must be at most 64 bits"),
+        (lambda: alphac4.Position(-1, 1), "own must be at least 0, not -1"),
+        (lambda: alphac4.load("uct:9", batch_size=0), "batch_size must be at least 1, not 0"),
+        (lambda: alphac4.load("uct:9", threads=0), "threads must be at least 1, not 0"),
+        (lambda: alphac4.evaluate("random", simulations=[]), "simulations are empty; give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
-        (lambda: agent.search("44", simulations=2.5), "a whole number of at least 0, not 2.5"),
-        (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
-        (lambda: alphac4.load(7), "7 is not a player"),
-        (lambda: load(checkpoint).search("44", simulations=10**10), "at most 16,777,216, not 10000000000"),
-        (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
+        (lambda: agent.search("44", simulations=2.5), "a whole number of simulations, not 2.5"),
+        (lambda: load(checkpoint).search("44", simulations=10**10), "16,777,216 simulations at most"),
+        (
+            lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))),
+            "on a different board",
+        ),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),
         (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
         (
             lambda: alphac4.load("uct:9", puct=alphac4.PuctConfig()),
-            "puct is for networks, and uct:9 is not one",
+            "puct applies to networks, and uct:9 is not one",
         ),
-        (lambda: alphac4.load("uct:9", planes="lines"), "planes are for a function or a module"),
+        (lambda: alphac4.load("uct:9", planes="lines"), "planes apply to a function or a module"),
         (lambda: alphac4.load(lambda planes: planes, planes="all"), "planes are lines or stones, not 'all'"),
-        (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
-        (lambda: alphac4.draw_board("4455", [0.2] * 5), "7 shares, one for each column, not 5"),
+        (lambda: alphac4.draw_board("4455", [0.2] * 5), "policy needs 7 numbers, one for each column, not 5"),
         (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),
     ):
-        with pytest.raises(ValueError, match=told) as error:
+        with pytest.raises(ValueError, match=message) as error:
             call()
         assert "\n" not in str(error.value)
 
 
-def test_the_solver_tells_the_score_of_every_column() -> None:
-    solved = alphac4.analyze("4455")  # won by 3 and 6, whose scores the public solver gives as 18
+def test_analyze_returns_the_score_of_every_column() -> None:
+    solved = alphac4.analyze("4455")  # 3 and 6 win; the public solver's score is 18
     assert (solved.score, solved.outcome, solved.best) == (18, 1, [2, 5])
     assert alphac4.solve("4455") == 18
     assert "column 2: +18, wins in 2 moves *" in repr(solved)
 
 
-def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Path) -> None:
+def test_matches_accept_all_kinds_of_players_and_are_repeatable(checkpoint: Path) -> None:
     class Leftmost:
         name = "leftmost"
 
@@ -292,20 +345,20 @@ def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Pa
     assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
 
 
-def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_agrees_with_the_command(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
     arguments = ["--simulations", "0", "8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
     assert main(["evaluate", str(checkpoint), *arguments]) == 0
-    told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
+    budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, budget in enumerate((0, 8)):
-        expected = {name: figures["mistakes"]["value"] for name, figures in told[index]["sets"].items()}
+        expected = {name: figures["mistakes"]["value"] for name, figures in budgets[index]["sets"].items()}
         assert report.errors(budget) == expected
     last = 100 * expected["all"]
     assert repr(report).splitlines()[-1].startswith(f"Mistakes in all 18 positions: {last:.1f} ± ")
 
 
-def test_the_reports_say_what_the_lines_say(tmp_path: Path) -> None:
-    (tmp_path / "reports.jsonl").write_bytes(REPORTS.read_bytes())  # a folder is read as its file is
+def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
+    (tmp_path / "reports.jsonl").write_bytes(REPORTS.read_bytes())  # a folder is read like its file
     reports, lines = alphac4.read_reports(tmp_path), [json.loads(line) for line in REPORTS.read_text().splitlines()]
     assert reports == alphac4.read_reports(REPORTS)
     assert [report.gate.accepted for report in reports] == [line["gate"]["accepted"] for line in lines]

@@ -10,7 +10,7 @@ from helpers import save_untrained
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import (
-    Part,
+    MatchPart,
     Tournament,
     crosstable,
     play_part,
@@ -35,11 +35,11 @@ def recorded(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
-    """The parts that are played, noted as they begin."""
-    parts: list[Part] = []
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[MatchPart]:
+    """The parts that are played, in the order of their starts."""
+    parts: list[MatchPart] = []
 
-    def counting(tournament: Tournament, part: Part, threads: int) -> MatchResult:
+    def counting(tournament: Tournament, part: MatchPart, threads: int) -> MatchResult:
         parts.append(part)
         return play_part(tournament, part, threads)
 
@@ -47,7 +47,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
     return parts
 
 
-def test_everyone_plays_everyone_and_is_rated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_pairs_play_and_all_players_are_rated(capsys: pytest.CaptureFixture[str]) -> None:
     arena(games=20, json=True)
     result = json.loads(capsys.readouterr().out)
     first, second, third = PLAYERS
@@ -57,19 +57,19 @@ def test_everyone_plays_everyone_and_is_rated(capsys: pytest.CaptureFixture[str]
     assert ratings[0] > ratings[1] > ratings[2] == 0  # the last player is the anchor
 
 
-def test_the_table_shows_ranks_points_and_mutual_scores() -> None:
+def test_crosstable_shows_ranks_points_and_mutual_scores() -> None:
     # Worked by hand: b takes 3 of 4 points from a folder's checkpoint.
     results = {("runs/a.safetensors@9", "b"): MatchResult(wins=1, draws=0, losses=3)}
     head, first, second = (line.split() for line in crosstable(results, rate_players(results, "b")).splitlines())
     assert head == ["player", "Elo", "±", "games", "points", "1", "2"]
     assert first[:2] + first[4:] == ["1", "b", "4", "3.0", "-", "75"]
     assert second[:2] + second[4:] == ["2", "a@9", "4", "1.0", "25", "-"]
-    both = ("runs/a/best.safetensors", "older/a/best.safetensors")  # which would have one name
+    both = ("runs/a/best.safetensors", "older/a/best.safetensors")  # their short names would be equal
     assert short_names(both) == {name: name for name in both}
 
 
 def test_a_sequential_test_ends_a_pairing_early(
-    tmp_path: Path, begun: list[Part], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, begun: list[MatchPart], capsys: pytest.CaptureFixture[str]
 ) -> None:
     options: dict[str, Any] = {"players": PLAYERS[::2], "games": 400, "sprt": (0, 200)}
     arena(tmp_path / "t.jsonl", **options)
@@ -81,8 +81,8 @@ def test_a_sequential_test_ends_a_pairing_early(
     assert not begun
 
 
-def test_a_tournament_goes_on_where_it_stopped(
-    tmp_path: Path, begun: list[Part], monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_tournament_resumes_without_replaying_parts(
+    tmp_path: Path, begun: list[MatchPart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, whole = tmp_path / "stopped.jsonl", tmp_path / "whole.jsonl"
     arena(whole)
@@ -90,7 +90,7 @@ def test_a_tournament_goes_on_where_it_stopped(
     assert len(recorded(whole)) == len(every) == 6
     play = module.play_part
 
-    def interrupted(tournament: Tournament, part: Part, threads: int) -> MatchResult:
+    def interrupted(tournament: Tournament, part: MatchPart, threads: int) -> MatchResult:
         if part == every[3]:
             raise KeyboardInterrupt
         return play(tournament, part, threads)
@@ -101,7 +101,7 @@ def test_a_tournament_goes_on_where_it_stopped(
             arena(path)
     lines = path.read_text().splitlines()
     assert len(lines) == 4
-    path.write_text("\n".join(lines[:3]) + "\n" + lines[3][: len(lines[3]) // 2])  # as a kill leaves it
+    path.write_text("\n".join(lines[:3]) + "\n" + lines[3][: len(lines[3]) // 2])  # as after a kill
     begun.clear()
     arena(path)
     assert begun == every[2:]
@@ -112,56 +112,61 @@ def test_a_tournament_goes_on_where_it_stopped(
 
 
 @pytest.mark.slow
-def test_the_seed_alone_decides_the_games(tmp_path: Path) -> None:
-    """And not how many processes play them."""
+def test_games_depend_on_the_seed_but_not_on_the_number_of_processes(tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.jsonl" for number in range(3)]
     for path, seed, processes in zip(files, (3, 3, 4), (1, 2, 1), strict=True):
         arena(path, seed=seed, processes=processes)
     assert recorded(files[0]) == recorded(files[1]) != recorded(files[2])
 
 
-def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     net, path = tmp_path / "net.safetensors", tmp_path / "t.jsonl"
     options: dict[str, Any] = {"players": (f"{net}@0", "random"), "games": 4}
     save_untrained(net)
     arena(path, **options)
     before = path.read_bytes()
-    assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which may be timed otherwise
+    assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which another run may decide differently
     arena(path, **options)
-    for name, value, told in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
-        with pytest.raises(match=f"{name} {told}"):
+    for name, value, message in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
+        with pytest.raises(match=f"{name} {message}"):
             arena(path, **(options | {name: value}))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "LEAVES", 8)
+        with pytest.raises(match="leaves 16, not 8"):
+            arena(path, **options)
     save_untrained(net)
     with pytest.raises(match="checkpoints"):
         arena(path, **options)
     assert path.read_bytes() == before
 
 
-def test_the_order_in_which_parts_finish_does_not_matter() -> None:
+def test_results_do_not_depend_on_the_order_in_which_parts_finish() -> None:
     # Parts after a gap do not count yet, and those after the decision never do.
     tournament = Tournament(players=("a", "b"), pairs=60, sprt=(0, 100))
     sweep = MatchResult(wins=20, pair_scores=(2.0,) * 10)
     defeat = MatchResult(losses=20, pair_scores=(0.0,) * 10)
-    assert tournament.counted({1: sweep, 2: sweep}) == (MatchResult(), False)
-    decided = tournament.counted({0: sweep, 1: sweep})
+    assert tournament.combine_parts({1: sweep, 2: sweep}) == (MatchResult(), False)
+    decided = tournament.combine_parts({0: sweep, 1: sweep})
     assert (decided[0].wins, decided[1]) == (40, True)
-    assert tournament.counted({0: sweep, 1: sweep, 2: defeat, 3: defeat}) == decided
+    assert tournament.combine_parts({0: sweep, 1: sweep, 2: defeat, 3: defeat}) == decided
 
 
-def test_parts_that_were_played_count_though_others_failed_at_the_same_time() -> None:
+def test_finished_parts_are_yielded_before_the_error_of_another() -> None:
     failed, played = Future[MatchResult](), Future[MatchResult]()
     failed.set_exception(RuntimeError("an engine was too slow"))
     played.set_result(MatchResult(wins=2))
-    parts = [Part(pairing=("a", "b"), number=number, openings=()) for number in range(2)]
-    results = module._as_they_finish(iter(parts), 2, lambda part: (failed, played)[part.number])
+    parts = [MatchPart(pairing=("a", "b"), number=number, openings=()) for number in range(2)]
+    results = module._results_as_completed(iter(parts), 2, lambda part: (failed, played)[part.number])
     assert next(results) == (parts[1], MatchResult(wins=2))
     with pytest.raises(RuntimeError, match="too slow"):
         next(results)
 
 
 @pytest.mark.slow
-def test_a_player_that_is_killed_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_prepare_process", _die)  # as by a system without memory
+def test_a_killed_process_raises_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_prepare_process", _die)  # as if the system had killed it
     with pytest.raises(RuntimeError, match="a playing process was killed"):
         play_round_robin(Tournament(players=PLAYERS, pairs=1), processes=2)
 

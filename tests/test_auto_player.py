@@ -17,7 +17,7 @@ from alphac4.solver import Solver
 MANAGEMENT = TimeManagement(simulations=10, sure=2.0, rounds=((64, 10), (3, 20), (2, 50)))
 
 
-WEIGHTS = np.random.default_rng(3).integers(-(2**20), 2**20, (84, 8)) / 2**22  # whose sums are exact in any order
+WEIGHTS = np.random.default_rng(3).integers(-(2**20), 2**20, (84, 8)) / 2**22  # sums of these are exact in any order
 
 
 def opinion(planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -45,7 +45,7 @@ def test_an_unsure_player_searches_every_move_and_the_best_ones_longer() -> None
     assert result.variations[0][0] == result.moves[0]
 
 
-def test_a_sure_player_does_not_think_twice() -> None:
+def test_a_sure_player_makes_no_second_search() -> None:
     sure = TimeManagement(simulations=10, sure=0.0)
     assert auto_player(sure).search([Position()]).simulations.tolist() == [10]
     found = auto_player().search([Position.from_moves("112233")])  # 4 wins
@@ -54,14 +54,14 @@ def test_a_sure_player_does_not_think_twice() -> None:
     assert found.simulations[0] <= 10
 
 
-def test_a_budget_given_is_kept() -> None:
+def test_a_given_budget_limits_the_search() -> None:
     player = auto_player()
     assert isinstance(player, SearchingPlayer)
     result = player.search([Position(), Position.from_moves("44")], Budget(simulations=25))
     assert result.simulations.tolist() == [25, 25]
 
 
-def test_it_answers_alike_in_any_batch_and_for_mirror_images() -> None:
+def test_results_do_not_depend_on_the_batch_or_on_mirroring() -> None:
     texts = ["43", "45", "1", "7", "4443", "112", "776"]
     positions = [Position.from_moves(text) for text in texts]
     player = auto_player()
@@ -74,8 +74,8 @@ def test_it_answers_alike_in_any_batch_and_for_mirror_images() -> None:
         np.testing.assert_allclose(together.values[left], together.values[right, ::-1], atol=1e-5)
 
 
-def test_wins_that_only_the_longer_search_can_prove_are_proven() -> None:
-    # By the exact solver, in positions late enough for it.
+def test_the_longer_search_proves_further_wins_correctly() -> None:
+    # The exact solver confirms them, in positions late enough for it.
     solver, player = Solver(), auto_player(TimeManagement(simulations=5, sure=2.0, rounds=((64, 300),)))
     positions = [position for position in random_positions(1500, np.random.default_rng(1)) if position.plies >= 22]
     result = player.search(positions)
@@ -86,7 +86,7 @@ def test_wins_that_only_the_longer_search_can_prove_are_proven() -> None:
 
 
 class _Staged(NetworkSearch):
-    """Values of the seven answers to a position; in the second round, those asked about have turned out to win."""
+    """Search with fixed values of the seven replies; in the second round, it proves that every searched reply wins."""
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
         found = super().search(positions, budget, nodes)
@@ -98,7 +98,7 @@ class _Staged(NetworkSearch):
         return found
 
 
-def test_a_move_that_is_not_proven_lost_is_preferred() -> None:
+def test_a_move_proven_lost_is_not_played() -> None:
     management = TimeManagement(simulations=10, sure=0.99, rounds=((64, 10), (2, 20)))
     result = auto_player(management, search=_Staged).search([Position()])
     assert [int(column) for column in np.flatnonzero(result.proofs[0] < 0)] == [2, 3]
@@ -106,10 +106,10 @@ def test_a_move_that_is_not_proven_lost_is_preferred() -> None:
     assert result.value[0] == pytest.approx(-0.1)
 
 
-def test_moves_that_the_policy_has_never_heard_of_are_found() -> None:
+def test_moves_with_negligible_priors_are_found() -> None:
     puzzles = [puzzle for puzzle in packaged_puzzles() if puzzle.distance == 3]
     found = found_by_as_many = 0
-    for puzzle in puzzles:  # one move alone wins, and the policy gives it less than a hundred-thousandth
+    for puzzle in puzzles:  # only one move wins, and its prior is below 0.00001
         logits = np.where(np.arange(7) == puzzle.solution, -12, 0)
         evaluator = FunctionEvaluator(lambda planes, logits=logits: ([logits] * len(planes), [0] * len(planes)))
         result = auto_player(TimeManagement(), evaluator).search([puzzle.position])

@@ -1,4 +1,4 @@
-"""Certificates: building, reading and walking them, the script that checks them, and the player that plays them."""
+"""Certificates: how they are built, read and walked, the stand-alone checker, and the player."""
 
 import hashlib
 import sys
@@ -25,7 +25,7 @@ from alphac4.certificate.file import (
     write_certificate,
 )
 from alphac4.certificate.walk import (
-    ASK,
+    NO_MOVE,
     Claim,
     Columns,
     Keys,
@@ -55,15 +55,15 @@ CLAIMS = {
     "after-2.certificate": (Claim(side="second", after="2"), 27_257_970, 41),
     "after-3.certificate": (Claim(side="second", after="3", result="draw"), 3_945_574, 41),
 }
-"""The shipped files: claim, number of positions with the player to move, and the stones in the last of them.
+"""Claims of the shipped files, with the number of positions with the player to move and the most stones of any.
 
 The figures are those of `scripts/verify_certificate.py`.
 """
-WALKED_LEVELS = 8  # by the checker in plain Python
+WALKED_LEVELS = 8  # by the stand-alone checker in plain Python
 
 
 def canonical(board: naive.Board) -> naive.Board:
-    """The same one of a board and its mirror image for both."""
+    """Return the canonical one of a board and its mirror image."""
     return min(board, board[::-1])
 
 
@@ -76,7 +76,7 @@ def board_of(position: Position) -> naive.Board:
 
 
 def best_column(board: naive.Board, geometry: Geometry = SMALL, pick: Callable[..., Any] = max) -> int:
-    """A move of the highest value, or what ``pick`` takes; the same for mirror images."""
+    """Return the move with the highest value, or the one that ``pick`` selects; mirror images have mirrored moves."""
 
     def worth(column: int) -> tuple[int, naive.Board]:
         after = naive.drop(board, column, "xo"[sum(map(len, board)) % 2])
@@ -86,12 +86,12 @@ def best_column(board: naive.Board, geometry: Geometry = SMALL, pick: Callable[.
 
 
 def value(position: Position) -> int:
-    """1, 0 or -1 for the side to move."""
+    """Return 1, 0 or -1 for the side to move."""
     return naive.minimax(board_of(position), position.geometry.rows, position.geometry.run_length)[0]
 
 
 class BestByMinimax:
-    """A player that looks to the end of every game, but for one position in which it plays its worst move."""
+    """Player that searches to the end of every game, but plays its worst move in one position."""
 
     name = "minimax"
     budget = Budget(simulations=1)
@@ -107,7 +107,7 @@ class BestByMinimax:
         return [best_column(board_of(p), self.geometry, min if p == self.blunder_in else max) for p in positions]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:  # noqa: ARG002
-        """Only the moves and values mean anything; nothing is proven."""
+        """Return a result of which only the moves and values are meaningful; nothing is proven."""
         search = NetworkSearch(UniformEvaluator(), geometry=self.geometry, rng=np.random.default_rng(0))
         result = search.search(positions, Budget(simulations=1))
         result.proofs[:] = UNPROVEN
@@ -120,7 +120,7 @@ class BestByMinimax:
 
 
 def certify(claim: Claim, blunder_in: Position | None = None) -> Certificate:
-    """The certificate of a true claim, by two copies of the player above."""
+    """Build the certificate of a true claim with two copies of that player."""
     known = KnownMoves(claim.geometry)
     levels = list(build([BestByMinimax(claim.geometry, blunder_in) for _ in range(2)], known, claim))
     assert not any(level.failures for level in levels)
@@ -140,13 +140,15 @@ def checker() -> ModuleType:
 
 @pytest.fixture(scope="module", params=CLAIMS)
 def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, list[Level]]:
-    """A certificate that comes with the project, by its name, and all positions that it leads to."""
+    """A shipped certificate with its name and all levels of its walk."""
     certificate = read_certificate(shipped_file(request.param))
     return request.param, certificate, list(walk_certificate(certificate))
 
 
 @pytest.mark.slow
-def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, list[Level]]) -> None:
+def test_shipped_certificates_hold_and_belong_to_the_shipped_network(
+    shipped: tuple[str, Certificate, list[Level]],
+) -> None:
     name, certificate, levels = shipped
     assert {path.name for path in shipped_certificates()} == set(CLAIMS)
     network = hashlib.sha256(checkpoint_file(Path("best")).read_bytes()).hexdigest()
@@ -155,24 +157,24 @@ def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[st
 
 
 @pytest.mark.slow
-def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
+def test_stand_alone_checker_walks_the_same_positions(
     checker: ModuleType, shipped: tuple[str, Certificate, list[Level]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first moves of all games, and from some later positions to the end; the whole takes it minutes."""
+    """It walks the first levels, and from some later positions to the end; a whole walk takes it minutes."""
     levels = shipped[2]
-    told: list[str] = []
+    printed: list[str] = []
 
-    def tell(*words: str, **_options: object) -> None:
-        told.append(" ".join(words))
-        if len(told) > WALKED_LEVELS:
+    def record(*words: str, **_options: object) -> None:
+        printed.append(" ".join(words))
+        if len(printed) > WALKED_LEVELS:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checker, "print", tell, raising=False)
+    monkeypatch.setattr(checker, "print", record, raising=False)
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(shipped_file(shipped[0]))])
     with pytest.raises(KeyboardInterrupt):
         checker.main()
     expected = [f"{level.stones:2d} stones: {len(level.keys):,} positions" for level in levels]
-    assert told[1:] == expected[:WALKED_LEVELS]
+    assert printed[1:] == expected[:WALKED_LEVELS]
 
     monkeypatch.setattr(checker, "print", lambda *_words, **_options: None)
     for key in np.random.default_rng(0).choice(levels[11].keys, 40):
@@ -181,7 +183,7 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
             visited += len(keys)
             level = levels[number]
             moves = level.moves[np.searchsorted(level.keys, keys)]
-            parts.append(moves[rule_moves(STANDARD, keys) == ASK])
+            parts.append(moves[rule_moves(STANDARD, keys) == NO_MOVE])
             longest = level.stones
             own, occupied, _ = play_moves(STANDARD, keys, moves)
             keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board).keys), number + 1
@@ -191,10 +193,10 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
         assert checker.check(digits, {int(key): (own, occupied)}, draw) == (visited, longest)
 
 
-def test_the_stand_alone_checker_tells_what_is_no_certificate(
+def test_stand_alone_checker_rejects_files_that_are_not_certificates(
     checker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With an exit code of its own: 1 is for a certificate that does not hold."""
+    """With exit code 2; 1 means that a certificate does not hold."""
     path = tmp_path / "file"
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
     bomb = shipped_file("best.certificate").read_bytes().partition(b"\n")[0] + b"\n" + zlib.compress(b"1" * 10**7, 9)
@@ -209,14 +211,14 @@ def test_the_stand_alone_checker_tells_what_is_no_certificate(
     assert "unknown option -v" in capsys.readouterr().err
 
 
-def test_the_stand_alone_checker_needs_nothing_but_pythons_own_library() -> None:
+def test_stand_alone_checker_imports_only_the_standard_library() -> None:
     lines = (SCRIPTS / "verify_certificate.py").read_text().splitlines()
     imported = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names)
 
 
-def test_the_walk_visits_what_any_opponent_can_bring_about(small: Certificate) -> None:
-    """Counted by playing all games on strings; the player is asked for nothing that the rules decide."""
+def test_walk_visits_exactly_the_positions_that_an_opponent_can_reach(small: Certificate) -> None:
+    """The expected count comes from playing all games on strings; moves that the rules force are not stored."""
 
     def completes(board: naive.Board, column: int, side: str) -> bool:
         return naive.wins(naive.drop(board, column, side), side, SMALL.rows, SMALL.run_length)
@@ -242,11 +244,11 @@ def test_the_walk_visits_what_any_opponent_can_bring_about(small: Certificate) -
 
 def named_positions(certificate: Certificate) -> list[Position]:
     levels = [level.keys for level in walk_certificate(certificate)]
-    keys = np.concatenate([keys[rule_moves(certificate.claim.geometry, keys) == ASK] for keys in levels])
+    keys = np.concatenate([keys[rule_moves(certificate.claim.geometry, keys) == NO_MOVE] for keys in levels])
     return [position_of(certificate.claim.geometry, int(key)) for key in keys]
 
 
-def test_moves_that_do_not_win_are_missing_or_superfluous_are_found(small: Certificate) -> None:
+def test_wrong_missing_and_surplus_moves_are_rejected(small: Certificate) -> None:
     rejected = 0
     for index, position in enumerate(named_positions(small)[:20]):
         for column in set(range(SMALL.columns)) - {int(small.columns[index])}:
@@ -257,12 +259,12 @@ def test_moves_that_do_not_win_are_missing_or_superfluous_are_found(small: Certi
                 with pytest.raises(CertificateError):
                     list(walk_certificate(Certificate(claim=CLAIM, columns=columns)))
     assert rejected > 5
-    for columns, told in ((small.columns[:-1], "missing"), (np.append(small.columns, np.int8(0)), "left over")):
-        with pytest.raises(CertificateError, match=told):
+    for columns, message in ((small.columns[:-1], "missing"), (np.append(small.columns, np.int8(0)), "left over")):
+        with pytest.raises(CertificateError, match=message):
             list(walk_certificate(Certificate(claim=CLAIM, columns=columns)))
 
 
-def test_files_are_read_as_written_and_refused_if_altered(tmp_path: Path, small: Certificate) -> None:
+def test_certificate_files_round_trip_and_are_rejected_if_altered(tmp_path: Path, small: Certificate) -> None:
     path = tmp_path / "small.certificate"
     write_certificate(path, small)
     found = read_certificate(path)
@@ -272,7 +274,7 @@ def test_files_are_read_as_written_and_refused_if_altered(tmp_path: Path, small:
     altered = [content[:place] + bytes([content[place] ^ 0x15]) + content[place + 1 :] for place in range(len(content))]
     for damaged in (content[: len(content) // 2], *altered[::7]):
         path.write_bytes(damaged)
-        try:  # a header may say something else of the same moves
+        try:  # an altered header may still belong to the same moves
             np.testing.assert_array_equal(read_certificate(path).columns, small.columns)
         except CertificateError:
             refused += 1
@@ -280,12 +282,12 @@ def test_files_are_read_as_written_and_refused_if_altered(tmp_path: Path, small:
 
 
 def blunder(small: Certificate) -> Position:
-    """The first position of the walk in which a move does not win."""
+    """Return the first position of the walk in which some move does not win."""
     return next(p for p in named_positions(small) if any(value(p.play(c)) > -1 for c in p.legal_columns()))
 
 
-def test_a_move_that_a_line_refutes_is_taken_back(small: Certificate, tmp_path: Path) -> None:
-    """By the rules only; the stored moves lead to the same certificate."""
+def test_a_refuted_move_is_taken_back(small: Certificate, tmp_path: Path) -> None:
+    """Only the rules decide that; the recorded moves lead to the same certificate."""
     position, path = blunder(small), tmp_path / "moves.jsonl"
     known = KnownMoves(SMALL, path)
     levels = list(build([BestByMinimax(SMALL, blunder_in=position)], known, CLAIM))
@@ -300,8 +302,8 @@ def test_a_move_that_a_line_refutes_is_taken_back(small: Certificate, tmp_path: 
     np.testing.assert_array_equal(moves_in_order(KnownMoves(SMALL, path), CLAIM), columns)
 
 
-def test_where_nothing_wins_every_move_is_taken_back_and_the_first_position_is_the_error() -> None:
-    """On 3 x 4 with four in a row, perfect play draws."""
+def test_a_false_claim_fails_in_its_first_position() -> None:
+    """On 3 x 4 with four in a row, perfect play draws, so that every first move is taken back."""
     geometry = make_geometry(3, 4, 4)
     assert value(Position(geometry=geometry)) == 0
     known = KnownMoves(geometry)
@@ -310,8 +312,8 @@ def test_where_nothing_wins_every_move_is_taken_back_and_the_first_position_is_t
     assert set(known.taken_back[0]) >= {0, 1}
 
 
-def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
-    """The player saw no win in a position, and a search of an earlier one then proves it; so it is when read again."""
+def test_a_later_proof_replaces_moves_that_were_taken_back(tmp_path: Path) -> None:
+    """The player found no win in a position, and a search of an earlier one proves one; the record keeps that."""
     position, path = Position.from_moves("44"), tmp_path / "moves.jsonl"
     key = np.array([canonical_key(STANDARD, position.own, position.occupied)], np.uint64)
     known = KnownMoves(STANDARD, path, {"player": "x"})
@@ -321,7 +323,7 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
         assert known.find(2, key)[0].tolist() == [3]
         assert not known.is_taken_back(key).any()
         known = KnownMoves(STANDARD, path, {"player": "x"})
-    known.take_back(key, np.array([3], np.int8))  # the end of a line says otherwise
+    known.take_back(key, np.array([3], np.int8))  # as if the end of a line contradicted the proof
     with pytest.raises(ValueError, match="does not hold"):
         known.find(2, key)
 
@@ -334,10 +336,10 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_proof_of_a_search_is_a_certificate_from_there(
+def test_a_searchs_proof_is_a_valid_certificate(
     claim: Claim, checker: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The moves taken from the tree win, or draw, against every reply, as the stand-alone checker finds as well."""
+    """The moves of the tree win, or draw, against every reply; the stand-alone checker agrees."""
     monkeypatch.setattr(checker, "print", lambda *_words, **_options: None, raising=False)
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
     search.search([claim.start], Budget(simulations=2000))
@@ -356,8 +358,8 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(
         return checker.check(digits, begun, claim.result == "draw")
 
     assert ours(columns) == theirs(columns)
-    for other, told in ((columns[:-1], "missing"), (np.append(columns, np.int8(0)), "unused")):
-        with pytest.raises(checker.Failure, match=told):
+    for other, message in ((columns[:-1], "missing"), (np.append(columns, np.int8(0)), "left over")):
+        with pytest.raises(checker.Failure, match=message):
             theirs(other)
     refused = 0
     for index in range(len(columns)):
@@ -376,14 +378,14 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(
 
 @pytest.fixture
 def player(small: Certificate, tmp_path: Path) -> tuple[CertificatePlayer, BestByMinimax]:
-    """The player of the small board's certificate, and the one that it asks elsewhere."""
+    """The player of the small board's certificate, and its other player."""
     other = BestByMinimax(SMALL)
     write_certificate(tmp_path / "small.certificate", small)
     return CertificatePlayer([tmp_path / "small.certificate"], SMALL, lambda _name: other), other
 
 
 def longest_game(player: CertificatePlayer, position: Position) -> int:
-    """In how many plies the player has won at the latest, by playing every reply; every game must be won by it."""
+    """Return the most plies to the player's win, by playing every reply; the player must win every game."""
     then = position.play(player.choose([position])[0])
     if then.outcome() is not None:
         assert then.outcome() == Outcome.LOSS
@@ -391,10 +393,10 @@ def longest_game(player: CertificatePlayer, position: Position) -> int:
     return 2 + max(longest_game(player, then.play(reply)) for reply in then.legal_columns())
 
 
-def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says(
+def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     player: tuple[CertificatePlayer, BestByMinimax],
 ) -> None:
-    """Whoever is to move; it says nothing of positions that its own moves do not lead to."""
+    """For either side to move; positions that its own moves do not lead to have no proven result."""
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:
@@ -415,7 +417,9 @@ def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says
     assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins in {moves} moves"
 
 
-def test_elsewhere_the_player_plays_as_the_other_does(player: tuple[CertificatePlayer, BestByMinimax]) -> None:
+def test_certificate_player_uses_the_other_player_where_no_certificate_applies(
+    player: tuple[CertificatePlayer, BestByMinimax],
+) -> None:
     certificate, other = player
     start, elsewhere = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
     (own,), (others,) = certificate.choose([start]), other.choose([elsewhere])
@@ -428,7 +432,7 @@ def test_elsewhere_the_player_plays_as_the_other_does(player: tuple[CertificateP
     assert isinstance(certificate, SearchingPlayer)
 
 
-def test_a_network_plays_by_the_certificates_and_as_auto_elsewhere(
+def test_a_network_at_certificate_combines_certificates_and_auto(
     small: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, path, rng = tmp_path / "small.safetensors", tmp_path / "small.certificate", np.random.default_rng(0)
@@ -442,27 +446,30 @@ def test_a_network_plays_by_the_certificates_and_as_auto_elsewhere(
     known, unknown = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
     assert player.choose([known, unknown]) == [*certificate.choose([known]), *auto.choose([unknown])]
     assert player.name == "small@certificate"
-    with pytest.raises(PlayerError, match="temperature has no place"):
+    with pytest.raises(PlayerError, match="leave out temperature"):
         parse_player(f"{file}@certificate,temperature=1", rng=rng, geometry=SMALL)
 
 
-def test_no_move_of_a_certificate_that_cannot_be_played_is_played(small: Certificate, tmp_path: Path) -> None:
-    """One that cannot be read makes no player; one that does not hold is found out where a game comes to that."""
+def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate, tmp_path: Path) -> None:
+    """An unreadable file raises at once; a wrong move raises when a game reaches it."""
     path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
-    for file, geometry, told in ((path, STANDARD, "another board"), (tmp_path / "none", SMALL, "none: cannot be read")):
-        with pytest.raises(PlayerError, match=told):
+    for file, geometry, message in (
+        (path, STANDARD, "another board"),
+        (tmp_path / "none", SMALL, "none: cannot be read"),
+    ):
+        with pytest.raises(PlayerError, match=message):
             parse_player(f"certificate:{file}", rng=rng, geometry=geometry)
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
     player.choose([Position(geometry=SMALL)])
-    for _ in range(2):  # also where its walk has failed before
+    for _ in range(2):  # also after its walk has failed
         with pytest.raises(PlayerError, match="the move is missing"):
             player.choose(named_positions(small)[-1:])
     ran = tmp_path / "ran"
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": f"engine:touch {ran}"}))
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
     with pytest.raises(PlayerError, match="neither a network nor uct"):
-        player.choose([Position.from_moves("1", SMALL)])  # in which the certificate does not speak
+        player.choose([Position.from_moves("1", SMALL)])  # which the certificate does not cover
     assert not ran.exists()
 
 
@@ -476,8 +483,8 @@ FIRST_DRAWS, SECOND_DRAWS = (Claim(geometry=DRAWN_BOARD, side=side, result="draw
 
 
 @pytest.mark.parametrize("claim", [SECOND_WINS, FIRST_DRAWS, SECOND_DRAWS], ids=str)
-def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: Claim, tmp_path: Path) -> None:
-    """Plain minimax finds that each of its moves keeps the result, also after a blunder."""
+def test_claims_of_wins_and_draws_for_both_sides_are_built_and_verified(claim: Claim, tmp_path: Path) -> None:
+    """Plain minimax agrees that every move keeps the result, also after a blunder."""
     geometry, path = claim.geometry, tmp_path / "claim.certificate"
     blunder_in = claim.start if claim.start.first_to_move == (claim.side == "first") else claim.start.play(0)
     certificate = certify(claim, blunder_in)
@@ -489,12 +496,12 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
             assert move < 0 or value(position.play(int(move))) <= -claim.min_outcome
             assert position.first_to_move == (claim.side == "first")
     other = Claim(geometry=geometry, side="second" if claim.side == "first" else "first", after=claim.after)
-    with pytest.raises(CertificateError):  # moves of one side are none of the other's
+    with pytest.raises(CertificateError):  # the moves of one side do not fit the other
         list(walk_certificate(Certificate(claim=other, columns=certificate.columns)))
 
 
-def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
-    """Deeper down the player is asked no more; to a claim of a win such a proof means nothing."""
+def test_a_proven_draw_ends_a_line_of_a_draw_claim() -> None:
+    """No position after it needs a move; the proof does not count for a claim of a win."""
     geometry, claim, known = DRAWN_BOARD, FIRST_DRAWS, KnownMoves(DRAWN_BOARD)
     search = NetworkSearch(UniformEvaluator(), geometry=geometry)
     player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), search=search)
@@ -506,16 +513,16 @@ def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
     assert not len(player.proven_moves(0, PROVEN_DRAW + 1)[0])
 
 
-def test_a_claim_that_leaves_its_player_no_move_is_refused() -> None:
-    """No claim begins after the game is over, or where the opponent's first move ends it."""
+def test_a_claim_that_leaves_its_player_no_move_is_rejected() -> None:
+    """A claim must not begin after the game is over, or where the opponent's first move ends it."""
     with pytest.raises(ValueError, match="the opponent's first move ends the game"):
         list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
     with pytest.raises(ValueError, match="the game is over"):
         Claim(geometry=SMALL, after="14243")
 
 
-def test_a_claim_in_which_its_player_never_moves_shows_nothing(checker: ModuleType) -> None:
-    """The last stone of a drawn game is the other's, or was played already."""
+def test_a_claim_in_which_its_player_never_moves_is_rejected(checker: ModuleType) -> None:
+    """The opponent plays the last stone of a drawn game, or the game is over."""
     for stones, side in ((41, "first"), (42, "first"), (42, "second")):
         claim = {"after": DRAWN[:stones], "side": side, "result": "draw"}
         with pytest.raises(ValueError, match=r"has no move|the game is over"):
@@ -524,8 +531,8 @@ def test_a_claim_in_which_its_player_never_moves_shows_nothing(checker: ModuleTy
             checker.check(b"", checker.begin(claim), True)
 
 
-def test_who_does_not_lose_says_so_and_does_not(tmp_path: Path) -> None:
-    """By a certificate of a draw: against every reply the game is won or drawn, and nothing is said of when."""
+def test_a_draw_certificate_never_loses(tmp_path: Path) -> None:
+    """Every reply leads to a win or a draw; the number of plies is unknown."""
     claim, path = FIRST_DRAWS, tmp_path / "draw.certificate"
     write_certificate(path, certify(claim))
     player = CertificatePlayer([path], claim.geometry, lambda _name: BestByMinimax(claim.geometry))
@@ -546,8 +553,8 @@ def test_who_does_not_lose_says_so_and_does_not(tmp_path: Path) -> None:
     assert follow(claim.start) > 20
 
 
-def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Path) -> None:
-    """As the first player and as the second after a move that gives the game away; it wins every such game."""
+def test_certificate_player_combines_several_certificates(small: Certificate, tmp_path: Path) -> None:
+    """It wins as first player, and as second player after a losing first move."""
     claim = SECOND_WINS
     paths = [tmp_path / "first.certificate", tmp_path / "second.certificate"]
     write_certificate(paths[0], small)
@@ -566,8 +573,10 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
     assert parsed.choose([claim.start]) == player.choose([claim.start])
 
 
-def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By an untrained network's search, for the second player; another claim has another folder."""
+def test_the_command_builds_a_certificate_that_it_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The player is an untrained network that moves second; a record belongs to one claim and one search."""
     network, record = save_untrained(tmp_path / "small.safetensors", SMALL), tmp_path / "record"
     command = ["certificate", "build", "--player", f"{network}@300", "--record", str(record)]
     command += ["--side", "second", "--after", AFTER, "--backend", "torch-fp32"]
@@ -581,6 +590,12 @@ def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.
     assert (record / "best.certificate").read_bytes() == made
     assert main([*command, "--result", "draw"]) == 2
     assert "holds claim" in capsys.readouterr().err
-    command[3] = command[3].replace("@300", "@0.01s")
-    assert main(command) == 2
-    assert "limit it by simulations, not by time" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr("alphac4.arena.specifications.LEAVES", 8)
+        assert main(command) == 2
+    assert "holds leaves 16, not 8" in capsys.readouterr().err
+    assert main([*command, "--seed", "1"]) == 2
+    assert "holds seed 0, not 1" in capsys.readouterr().err
+    for limit in ("@0.01s", "@300,temperature=1"):
+        assert main([*command, "--player", f"{network}{limit}"]) == 2
+        assert "limit it by simulations, not by time, and leave out temperature" in capsys.readouterr().err

@@ -177,7 +177,7 @@ def test_uct_options_round_trip_through_their_text() -> None:
     ("options", "message"),
     [
         ("final=best", "'visits', 'rate', 'ucb'"),
-        ("proofs=yes", "proofs is on or off, not 'yes'"),
+        ("proofs=yes", "proofs must be on or off, not 'yes'"),
         ("speed=9", "exploration"),
         ("exploration=1e999", "finite"),
         ("rollout-depth=-1", "rollout_depth must be at least 0, not -1"),

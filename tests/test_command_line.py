@@ -56,6 +56,7 @@ def test_unreadable_options_are_reported_with_the_nearest(
         ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
+        ("search 44 --depth 0", "depth must be at least 1, not 0"),
         ("search 44 --player fast@0 --svg tree.svg", "fast@0 searches no tree that --svg could draw"),
         ("export fast --kaggle main.py --license mit", "--license has no effect without --hub"),
         ("train --run FILE", "FILE: is a file, but a run needs a folder"),

@@ -16,7 +16,9 @@ from helpers import save_untrained
 
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
+from alphac4.arena.specifications import LEAVES, parse_player
 from alphac4.cli import main
+from alphac4.compute import choose
 from alphac4.evaluation import answers
 from alphac4.evaluation.answers import ask_players, judge, judge_sets, mean, proportion
 from alphac4.evaluation.measurement import untrained
@@ -275,6 +277,26 @@ def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_pl
     assert [budget["sets"] for budget in ours["budgets"]] == [budget["sets"] for budget in budgets]
 
 
+@pytest.mark.parametrize(("option", "leaves"), [("", LEAVES), (",leaves=1", 1)])
+def test_evaluate_searches_as_many_leaves_at_once_as_the_player(
+    option: str, leaves: int, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tree of more than 64 visits has two leaves at once, and other values than with one."""
+    count, simulations = 4, 200
+    report = evaluate(capsys, f"{checkpoint}{option}", "--simulations", str(simulations), "--count", str(count))
+    actual = report["subjects"][0]["budgets"][0]["sets"]["all"]["value"]["error"]["value"]
+    compute, sets = choose("cpu", "torch-fp32"), packaged_positions(count)
+    errors = {}
+    for number in (1, LEAVES):
+        name = f"{checkpoint}@{simulations},leaves={number}"
+        player = parse_player(name, rng=np.random.default_rng(0), compute=compute)
+        values = judge_sets(sets, *ask_players([player], sets))["all"].value
+        assert values is not None
+        errors[number] = values.error.value
+    assert actual == pytest.approx(errors[leaves], abs=1e-6)
+    assert abs(errors[1] - errors[LEAVES]) > 1e-5
+
+
 def test_the_untrained_network_has_the_same_shape_and_is_always_the_same(network: PolicyValueNetwork) -> None:
     """Its weights depend on the seed alone, and no other random number is drawn."""
     state = torch.random.get_rng_state()
@@ -318,6 +340,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
     [
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
+        (["random", "--simulations", "\u0661"], "--simulations takes numbers such as 0 100 or 0,100, not '\u0661'"),
         (["random", "--positions", "absent.columns"], "absent.columns: No such file"),
         (["other.safetensors"], "standard board only; --positions takes files of another"),
         (["other.safetensors", "--positions", "seven.columns"], "line 1: expected moves and a score for each of 6"),

@@ -1,8 +1,10 @@
+import contextlib
 import json
 import os
 import shlex
 import subprocess
 import sys
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from alphac4.arena.specifications import parse_player
 from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 
-# Plays column 1 on an empty board, 2 after a stone, and so on, but has its moods after some first moves.
+# Plays column 1 on an empty board, 2 after a stone, and so on, but fails after some first moves.
 PROGRAM = """
 import sys
 import time
@@ -54,7 +56,7 @@ def command(tmp_path: Path) -> str:
     return shlex.join([sys.executable, str(path)])
 
 
-def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.random.Generator) -> None:
+def test_a_program_that_follows_the_protocol_is_a_player(command: str, rng: np.random.Generator) -> None:
     player = parse_player(f"engine:{command}", rng=rng)
     assert player.name == f"engine:{command}"
     assert player.choose([Position(), Position.from_moves("12"), Position.from_moves("123456")]) == [0, 2, 6]
@@ -62,31 +64,31 @@ def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.ra
 
 
 @pytest.mark.parametrize(
-    ("moves", "seconds", "told"),
+    ("moves", "seconds", "message"),
     [
         ("7", 60, "ended with exit code 3"),
-        ("6", 60, "answered 'go' with 'error no such position'"),
+        ("6", 60, "answered 'position startpos moves 6' with 'error no such position'"),
         ("5", 0.2, "did not answer 'go' for 0.2 s"),
         ("3", 0.2, "did not answer 'go' for 0.2 s"),
         ("4", 60, "answered 'bestmove x', which names no column"),
     ],
 )
-def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
-    command: str, moves: str, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
+def test_an_engines_failure_raises_an_error_of_one_line(
+    command: str, moves: str, seconds: float, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if moves in "35":  # it will not leave by itself
+    if moves in "35":  # the engine does not quit
         monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(external, "MOVE_TIMEOUT_S", seconds)
     player = EnginePlayer(command)
-    with pytest.raises(PlayerError, match=told) as error:
+    with pytest.raises(PlayerError, match=message) as error:
         player.choose([Position.from_moves(moves)])
     assert "\n" not in str(error.value)
     player.close()
 
 
 @pytest.mark.parametrize("text", ["bestmove 9\\n", "bestmove 9"], ids=["lines", "an endless line"])
-def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would write for ever, so it is killed; its output takes little memory until then."""
+def test_an_engine_that_floods_its_output_is_killed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never stops writing; its output takes little memory until it is killed."""
     monkeypatch.setattr(external, "START_TIMEOUT_S", 0.5)
     monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
     code = f"import sys\nwhile True: sys.stdout.write('{text}')"
@@ -97,6 +99,70 @@ def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytes
         assert tracemalloc.get_traced_memory()[1] < 5 * 2**20
     finally:
         tracemalloc.stop()
+
+
+# Plays column 1. Its argument says which lines it prints besides its answers.
+ODD_PROGRAM = """
+import sys
+sys.stdout.reconfigure(encoding="utf-8")
+habit, mark = sys.argv[1], "\ufeff" if sys.argv[1] == "byte-order mark" else ""
+for line in sys.stdin:
+    word = line.split()[0]
+    if word == "c4i":
+        print(f"{mark}c4iok", flush=True)
+    elif word == "isready":
+        print("readyok", flush=True)
+    elif word == "position" and habit == "late answer":
+        print("bestmove 7", flush=True)
+    elif word == "go":
+        if habit == "long line":
+            print("info " + "x" * 4091 + "bestmove 7", flush=True)
+        print("bestmove 1", flush=True)
+    elif word == "quit":
+        break
+"""
+
+
+@pytest.mark.parametrize("habit", ["byte-order mark", "long line", "late answer"])
+def test_an_engines_answer_is_found_among_other_lines(
+    habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external, "START_TIMEOUT_S", 10.0)
+    (tmp_path / "odd.py").write_text(ODD_PROGRAM)
+    player = EnginePlayer(shlex.join([sys.executable, str(tmp_path / "odd.py"), habit]))
+    assert player.choose([Position(), Position.from_moves("44")]) == [0, 0]
+    player.close()
+
+
+# Keeps a lock, and ignores "quit" and the end of its input.
+ENDLESS_PROGRAM = """
+import fcntl
+import sys
+import time
+with open(sys.argv[1], "w") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    for answer in ("c4iok", "readyok"):
+        sys.stdin.readline()
+        print(answer, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_closing_an_engine_ends_the_processes_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
+    (tmp_path / "endless.py").write_text(ENDLESS_PROGRAM)
+    program = shlex.join([sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "lock")])
+    player = EnginePlayer(shlex.join(["sh", "-c", f"{program}; true"]))  # the shell waits for the program
+    player.close()
+    with (tmp_path / "lock").open() as file:
+        for _ in range(100):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("the program still runs")
 
 
 MODULE = """
@@ -131,8 +197,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_players.left"
 
 
-def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random.Generator) -> None:
-    # It gets the arguments that it has parameters for: offered ones, and those written as Python or as text.
+def test_a_users_class_or_function_creates_a_player(module: str, rng: np.random.Generator) -> None:
+    # It gets the offered arguments that it has parameters for, and those of the specification: literals or text.
     small = make_geometry(5, 6)
     player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=small)
     assert player.name == "leftmost 2 wild 6"
@@ -143,25 +209,25 @@ def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ("engine:/no/such/program", "cannot be started"),
-        ("engine:true", "ended with exit code 0"),  # and says nothing
+        ("engine:true", "ended with exit code 0"),  # prints nothing
         ("MODULE:Missing", "has no attribute 'Missing'"),
-        ("MODULEs:Leftmost", "cannot be made: ModuleNotFoundError"),
-        ("MODULE:broken", "cannot be made: KeyError: 'no idea"),
+        ("MODULEs:Leftmost", "cannot be created: ModuleNotFoundError"),
+        ("MODULE:broken", "cannot be created: KeyError: 'no idea"),
         ("MODULE:Leftmost@600", "takes no budget"),
         ("MODULE:Leftmost,speed=3", "takes geometry, rng, shift, style, not speed"),
-        # A file that is given to it does not make it a network.
+        # An argument that names a network file does not make it a network.
         ("engine:/nowhere --player net.safetensors@600", "cannot be started"),
         ("no_such_module:Own,path=net.safetensors", "No module named 'no_such_module'"),
     ],
 )
-def test_what_is_no_player_is_reported_in_one_line(
-    module: str, written: str, told: str, rng: np.random.Generator
+def test_a_player_that_cannot_be_created_raises_an_error_of_one_line(
+    module: str, written: str, message: str, rng: np.random.Generator
 ) -> None:
     specification = written.replace("MODULE", module)
-    with pytest.raises(PlayerError, match=told) as error:
+    with pytest.raises(PlayerError, match=message) as error:
         parse_player(specification, rng=rng, geometry=STANDARD)
     assert specification in str(error.value)
     assert "\n" not in str(error.value)
@@ -170,7 +236,7 @@ def test_what_is_no_player_is_reported_in_one_line(
 @pytest.mark.parametrize(
     "command", ["arena odd:Talking random --games 2 --processes 1", "evaluate odd:Talking --count 1"]
 )
-def test_what_a_player_prints_is_not_part_of_the_json(
+def test_json_does_not_contain_the_output_of_a_player(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "odd.py").write_text(
@@ -187,8 +253,8 @@ def test_what_a_player_prints_is_not_part_of_the_json(
     assert "thinking" in output.err
 
 
-def test_the_command_finds_a_module_in_the_current_folder(module: str, tmp_path: Path) -> None:
-    """Also as the installed command, whose folder is the first in which Python looks."""
+def test_the_arena_imports_modules_from_the_current_folder(module: str, tmp_path: Path) -> None:
+    """As the installed command does, for which Python does not search that folder."""
     code = f"import sys; sys.path.remove(''); sys.argv[1:] = ['arena', '{module}:Leftmost', 'random', '--games', '2']"
     code += "; from alphac4.cli import main; raise SystemExit(main())"
     environment = os.environ | {"PYTHONPATH": str(Path(alphac4.__file__).parents[1])}

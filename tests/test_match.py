@@ -17,7 +17,7 @@ OPENINGS = [Position.from_moves(moves) for moves in ("44", "123", "7", "4435")]
 
 
 class _Scripted:
-    """Plays the legal column of an index, or answers with columns given in advance; notes the sizes of batches."""
+    """Plays the legal column of an index, or a fixed answer; records the sizes of batches."""
 
     name = "scripted"
 
@@ -31,7 +31,7 @@ class _Scripted:
 
 
 def winner(moves: str) -> str:
-    """The winner of a finished game, "x" (the first player), "o" or nobody, by a naive scan of the grid."""
+    """Return the winner of a finished game, "x" (first player), "o" or "", by a naive scan of the board."""
     before, after = naive.board_of(moves[:-1]), naive.board_of(moves)
     assert not any(naive.wins(before, side, 6, 4) for side in "xo"), "the game was over before"
     return next((side for side in "xo" if naive.wins(after, side, 6, 4)), "")
@@ -40,15 +40,15 @@ def winner(moves: str) -> str:
 def test_every_opening_is_played_once_with_each_colour() -> None:
     player = _Scripted()
     result = play_match(player, _Scripted(), OPENINGS)
-    assert result.pair_scores == (1.0,) * 4  # of one mind, they play the same game twice
+    assert result.pair_scores == (1.0,) * 4  # equal players play the same game twice
     assert result.games[::2] == result.games[1::2]
     assert all(game.startswith(o.moves or "") for game, o in zip(result.games[::2], OPENINGS, strict=True))
     assert result.score == 0.5
-    assert player.batches[:2] == [4, 8]  # from its second move on each side is asked about all games still open
+    assert player.batches[:2] == [4, 8]  # from its second move, a player gets all unfinished games
     assert len(player.batches) <= 21
 
 
-def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator) -> None:
+def test_scores_agree_with_a_replay_of_the_games(rng: np.random.Generator) -> None:
     openings = balanced_openings(40, rng)
     result = play_match(RandomPlayer(rng), RandomPlayer(rng), openings)
     points = []
@@ -61,7 +61,7 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
 
 
 @pytest.mark.parametrize(
-    ("answer", "opening", "told"),
+    ("answer", "opening", "message"),
     [
         ([3], "444444", r"illegal move 3 \(columns count from 0\) after '444444': .*full.*player scripted"),
         ([9], "44", r"illegal move 9 \(columns count from 0\).*7 columns.*player scripted"),
@@ -72,16 +72,16 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
         ([2.0], "44", r"player scripted returned 2\.0 for a column, expected an integer that counts from 0"),
         (["3"], "44", "player scripted returned '3' for a column, expected an integer that counts from 0"),
         ([None], "44", "player scripted returned None for a column, expected an integer that counts from 0"),
-        ([[3]], "44", r"player scripted did not return a list of columns, but \[\[3\]\]"),
-        (3, "44", "player scripted did not return a list of columns, but 3"),
+        ([[3]], "44", r"player scripted returned \[\[3\]\], expected a list of columns"),
+        (3, "44", "player scripted returned 3, expected a list of columns"),
     ],
 )
-def test_impossible_answers_and_openings_are_refused(answer: Any, opening: str, told: str) -> None:
-    with pytest.raises((IllegalMove, ValueError), match=told):
+def test_invalid_moves_and_openings_are_rejected(answer: Any, opening: str, message: str) -> None:
+    with pytest.raises((IllegalMove, ValueError), match=message):
         play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)])
 
 
-def test_a_check_may_end_a_match_at_any_ply() -> None:
+def test_a_check_that_raises_ends_a_match() -> None:
     countdown = iter(range(3))
 
     def check() -> None:
@@ -93,7 +93,7 @@ def test_a_check_may_end_a_match_at_any_ply() -> None:
 
 
 class _Failing(_Scripted):
-    """A player whose network returns NaN from some number of stones on, in games that contain certain moves."""
+    """Player whose network returns NaN from a number of stones, in games that begin with some moves."""
 
     def __init__(self, name: str, stones: int = 0, moves: str = "") -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _Failing(_Scripted):
 
 
 def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptureFixture) -> None:
-    """Whichever side it has, with one message; NaN in place of a column counts as well."""
+    """On either side, with one message; NaN for a column has the same effect."""
     result = play_match(_Failing("bad"), _Scripted(), OPENINGS)
     assert (result.wins, result.draws, result.losses, result.pair_scores) == (0, 0, 8, (0.0,) * 4)
     assert result.games == tuple(opening.moves for opening in OPENINGS for _ in range(2))
@@ -127,14 +127,14 @@ def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptu
         (_Failing("a", 7, "123"), _Failing("b", 7, "44"), 1.0),
     ],
 )
-def test_the_first_nan_decides_a_match_in_however_many_parts(ours: Any, theirs: Any, score: float) -> None:
-    """A run's gates must not depend on the number of cores, which play a part each."""
+def test_the_first_nan_decides_a_match_in_any_number_of_parts(ours: Any, theirs: Any, score: float) -> None:
+    """The gates of a run must not depend on the number of cores, each of which plays a part."""
     results = [play_shared([ours] * parts, [theirs] * parts, OPENINGS) for parts in (1, 2, 4)]
     assert results[0] == results[1] == results[2]
     assert results[0].score == score
 
 
-def test_a_network_that_returns_nan_in_the_middle_of_a_search_loses(rng: np.random.Generator) -> None:
+def test_a_network_that_returns_nan_during_a_search_loses_the_match(rng: np.random.Generator) -> None:
     def network(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values = np.where(planes[:, :2].sum(axis=(1, 2, 3)) > 6, np.nan, 0.0)
         return np.zeros((len(planes), 7)), values
@@ -145,7 +145,7 @@ def test_a_network_that_returns_nan_in_the_middle_of_a_search_loses(rng: np.rand
     assert play_match(NetworkPlayer("bad", evaluator, Budget(simulations=0)), RandomPlayer(rng), OPENINGS).losses == 8
 
 
-def test_results_add_up() -> None:
+def test_results_of_parts_add_up_to_that_of_the_match() -> None:
     first, second, whole = (
         play_match(_Scripted(), _Scripted(-1), part) for part in (OPENINGS[:1], OPENINGS[1:], OPENINGS)
     )
@@ -154,14 +154,14 @@ def test_results_add_up() -> None:
     assert MatchResult().score == 0.0
 
 
-def test_openings_are_distinct_up_to_mirroring_and_fixed_by_the_seed() -> None:
+def test_openings_differ_up_to_mirroring_and_depend_only_on_the_seed() -> None:
     once, twice = (balanced_openings(64, np.random.default_rng(1)) for _ in range(2))
     assert [opening.moves for opening in once] == [opening.moves for opening in twice]
     assert len({min(str(opening), str(opening.mirror())) for opening in once}) == 64
     assert {opening.plies for opening in once} == {2, 3, 4, 5}
 
 
-def test_no_opening_is_lost_or_won_within_two_plies() -> None:
+def test_openings_have_no_win_within_two_plies() -> None:
     for opening in balanced_openings(100, np.random.default_rng(2), plies=(5, 8)):
         after = [opening.play(column) for column in opening.legal_columns()]
         assert all(position.outcome() is None for position in after)
@@ -170,7 +170,7 @@ def test_no_opening_is_lost_or_won_within_two_plies() -> None:
         )
 
 
-def test_classic_mcts_beats_random_play_and_openings_give_both_colours_a_game(rng: np.random.Generator) -> None:
+def test_classic_mcts_beats_random_play_and_both_colours_win_games(rng: np.random.Generator) -> None:
     player = UctPlayer(Budget(simulations=100), rng)
     result = play_match(player, RandomPlayer(rng), balanced_openings(15, rng))
     assert result.score > 0.9
@@ -180,7 +180,7 @@ def test_classic_mcts_beats_random_play_and_openings_give_both_colours_a_game(rn
     assert 0.25 < len(first) / len(result.games) < 0.8
 
 
-def test_a_board_with_few_openings_repeats_them(rng: np.random.Generator) -> None:
+def test_openings_repeat_on_a_board_with_few_of_them(rng: np.random.Generator) -> None:
     assert len(balanced_openings(50, rng, make_geometry(3, 3, 3), (1, 2))) == 50
     tiny = balanced_openings(3, rng, make_geometry(2, 1, 2), (2, 2))
     assert [opening.moves for opening in tiny] == ["", "", ""]

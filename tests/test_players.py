@@ -67,22 +67,24 @@ THINKERS: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("name", THINKERS)
-def test_completes_and_blocks_an_open_three(name: str, rng: np.random.Generator) -> None:
+def test_a_player_completes_and_blocks_an_open_three(name: str, rng: np.random.Generator) -> None:
     wins, block = Position.from_moves("112233"), Position.from_moves("11223")
     batch = [wins, block, wins.mirror(), block.mirror()]
     assert THINKERS[name](rng).choose(batch) == [3, 3, 3, 3]
 
 
 @pytest.mark.parametrize("name", THINKERS)
-def test_the_same_seed_plays_the_same_moves(name: str) -> None:
+def test_players_of_one_seed_play_the_same_moves(name: str) -> None:
     found = random_positions(60, np.random.default_rng(0))
-    positions = [position for position in found if position.plies >= 18][:8]  # the solver takes seconds before
+    positions = [position for position in found if position.plies >= 18][
+        :8
+    ]  # earlier positions take the solver seconds
     assert len(positions) == 8
     first, second = (THINKERS[name](np.random.default_rng(5)).choose(positions) for _ in range(2))
     assert first == second
 
 
-def test_random_play_is_uniform_over_legal_columns(rng: np.random.Generator) -> None:
+def test_random_player_is_uniform_over_legal_columns(rng: np.random.Generator) -> None:
     moves = RandomPlayer(rng).choose([Position.from_moves("111111")] * 3000)
     counts = np.bincount(moves, minlength=7)
     assert counts[0] == 0
@@ -99,10 +101,10 @@ def test_temperature_samples_the_raw_policy_and_the_visits_of_a_search(rng: np.r
 
 
 def plain_negamax(position: Position, depth: int, ply: int) -> int:
-    """Without pruning, on the friendly positions; shares only the evaluation with the code under test."""
+    """Search without pruning; it shares only the evaluation with the code under test."""
     outcome = position.outcome()
     if outcome is not None:
-        return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN - ply)
+        return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN_SCORE - ply)
     if depth == 0:
         return int(alpha_beta.static_value(position.geometry, position.own, position.occupied))
     return max(-plain_negamax(position.play(column), depth - 1, ply + 1) for column in position.legal_columns())
@@ -114,7 +116,7 @@ def test_negamax_values_threats_and_the_middle() -> None:
     assert alpha_beta.static_value(position.geometry, position.own, position.occupied) == -8 + 1 - 3
 
 
-def test_the_raw_policy_is_asked_about_the_canonical_orientation(network: PolicyValueNetwork) -> None:
+def test_raw_policies_of_mirror_images_are_mirror_images(network: PolicyValueNetwork) -> None:
     result = raw_result(
         Evaluator(network, backend="torch-fp32"), [Position.from_moves("1123"), Position.from_moves("7765")], STANDARD
     )
@@ -123,7 +125,7 @@ def test_the_raw_policy_is_asked_about_the_canonical_orientation(network: Policy
     assert result.moves[0] == 6 - result.moves[1]
 
 
-def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator) -> None:
+def test_a_checkpoint_determines_the_board(tmp_path: Path, rng: np.random.Generator) -> None:
     small = make_geometry(5, 6, 4, diagonals=False)
     path = save_untrained(tmp_path / "small.safetensors", small)
     assert common_geometry(("random", str(path))) == small
@@ -133,13 +135,13 @@ def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator
         parse_player(str(path), rng=rng)
 
 
-def test_settings_of_a_networks_search_are_used_and_named(
+def test_options_change_the_search_and_appear_in_the_players_name(
     checkpoint: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
     written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
-    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625"  # what differs from the default
+    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625"  # only the options that differ from the defaults
     rule = PuctConfig(c_init=3, fpu_reduction=0.0625)
     search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=LEAVES)
     expected = search.search(positions, Budget(simulations=60))
@@ -149,16 +151,16 @@ def test_settings_of_a_networks_search_are_used_and_named(
 
 
 @pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 4)])
-def test_negamax_finds_what_a_search_without_pruning_finds(geometry: Geometry, rng: np.random.Generator) -> None:
+def test_negamax_agrees_with_a_search_without_pruning(geometry: Geometry, rng: np.random.Generator) -> None:
     for position in random_positions(16, rng, geometry):
         expected = {column: -plain_negamax(position.play(column), 2, 1) for column in position.legal_columns()}
-        best, window = max(expected.values()), (-alpha_beta.WIN, alpha_beta.WIN)
+        best, window = max(expected.values()), (-alpha_beta.WIN_SCORE, alpha_beta.WIN_SCORE)
         assert alpha_beta.negamax(geometry, position.own, position.occupied, 3, 0, *window) == best
         found = NegamaxPlayer(3, rng).best_moves(position)
         assert found == [column for column, score in expected.items() if score == best]
 
 
-def test_the_solver_only_plays_best_moves_and_all_of_them(rng: np.random.Generator) -> None:
+def test_solver_player_draws_among_exactly_the_best_moves(rng: np.random.Generator) -> None:
     # By score it takes the fastest win and the slowest loss; by outcome any move that keeps the result.
     for position in [position for position in random_positions(100, rng) if position.plies >= 24][:6]:
         scores = {column: score for column, score in enumerate(shared_solver().analyze(position)) if score is not None}
@@ -168,13 +170,13 @@ def test_the_solver_only_plays_best_moves_and_all_of_them(rng: np.random.Generat
             assert set(played) == {c for c, score in scores.items() if equal(score) == equal(best)}
 
 
-def test_openspiel_refuses_positions_whose_moves_are_not_known(rng: np.random.Generator) -> None:
+def test_openspiel_rejects_positions_without_move_strings(rng: np.random.Generator) -> None:
     known = Position.from_moves("44")
     with pytest.raises(PlayerError, match="moves are known"):
         make_openspiel(rng).choose([Position(known.own, known.occupied)])
 
 
-def test_classic_players_keep_their_trees_between_moves_where_they_were_told_to(rng: np.random.Generator) -> None:
+def test_classic_player_reuses_its_tree_only_with_tree_keep(rng: np.random.Generator) -> None:
     for tree in ("keep", "new"):
         player = parse_searching_player(f"uct:100,tree={tree}", rng=rng, threads=1)
         player.search([Position.from_moves("44")])
@@ -182,15 +184,15 @@ def test_classic_players_keep_their_trees_between_moves_where_they_were_told_to(
 
 
 @pytest.mark.parametrize("make", [THINKERS["uct"], THINKERS["network"]])
-def test_limited_time_is_each_positions_own(make: Make, rng: np.random.Generator) -> None:
+def test_a_time_limit_applies_to_each_position(make: Make, rng: np.random.Generator) -> None:
     player = make(rng)
     assert isinstance(player, TreePlayer)
     assert player.search([Position()] * 4, Budget(seconds=0.05)).seconds >= 0.2
-    with pytest.raises(ValueError, match="no tree 0"):  # they shared one, which is the last position's
+    with pytest.raises(ValueError, match="no tree 0"):  # the positions shared one tree in turn
         player.node(0, [])
 
 
-def test_specifications_make_players_that_say_whether_they_search(rng: np.random.Generator) -> None:
+def test_specifications_create_players_of_the_right_type(rng: np.random.Generator) -> None:
     for text, kind in {
         "random": RandomPlayer,
         "uct:0.5s": UctPlayer,
@@ -208,29 +210,57 @@ def test_specifications_make_players_that_say_whether_they_search(rng: np.random
         parse_searching_player("random", rng=rng)
 
 
-def test_checkpoints_play_by_simulations_time_or_raw_policy(
+def test_the_limit_of_a_checkpoint_sets_its_budget_and_name(
     tmp_path: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
     path = tmp_path / "a@b" / "net.safetensors"  # the limit is after the last @
     save_checkpoint(path, Checkpoint(network=network))
-    for limit, budget in (("", Budget(simulations=100)), ("@0.01s", Budget(seconds=0.01)), ("@0", RAW)):
+    for limit, budget, name in (
+        ("", Budget(simulations=100), "net@100"),
+        ("@0.01s", Budget(seconds=0.01), "net@0.01s"),
+        ("@0.010s", Budget(seconds=0.01), "net@0.01s"),
+        ("@0", RAW, "net@0"),
+        ("@007", Budget(simulations=7), "net@7"),
+    ):
         player = parse_player(f"{path}{limit}", rng=rng, compute=COMPUTE)
         assert isinstance(player, NetworkPlayer)
-        assert (player.budget, player.name) == (budget, f"net{limit or '@100'}")
+        assert (player.budget, player.name) == (budget, name)
         assert player.choose([Position.from_moves("444444")])[0] != 3
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("nobody", "unknown player 'nobody'; `alphac4 players` lists them"),
-        ("uct:many", "uct"),
-        ("uct:0s", "uct"),
-        ("best@atuo", r"'atuo' is no budget \(is it auto\?\)"),
+        ("uct:many", "'many' is not a budget; write 1000"),
+        ("uct:0s", "'0s' is not a budget; write 1000"),
+        ("uct:auto", "'auto' is not a budget; write 1000"),
+        ("best@atuo", r"'atuo' is not a budget \(is it auto\?\)"),
+        ("best@", "a limit is missing after @"),
+        # `int` and `float` accept these.
+        ("best@ 600", "' 600' is not a budget"),
+        ("best@1_000", "'1_000' is not a budget"),
+        ("best@\u0661\u0660\u0660", "is not a budget"),
+        ("uct:+10", r"'\+10' is not a budget"),
+        ("uct:1e3", "'1e3' is not a budget"),
+        ("uct:\u0661", "is not a budget"),
+        ("uct: 1s", "' 1s' is not a budget"),
+        ("uct:1_0s", "'1_0s' is not a budget"),
+        ("uct:infs", "'infs' is not a budget"),
+        ("negamax:\u0664", "is not a positive number; write negamax:4"),
+        ("negamax:+4", r"'\+4' is not a positive number; write negamax:4"),
+        ("best@600,c-init=+2", r"c-init: '\+2' is not a number; write 600 or 0\.5"),
+        ("best@600,leaves=1_6", "leaves: '1_6' is not a number; write 600 or 0.5"),
+        ("uct:600,exploration= 2", "exploration: ' 2' is not a number; write 600 or 0.5"),
+        ("uct:600,depth=0x10", "depth: '0x10' is not a number; write 600 or 0.5"),
         ("negamax:0", "negamax:0"),
-        ("solver:slow", "solver:slow"),
+        ("solver:slow", "unknown player 'solver:slow'"),
+        ("solver:Outcome", r"unknown player 'solver:Outcome' \(is it solver:outcome\?\)"),
+        ("random:5", r"unknown player 'random:5' \(is it random\?\)"),
+        ("best:5", "unknown player 'best:5'; `alphac4 players` lists them"),
+        ("Best@600", r"unknown player 'Best@600' \(is it best@600\?\)"),
         ("missing.safetensors@5", "no such file"),
-        # Where it is unsure it compares values, so a temperature would count in some positions only.
+        # A temperature would only apply where the first search is sure.
         ("best@auto,temperature=1", "temperature"),
         ("best@600,c-init=0", "positive"),
         ("best@600,c-init=1,c-init=2", "twice"),
@@ -240,7 +270,9 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         ("best@600,speed=2", "c-init, c-base, fpu-reduction"),
     ],
 )
-def test_bad_specifications_are_reported_in_one_line(text: str, told: str, rng: np.random.Generator) -> None:
-    with pytest.raises(ValueError, match=told) as error:
+def test_an_invalid_specification_raises_an_error_of_one_line(
+    text: str, message: str, rng: np.random.Generator
+) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         parse_player(text, rng=rng)
     assert "\n" not in str(error.value)

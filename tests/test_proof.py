@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import DRAWN
 from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
@@ -29,12 +30,12 @@ def walk(
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
-    """Kinds of moves that there are, by the number of stones."""
+    """Return the number of moves of each kind, by the number of stones."""
     return {report.stones: Counter(MoveKind(kind).name for kind in report.kinds) for report in reports}
 
 
 def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
-    """The verdicts on the moves in a record, by boards of strings and plain minimax; of mirror images either one."""
+    """Judge the moves of a record by plain minimax on boards of strings; count them like `counts_of`."""
     table: dict[Board, tuple[int, str]] = {}
     for moves in Journal(path, FORMAT, read_about(path, FORMAT) or {}).read(lambda entry: unpack_moves(entry, SMALL)):
         for key, column, kind in zip(*moves, strict=True):
@@ -80,7 +81,7 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", ["random", "network"])
 def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
-    """Two players that err, and one of them proves wins: the same positions, counted and judged the same."""
+    """For two players that make mistakes, one of which proves wins."""
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":
@@ -96,8 +97,8 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     assert any(report.count(MoveKind.PROOF) for report in reports) == (kind == "network")
 
 
-def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
-    """Recorded moves are not asked for again, also after a line was cut short."""
+def test_an_interrupted_walk_resumes_from_its_record(tmp_path: Path) -> None:
+    """Recorded moves are not chosen again, also if the last line was cut short."""
 
     class Interrupted(RandomPlayer):
         left = 2
@@ -119,7 +120,9 @@ def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
     assert naive_walk(path, True, 16) == counts_of(reports)
 
 
-def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prove_reports_its_findings_and_keeps_records_of_other_players(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     start = ["--start", "444444222222666666"]  # late in a game, so that it is quick
     assert main(["prove", "solver", *start, "--plies", "22"]) == 0
     assert "solver, moving first, makes no mistake in the " in capsys.readouterr().out
@@ -135,17 +138,39 @@ def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsy
     Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
     assert main(["prove", "random", *start, "--record", str(tmp_path / "less.txt")]) == 2
     assert "less.txt holds side null, not" in capsys.readouterr().err
-    for nothing, told in (
+    for nothing, message in (
         ("--start 4444 --plies 2", "the start has 4 stones already"),
         ("--start 1212121", "the game is over"),
         ("--side second --plies 0", "random, moving second, has its first move after that"),
     ):
         assert main(["prove", "random", *nothing.split()]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
-def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
-    """The longer search of `@auto` proves the win here, but the next move is searched afresh, and errs."""
+@pytest.mark.parametrize(
+    ("player", "is_proof"),
+    [
+        ("FILE@2", True),
+        ("FILE@0.01s", False),
+        ("FILE@2,temperature=1", False),
+        ("random", False),
+        ("uct:9", False),
+        ("solver", False),
+    ],
+)
+def test_a_walk_without_mistakes_proves_something_only_of_a_repeatable_player(
+    player: str, is_proof: bool, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three stones before the end of a drawn game no move is a mistake."""
+    player = player.replace("FILE", str(checkpoint))
+    command = ["prove", player, "--start", DRAWN[:39], "--side", "second"]
+    assert main([*command, "--device", "cpu", "--backend", "torch-fp32"]) == 0
+    verdict = capsys.readouterr().out.splitlines()[-1]
+    assert verdict.endswith("proven." if is_proof else "It may move differently next time, so this is not a proof.")
+
+
+def test_a_proof_ends_a_line_only_if_the_player_plays_it_out() -> None:
+    """The longer search of `@auto` proves a win, but the next move's search begins anew and makes a mistake."""
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
@@ -155,7 +180,7 @@ def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
 
 
-def test_a_record_names_the_backend_that_was_taken(
+def test_prove_resumes_with_the_backend_of_its_record(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, path = [], tmp_path / "moves.txt"

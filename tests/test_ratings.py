@@ -16,7 +16,7 @@ from alphac4.arena.ratings import (
     sprt,
 )
 
-# American League East 1987: games that the row's team won against the column's, 13 between any two. Agresti 2002,
+# American League East 1987: wins of the row's team against the column's, in 13 games of each pair. Agresti 2002,
 # "Categorical Data Analysis", table 10.10; the fit is that of table 10.11 and of the R package BradleyTerry2.
 TEAMS = ("Milwaukee", "Detroit", "Toronto", "New York", "Boston", "Cleveland", "Baltimore")
 WINS = (
@@ -66,12 +66,12 @@ def test_the_rating_of_two_players_inverts_the_score() -> None:
     assert fit["a"].error > 300
 
 
-def test_ratings_are_found_however_lopsided_the_results() -> None:
+def test_ratings_converge_for_lopsided_results() -> None:
     # Newton's plain step overshoots here.
     fit = fit_ratings({("a", "b"): (1000, 1000), ("b", "c"): (0, 1000), ("c", "d"): (500, 1000)}, anchor="d")
     assert fit["c"].elo == pytest.approx(0, abs=20)
     assert fit["b"].elo < -900
-    # a adds half a drawn game with b, and b a quarter of one with a, as it has two opponents.
+    # a adds half a drawn game with b; b adds a quarter of one with a, because it has two opponents.
     assert fit["a"].elo - fit["b"].elo == pytest.approx(elo_of_score(1000.375 / 1000.75), abs=0.1)
 
 
@@ -99,7 +99,7 @@ def test_the_likelihood_ratio_is_binomial_without_draws_and_changes_sign_with_th
     assert pair_counts([0, 0.5, 1, 1, 1.5, 2, 2, 2]) == (1, 1, 2, 1, 3)
 
 
-def test_the_bounds_are_those_of_wald() -> None:
+def test_sprt_bounds_are_walds() -> None:
     state = sprt((10, 80, 10), 0, 30)  # errors of 5 %
     assert (state.lower, state.upper) == pytest.approx((-math.log(19), math.log(19)))
     assert state.accepted is None
@@ -108,7 +108,7 @@ def test_the_bounds_are_those_of_wald() -> None:
 
 
 @pytest.mark.parametrize(("elo", "right"), [(0, False), (60, True)])
-def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right: bool) -> None:
+def test_sprt_error_rate_is_about_five_per_cent(elo: float, right: bool) -> None:
     # 200 simulated tests between players of known strength: 5 % of errors, plus three standard deviations.
     rng = np.random.default_rng(0)
     wrong = 0
@@ -123,12 +123,12 @@ def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right:
     assert wrong <= 200 * 0.05 + 3 * math.sqrt(200 * 0.05 * 0.95)
 
 
-def test_the_interval_of_a_score_covers_the_truth() -> None:
-    """In about 95 of 100 matches of 50 pairs whose two games hang together, as those from one opening do."""
+def test_score_intervals_cover_the_true_score_in_95_per_cent() -> None:
+    """In about 95 % of matches of 50 pairs, whose two games are correlated by their opening."""
     rng = np.random.default_rng(1)
 
     def match() -> list[float]:
-        opening = rng.random(50) < 0.3  # such an opening is won by whoever begins: one point each
+        opening = rng.random(50) < 0.3  # the first player wins both games of such an opening: one point each
         return [1.0 if decided else float((rng.random(2) < 0.7).sum()) for decided in opening]
 
     truth = 0.3 * 0.5 + 0.7 * 0.7
@@ -136,5 +136,5 @@ def test_the_interval_of_a_score_covers_the_truth() -> None:
     assert 0.92 < covered / 500 < 0.98
     unanimous, nothing = score_interval([2.0] * 5), score_interval([])
     assert unanimous.value == unanimous.high == 1.0
-    assert unanimous.low < 0.9  # ten wins in a row do not prove that the eleventh is certain
+    assert unanimous.low < 0.9  # ten wins in a row do not make an eleventh certain
     assert (nothing.low, nothing.high) == (0.0, 1.0)

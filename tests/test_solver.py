@@ -24,12 +24,12 @@ from alphac4.storage.files import FileError
 
 PROJECT = Path(__file__).parents[1]
 SAMPLE = PROJECT / "tests" / "data" / "solver_sample.columns"
-SEARCHED_FAST = 16  # plies from which a position of the sample takes milliseconds
+SEARCHED_FAST = 16  # positions of the sample with at least this many stones take milliseconds
 NEARLY_FULL = "2252576253462244111563365343671351441"
 
 Scored = list[tuple[Position, list[int | None]]]
 
-BOARDS = [  # rows, columns, run length, diagonals, least number of stones that plain minimax can cope with
+BOARDS = [  # rows, columns, run length, diagonals, fewest stones that plain minimax can solve
     (4, 4, 3, True, 1),
     (4, 4, 3, False, 4),
     (5, 4, 4, True, 10),
@@ -41,7 +41,7 @@ BOARDS = [  # rows, columns, run length, diagonals, least number of stones that 
 
 
 def sample() -> Scored:
-    """Positions and the score of each column."""
+    """Return the sample's positions, each with the score of every column."""
     lines = [line.split() for line in SAMPLE.read_text().splitlines()]
     return [
         (Position.from_moves(moves), [None if score == "." else int(score) for score in scores])
@@ -51,13 +51,13 @@ def sample() -> Scored:
 
 @pytest.fixture(scope="module")
 def solver() -> Solver:
-    """A solver that must search, as it has no book."""
+    """A solver without a book, so that it must search."""
     return Solver(book=no_known_scores())
 
 
 @pytest.fixture(scope="module")
 def late() -> Scored:
-    """The positions of the sample that take no time to speak of."""
+    """The positions of the sample that are solved at once."""
     return [(position, scores) for position, scores in sample() if position.plies >= SEARCHED_FAST]
 
 
@@ -94,7 +94,7 @@ def test_scores_outcomes_mirror_images_and_batches_agree_with_the_columns_scores
 
 
 def test_a_tiny_table_changes_no_score(late: Scored) -> None:
-    """Entries that replace one another all the time are never mistaken for another position's."""
+    """Entries that replace one another all the time are never taken for another position's."""
     tiny = Solver(table_bits=4, book=no_known_scores())
     for position, scores in late[40:]:
         assert tiny.analyze(position) == scores
@@ -106,7 +106,7 @@ def test_threads_may_share_a_solver(late: Scored) -> None:
         assert list(pool.map(shared.analyze, (position for position, _ in late))) == [scores for _, scores in late]
 
 
-def test_a_search_that_pauses_is_the_same_search(late: Scored, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_do_not_change_a_search(late: Scored, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, pausing = Solver(book=no_known_scores()), Solver(book=no_known_scores())
     expected = [whole.analyze(position) for position, _ in late[:4]]
     monkeypatch.setattr(solver_module, "NODES_PER_PAUSE", 7)
@@ -116,8 +116,8 @@ def test_a_search_that_pauses_is_the_same_search(late: Scored, monkeypatch: pyte
     assert len(pauses) >= whole.nodes // 7
 
 
-def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
-    """The empty board without a book takes minutes; a later call goes on with a table that is no longer empty."""
+def test_an_exception_in_a_pause_ends_the_search_and_keeps_its_table() -> None:
+    """The empty board without a book takes minutes; a later call uses what the table holds."""
     solver = Solver(book=no_known_scores())
 
     def stop() -> None:
@@ -129,7 +129,7 @@ def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
     assert np.count_nonzero(solver._table.entries) > 0
 
 
-def test_finished_games_have_a_score_and_another_board_is_refused(solver: Solver) -> None:
+def test_finished_games_have_a_score_and_other_boards_are_rejected(solver: Solver) -> None:
     """A full board is a draw; a lost game has the negative of the winning move's score."""
     lost = Position.from_moves("1122334")
     assert (solver.solve(lost), solver.solve(lost, weak=True)) == (-18, Outcome.LOSS)
@@ -146,7 +146,7 @@ def test_moves_to_end_counts_the_winners_moves(plies: int, score: int, moves: in
 
 
 def test_the_shared_solver_knows_the_empty_board() -> None:
-    """In the centre the first player wins, next to it it draws, else it loses (Allen 1988; Allis 1988)."""
+    """The first player wins in the centre, draws next to it, and else loses (Allen 1988; Allis 1988)."""
     assert shared_solver().solve(Position()) == 1
     assert shared_solver().analyze(Position()) == [-2, -1, 0, 1, 0, -1, -2]
 
@@ -176,7 +176,7 @@ def test_scores_equal_plain_minimax(
 
 @pytest.mark.parametrize("table_bits", [14, 22])
 def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
-    """Tag and bounds fit an entry although a key takes all 64 bits; a smaller table is refused."""
+    """Tag and bounds fit an entry even if a key takes all 64 bits; a smaller table is rejected."""
     geometry = make_geometry(7, 8)
     solver = Solver(geometry, table_bits=table_bits, book=no_known_scores())
     rng = np.random.default_rng(5)
@@ -203,13 +203,11 @@ def test_the_command_shows_a_position_as_a_table(capsys: pytest.CaptureFixture[s
         "score": -1,
         "columns": {"6": -1, "7": -2},
     }
-    assert main(["solve", "112233", "--weak"]) == 0  # which claims no number of moves
+    assert main(["solve", "112233", "--weak"]) == 0  # without a number of moves
     assert "4      1  wins  *" in capsys.readouterr().out
 
 
-def test_a_batch_is_answered_line_by_line_but_for_bad_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_answers_every_valid_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for options, status, lines, answers in (
         ({}, 2, "112233\n48\n\n1111111\n31415\n", "112233 18\n31415 -18\n"),
         ({}, 2, f"112233\n1122334\n\n{DRAWN}\n", "112233 18\n"),  # games that are over
@@ -251,7 +249,7 @@ def same(one: KnownScores, other: KnownScores) -> bool:
     )
 
 
-def test_with_their_mirror_images_there_are_as_many_positions_as_oeis_a212693_says(builder: Any) -> None:
+def test_numbers_of_positions_with_mirror_images_are_those_of_oeis_a212693(builder: Any) -> None:
     counts = []
     for level in builder.unfinished_positions(STANDARD, 5):
         positions = [Position(own, occupied) for _, own, occupied in zip(*level, strict=True)]
@@ -260,7 +258,7 @@ def test_with_their_mirror_images_there_are_as_many_positions_as_oeis_a212693_sa
     assert counts == [1, 7, 49, 238, 1120, 4263]
 
 
-def test_a_book_is_read_as_it_was_written_for_its_own_board(tmp_path: Path, book: KnownScores) -> None:
+def test_books_round_trip_and_are_rejected_for_other_boards(tmp_path: Path, book: KnownScores) -> None:
     path = tmp_path / "a.book"
     save_book(path, STANDARD, book)
     assert same(load_book(path, STANDARD), book)
@@ -268,8 +266,8 @@ def test_a_book_is_read_as_it_was_written_for_its_own_board(tmp_path: Path, book
         load_book(path, FOURS)
 
 
-def test_a_damaged_packaged_book_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(packaged_book(make_geometry(5, 4, 3)).keys) == 0  # where there is no file
+def test_a_damaged_packaged_book_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(packaged_book(make_geometry(5, 4, 3)).keys) == 0  # there is no file
     (tmp_path / books.book_name(FOURS)).write_bytes(b"rubbish")
     monkeypatch.setattr(books, "__file__", str(tmp_path / "book.py"))
     with pytest.raises(FileError, match=r"4x4x4\.book"):
@@ -284,10 +282,10 @@ def test_positions_of_the_book_are_not_searched() -> None:
     assert solver.nodes == 0
 
 
-def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
+def test_a_book_agrees_with_search_and_an_interrupted_build_resumes(
     builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every unfinished position up to the depth; after an interruption only the rest is searched."""
+    """It holds every unfinished position up to the depth; after an interruption only the rest is searched."""
     whole = builder.build_book(FOURS, 4, tmp_path / "whole.book", table_bits=14)
     assert same(load_book(tmp_path / "whole.book", FOURS), whole)
     searcher = Solver(FOURS, book=no_known_scores())
@@ -305,7 +303,7 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
             nonlocal searched
             if searched == most:
                 raise KeyboardInterrupt
-            searched += len(own) == 1  # earlier positions are looked up many at a time
+            searched += len(own) == 1  # earlier positions are looked up in batches
             return super().solve_batch(own, occupied, **options)
 
     monkeypatch.setattr(builder, "Solver", Interrupted)
@@ -320,13 +318,13 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [("--plies -1", "--plies must be at least 0"), ("--rows 0", "rows >= 1"), ("--rows 9 --columns 9", "64 bits")],
 )
-def test_a_book_that_cannot_be_is_refused_in_a_line(
-    builder: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, told: str
+def test_the_book_builder_rejects_invalid_options_in_one_line(
+    builder: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, message: str
 ) -> None:
     monkeypatch.setattr("sys.argv", ["opening_book.py", *line.split()])
     with pytest.raises(SystemExit, match="2"):
         builder.main()
-    assert told in capsys.readouterr().err.splitlines()[-1]
+    assert message in capsys.readouterr().err.splitlines()[-1]

@@ -1,8 +1,9 @@
-"""Files of positions, games and puzzles as people and their editors write them, and the standard input."""
+"""Text files of positions, games and puzzles in the encodings of common editors, and the standard input."""
 
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from alphac4.play.games import Session, read_games
 from alphac4.puzzles import load_puzzles
 from alphac4.storage.files import FileError
 
-PUBLIC = ("2252576253462244111563365343671351441 -1", "7422341735647741166133573473242566 1")  # Test_L3_R1 begins so
-SCORED = ("112233 -2 0 1 18 0 -3 -1", "444444 1 2 3 . 3 2 1")
+PUBLIC = (
+    "2252576253462244111563365343671351441 -1",
+    "7422341735647741166133573473242566 1",
+)  # the beginning of Test_L3_R1
+SCORED = ("112233 -2 -1 -1 18 -2 -2 -3", "444444 -1 0 1 . 1 0 -1")
 FORMS = {
     "plain": b"{0}\n{1}\n",
     "byte-order mark": b"\xef\xbb\xbf{0}\n{1}\n",
@@ -32,7 +36,7 @@ FORMS = {
 
 
 def written(form: str, lines: tuple[str, str], blank: str) -> bytes:
-    """Two lines as a file of that form, with that blank between words."""
+    """Return two lines as a file of this form, with ``blank`` between words."""
     content = FORMS[form]
     encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
     return content.decode(encoding).format(*(line.replace(" ", blank) for line in lines)).encode(encoding)
@@ -52,7 +56,7 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
     "positions": (
         read_scored,
         SCORED,
-        [("112233", [-2, 0, 1, 18, 0, -3, -1]), ("444444", [1, 2, 3, -128, 3, 2, 1])],
+        [("112233", [-2, -1, -1, 18, -2, -2, -3]), ("444444", [-1, 0, 1, -128, 1, 0, -1])],
     ),
     "sample": (read_sample, PUBLIC, [line.split()[0] for line in PUBLIC]),
     "games": (lambda path: read_games(str(path), [], STANDARD), ("4455", "1 1 2"), ["4455", "112"]),
@@ -63,7 +67,7 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("blank", [" ", "\t", "   "], ids=["blank", "tab", "blanks"])
-def test_a_text_file_is_read_as_any_editor_saves_it(form: str, kind: str, blank: str, tmp_path: Path) -> None:
+def test_text_files_of_any_editor_are_read(form: str, kind: str, blank: str, tmp_path: Path) -> None:
     read, lines, expected = READERS[kind]
     path = tmp_path / "mine.txt"
     path.write_bytes(written(form, lines, blank))
@@ -71,7 +75,7 @@ def test_a_text_file_is_read_as_any_editor_saves_it(form: str, kind: str, blank:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_saved_game_is_loaded_as_any_editor_saves_it(form: str, tmp_path: Path) -> None:
+def test_saved_games_of_any_editor_are_loaded(form: str, tmp_path: Path) -> None:
     path = tmp_path / "game.txt"
     path.write_bytes(written(form, ("4455", ""), " "))
     session = Session()
@@ -90,7 +94,7 @@ def test_a_saved_game_is_loaded_as_any_editor_saves_it(form: str, tmp_path: Path
         ("sample", "48"),
         ("sample", "1212121"),  # the game is over
         ("sample", "44 1 1"),
-        ("sample", "4455 4433"),  # two games, as from a file whose line ends were lost
+        ("sample", "4455 4433"),  # two games in one line
         ("sample", "4455 99"),
         ("sample", "2 2 5 2 5 7 6 22"),
         ("sample", f"{PUBLIC[0].split()[0]} . . . . . -1 ."),
@@ -110,7 +114,7 @@ def test_an_error_in_a_text_file_names_the_file_and_the_line(kind: str, line: st
 
 
 class Stream(io.StringIO):
-    """A standard input in an encoding that has no byte-order mark, as on Windows."""
+    """Standard input in an encoding without a byte-order mark, as on Windows."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content.decode("cp1252", errors="replace"))
@@ -118,22 +122,46 @@ class Stream(io.StringIO):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_standard_input_is_read_as_any_editor_saves_it(
+def test_standard_input_of_any_editor_is_read(
     form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", Stream(written(form, PUBLIC, "\t")))
     assert SolveCommand(batch=True)() == 0
-    assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores are the published ones
+    assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores agree with the published ones
 
 
-@pytest.mark.parametrize(("weak", "wrong"), [(False, ["1", "-2", ". . . . . -2 -2"]), (True, ["1", "0", "1"])])
-def test_a_batch_reports_lines_that_give_another_score(
-    weak: bool, wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({}, ["1", "-2", ". . . . . -2 -2", ". . . . . -1 -1"]),
+        ({"column_scores": True}, ["1", "-2", ". . . . . -2 -2", ". . . . . -1 -1"]),
+        ({"weak": True}, ["1", "0", ". . . . . 1 -2", ". . . . . -1 0"]),
+    ],
+    ids=str,
+)
+def test_a_batch_reports_every_line_with_a_wrong_score(
+    options: dict[str, Any], wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A game with a word per column, such as "4 4", looks like a position with a score."""
+    """A game with one word per column, such as "4 4", looks like a position with a score."""
     moves, right = PUBLIC[0].split()
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{moves} {given}\n" for given in (right, "", *wrong))))
-    assert SolveCommand(batch=True, weak=weak)() == 2
+    lines = [right, "", ". . . . . -1 -2", *wrong]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{moves} {given}\n" for given in lines)))
+    assert SolveCommand(batch=True, **options)() == 2
     output = capsys.readouterr()
-    assert output.out.splitlines() == [f"{moves} -1"] * 5
-    assert [line.partition(": ")[0] for line in output.err.splitlines()] == ["line 3", "line 4", "line 5"]
+    assert len(output.out.splitlines()) == len(lines)
+    reported = [line.partition(", but")[0] for line in output.err.splitlines()]
+    last = -1 if "weak" in options else -2
+    assert reported == [
+        "line 4: the score is -1",
+        "line 5: the score is -1",
+        "line 6: the score of column 6 is -1",
+        f"line 7: the score of column 7 is {last}",
+    ]
+
+
+def test_a_batch_of_correct_column_scores_has_no_errors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(SCORED)))
+    assert SolveCommand(batch=True)() == 0
+    assert not capsys.readouterr().err

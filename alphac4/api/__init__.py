@@ -1,1 +1,1 @@
-"""The interface for Python users; `alphac4` itself offers these names."""
+"""Interface for Python users; `alphac4` exports its names."""

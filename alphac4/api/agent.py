@@ -1,4 +1,4 @@
-"""A player for use from Python, and the results of its searches."""
+"""Players for Python users."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from alphac4.arena.specifications import LEAVES, common_geometry, find_network, 
 from alphac4.compute import choose
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, as_integer
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
     from alphac4.nn.network import NetworkBuilder
 
-DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
+DEFAULT_SIMULATIONS = 100  # of a user's own network
 
 
 class Agent:
-    """A player ready for use; it is a `Player` itself, so that it can play matches."""
+    """Player that takes move strings or positions; itself a `Player`, so that it can play matches.
+
+    Args:
+        player: the player.
+        geometry: its board.
+    """
 
     def __init__(self, player: Player, geometry: Geometry = STANDARD) -> None:
         self.player = player
@@ -38,7 +43,12 @@ class Agent:
         self.name = player.name
 
     def choose(self, positions: Sequence[PositionLike]) -> list[int]:
-        """Return a 0-based column for each position. Raises ValueError if the player chooses an illegal move."""
+        """Return a 0-based column for each position.
+
+        Raises:
+            TypeError: for a single position.
+            ValueError: for an invalid position, or if the player chooses an illegal move.
+        """
         return checked_moves(self.player, read_positions(positions, self.geometry))
 
     @overload
@@ -62,14 +72,18 @@ class Agent:
 
         Args:
             positions: a move string such as "4455", a `Position`, or a list of them.
-            simulations: of each position; 0 asks a network for its raw policy and value.
-            seconds: for each position. Without either limit the player's own holds.
+            simulations: per position; 0 returns a network's raw policy and value.
+            seconds: per position. By default the player's own budget applies.
+
+        Returns:
+            The result of a single position, or a list of results.
 
         Raises:
-            ValueError: for an illegal move, a game that is over, a bad limit, or a player that does not search.
+            TypeError: for anything but move strings and positions.
+            ValueError: for an illegal move, a game that is over, an invalid limit, or a player that does not search.
         """
         if not isinstance(self.player, SearchingPlayer):
-            raise PlayerError(f"{self.name} only chooses moves: call choose, not search")
+            raise PlayerError(f"{self.name} only chooses moves; call choose instead of search")
         budget = None
         if simulations is not None or seconds is not None:
             budget = Budget(simulations=simulations, seconds=seconds)
@@ -101,30 +115,38 @@ def load(
     planes: Literal["stones", "lines"] | None = None,
     network: "NetworkBuilder | None" = None,
 ) -> Agent:
-    """Make an agent.
+    """Load a player.
 
     Args:
-        player: the shipped network "best" or "fast", a checkpoint's file, any other player as the command line writes
-            them ("uct:1000", "solver", "model.onnx@600", "module:Class"), a `Player` of your own, or a network of your
-            own: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. Either takes planes
-            [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A function
-            returns policy logits and probabilities of win/draw/loss; a module may return logits or probabilities.
-        geometry: the board; a network in a file decides it itself.
-        seed: of its random choices.
-        device: where networks run: "cpu", "cuda", or "auto".
-        backend: of inference; "auto" takes the fastest here.
-        threads: cores to use, by default all.
-        batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
-        puct: how a network is searched, in place of what the specification says: a `PuctConfig`, or the parameters of
-            a rule of one's own (see `register_selection_rule`).
-        planes: what a network of your own sees: the stones (P = 2), or also what the rules make of them (P = 8, see
-            `alphac4.game.planes`). By default a module sees what its first layer takes, and a function the stones.
-        network: the function that built the network of a checkpoint's file, if it is not the package's own.
+        player: one of
+
+            - a specification as on the command line: the shipped network "best" or "fast", a checkpoint's file,
+              "uct:1000", "solver", "model.onnx@600", "module:Class", ...;
+            - your own `Player`;
+            - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
+              planes [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A
+              function returns policy logits and win/draw/loss probabilities; a module returns logits or probabilities.
+        geometry: the board; by default that of the network, or the standard board.
+        seed: seed of the player's random numbers.
+        device: device of networks: "cpu", "cuda", or "auto".
+        backend: inference backend; "auto" selects the fastest on this machine.
+        threads: cores to use; by default all.
+        batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
+        puct: parameters of a network's search, in place of those in the specification: a `PuctConfig`, or those of your
+            own rule (see `register_selection_rule`).
+        planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
+            module gets the number of planes that its first layer takes, and a function gets the stones.
+        network: the function that built the network of a checkpoint, if that is not the package's own.
 
     Raises:
-        ValueError: for an unknown player, a file that cannot be used, an option that does not concern this player, or
-            a module that takes or returns something else.
+        TypeError: for an argument of another type.
+        ValueError: for an unknown player, a file that cannot be used, an argument that does not apply to this player,
+            or a network with other inputs or outputs.
     """
+    batch_size = as_integer(batch_size, "batch_size", 1)
+    threads = None if threads is None else as_integer(threads, "threads", 1)
+    if geometry is not None and not isinstance(geometry, Geometry):
+        raise TypeError(f"geometry must be a board from make_geometry, not {geometry!r:.60}")
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
         player, geometry = checkpoint.network, checkpoint.geometry
@@ -132,11 +154,11 @@ def load(
     is_written = isinstance(player, str | Path)
     is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
     if planes is not None and not is_own_network:
-        raise PlayerError("planes are for a function or a module; leave planes out for any other player")
+        raise PlayerError("planes apply to a function or a module; leave planes out for any other player")
     if planes is not None and planes not in PLANES:
         raise PlayerError(f"planes are {' or '.join(PLANES)}, not {planes!r}")
     if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
-        raise PlayerError(f"puct is for networks, and {player} is not one; leave puct out")
+        raise PlayerError(f"puct applies to networks, and {player} is not one; leave puct out")
     if isinstance(player, Agent):
         return player
     rng, board = np.random.default_rng(seed), geometry or STANDARD
@@ -153,10 +175,10 @@ def load(
         return Agent(parse_player(str(player), compute=compute, **options), board)
     if not is_own_network:
         if not hasattr(player, "choose"):
-            raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function")
+            raise TypeError(f"{player!r:.60} is not a player: it has no choose(positions), and is not a function")
         return Agent(cast(Player, player), board)
     count = None if planes is None else PLANES[planes]
-    if planes is None and isinstance(player, Network):  # made by a run
+    if planes is None and isinstance(player, Network):  # the package's own
         count = player.config.input_planes
     evaluator = (
         ModuleEvaluator(cast("nn.Module", player), board, count)

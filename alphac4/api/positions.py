@@ -1,4 +1,4 @@
-"""Positions for Python users: as they write them, their exact scores, and their pictures."""
+"""Positions for Python users: conversion, exact scores and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import check_stones
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, as_integer
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
 if TYPE_CHECKING:
@@ -17,37 +17,38 @@ if TYPE_CHECKING:
     from alphac4.training.reports import GameRecord
 
 PositionLike = str | Position
-"""A move string such as "4455", or a position."""
+"""Move string such as "4455", or a position."""
 
 
 def as_position(given: PositionLike, geometry: Geometry = STANDARD) -> Position:
-    """Return a position, of a finished game too.
+    """Convert a move string to a position, or check a position; the game may be over.
 
     Raises:
-        ValueError: in one line, for an illegal move, an impossible board, or anything else than a move string or a
-            position.
+        TypeError: for anything but a move string or a position.
+        ValueError: for an illegal move or an impossible board.
     """
     if isinstance(given, str):
         return Position.from_moves(given, geometry)
     if not isinstance(given, Position):
-        raise ValueError(f"a position is a move string such as '4455', or a Position, not {given!r}")
+        raise TypeError(f"a position is a move string such as '4455', or a Position, not {given!r:.60}")
     if given.moves is None:  # made from bits, which may be any
         check_stones(*given.sides, given.geometry)
     return given
 
 
 def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD) -> list[Position]:
-    """Return unfinished positions on one board.
+    """Convert move strings or positions to unfinished positions on a board.
 
     Raises:
-        ValueError: in one line, for a single position in place of several, another board, or a game that is over.
+        TypeError: for a single position, or anything but move strings and positions.
+        ValueError: for an illegal move, another board, or a game that is over.
     """
-    if isinstance(given, str | Position):
-        raise ValueError(f"several positions are a list of them, not {given!r}")
+    if isinstance(given, str | Position) or not isinstance(given, Sequence):
+        raise TypeError(f"several positions are a list of them, not {given!r:.60}")
     positions = [as_position(item, geometry) for item in given]
     for position in positions:
         if position.geometry != geometry:
-            raise ValueError("the position is on another board than the player's")
+            raise ValueError("the position is on a different board than the player")
         if position.outcome() is not None:
             raise ValueError(f"the game is over after {position.moves or 'these moves'}")
     return positions
@@ -55,19 +56,19 @@ def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD)
 
 @dataclass(frozen=True, kw_only=True)
 class SolvedPosition:
-    """A position with the exact score of every move that can be made."""
+    """A position with the exact score of every legal move."""
 
     position: Position
     columns: dict[int, ExactColumn]  # by 0-based column
 
     @cached_property
     def score(self) -> int:
-        """The position's exact score for the side to move: that of its best move."""
+        """The exact score of the best move, for the side to move."""
         return max(column.score for column in self.columns.values())
 
     @property
     def outcome(self) -> Outcome:
-        """Win, draw or loss with best play, for the side to move."""
+        """The outcome with best play, for the side to move."""
         return Outcome((self.score > 0) - (self.score < 0))
 
     @property
@@ -85,13 +86,14 @@ class SolvedPosition:
 
 
 def solve(position: PositionLike, *, geometry: Geometry = STANDARD) -> int:
-    """Return the exact score of a position for the side to move.
+    """Return the exact score of a position, for the side to move.
 
-    0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
-    last move. A negative score is the same for the opponent. Positions with few stones may take minutes on boards
-    that the package has no opening book for.
+    0 is a draw. A positive score is a win: the number of stones that the winner has left before its last move, so that
+    faster wins have higher scores. A negative score is a win of the opponent. Positions with few stones may take
+    minutes on boards without an opening book in the package.
 
     Raises:
+        TypeError: for anything but a move string or a position.
         ValueError: for an illegal move, or a game that is over.
     """
     (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
@@ -99,7 +101,7 @@ def solve(position: PositionLike, *, geometry: Geometry = STANDARD) -> int:
 
 
 def analyze(position: PositionLike, *, geometry: Geometry = STANDARD) -> SolvedPosition:
-    """Return the exact score of every move; `solve` explains scores."""
+    """Return the exact score of every legal move; see `solve`."""
     (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
@@ -112,23 +114,24 @@ def draw_board(
     axes: "Axes | None" = None,
     geometry: Geometry = STANDARD,
 ) -> "Axes":
-    """Draw a position by matplotlib, its last stone marked; a notebook shows it.
+    """Draw a position with Matplotlib and mark its last stone; a notebook displays the result.
 
     Args:
-        position: a move string such as "4455", or a `Position`, of a finished game too.
-        policy: a share in [0, 1] for each column, drawn as bars above the board.
-        title: above all that.
-        axes: where to draw; by default in a figure of its own.
+        position: a move string such as "4455", or a `Position`; the game may be over.
+        policy: a probability for each column, drawn as bars above the board.
+        title: title of the axes.
+        axes: axes to draw on; by default those of a new figure.
         geometry: the board of a move string.
 
     Raises:
-        ValueError: in one line, for an illegal move, or shares for another number of columns.
+        TypeError: for anything but a move string or a position.
+        ValueError: for an illegal move, or a policy for another number of columns.
     """
     from alphac4.runs import figures
 
     found = as_position(position, geometry)
     if policy is not None and len(policy) != found.geometry.columns:
-        raise ValueError(f"the policy needs {found.geometry.columns} shares, one for each column, not {len(policy)}")
+        raise ValueError(f"policy needs {found.geometry.columns} numbers, one for each column, not {len(policy)}")
     if axes is None:
         from matplotlib import pyplot
 
@@ -138,18 +141,17 @@ def draw_board(
 
 
 def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int = 8) -> "Figure":
-    """Draw a game of self-play at evenly spread moments with the search's opinion, and its end.
+    """Draw positions of a self-play game, evenly spaced from its start to its end, with the search's policy and value.
 
     Args:
-        game: as the ``history`` of what `train` returns has them, in ``selfplay.sample_games``.
+        game: a game in ``selfplay.sample_games`` of a report in the ``history`` that `train` returns.
         geometry: the board.
-        moments: how many boards, the last one included.
+        moments: the number of positions, including the last one.
 
     Raises:
-        ValueError: in one line, for fewer than two moments.
+        TypeError: if ``moments`` is not an integer.
+        ValueError: for fewer than two moments.
     """
     from alphac4.runs import figures
 
-    if moments < 2:
-        raise ValueError(f"a game is drawn at two moments at least, not {moments}")
-    return figures.game_figure(game, geometry, moments)
+    return figures.game_figure(game, geometry, as_integer(moments, "moments", 2))

@@ -1,4 +1,4 @@
-"""Matches, training, the reports of runs and measurements of strength, for Python users."""
+"""Matches, training, reports of runs and measurements of strength for Python users."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +14,7 @@ from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
+from alphac4.game.rules import as_integer
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
 from alphac4.runs.reports import TrainedRun
@@ -24,7 +25,7 @@ from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, StopTraining
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
-"""Whatever `load` takes."""
+"""Any player that `load` accepts."""
 
 
 def play_match(
@@ -36,11 +37,24 @@ def play_match(
     geometry: Geometry | None = None,
     progress: bool = False,
 ) -> MatchResult:
-    """Play a match of colour-swapped pairs from varied openings; the result is the first player's.
+    """Play a match of colour-swapped pairs of games from random balanced openings.
+
+    Args:
+        first: a player; see `load`.
+        second: its opponent.
+        games: the number of games, even.
+        seed: seed of the openings and the players.
+        geometry: the board; by default that of a network among the players.
+        progress: whether to show a progress bar.
+
+    Returns:
+        The first player's result.
 
     Raises:
-        ValueError: in one line, for a player that cannot be made, an odd number of games, or an illegal move.
+        TypeError: for an argument of another type.
+        ValueError: for a player that cannot be created, an odd number of games, or an illegal move.
     """
+    games = as_integer(games, "games")
     if games < 2 or games % 2:
         raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
     board = geometry or _common_board(first, second)
@@ -53,7 +67,7 @@ def play_match(
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:
-    """Return the board of the first agent or network among the players."""
+    """Return the board of the first agent or network among the players; the standard board without one."""
     for player in players:
         if isinstance(player, Agent):
             return player.geometry
@@ -69,29 +83,28 @@ def train(
     progress: bool = True,
     **functions: Any,
 ) -> TrainedRun:
-    """Train a network from nothing, or resume the run in the folder.
+    """Train a new network, or resume the run in the folder.
 
     Args:
-        config: the settings, such as ``TrainConfig.preset("quick", iterations=12)``, or a preset's name; `alphac4
-            doctor` estimates how long they take here. By default a run in the folder resumes with its own settings, and
-            a new one is "standard".
+        config: settings such as ``TrainConfig.preset("quick", iterations=12)``, or a preset's name; `alphac4 doctor`
+            estimates how long a preset takes on this machine. By default a run in the folder resumes with its own
+            settings, and a new run has the preset "standard".
         run: the run's folder.
-        settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
-            those of ``config``.
-        callbacks: watch the run, and may end it by raising `StopTraining`; the same call then resumes it.
-        progress: whether to write what the command line writes to the standard error: a table with a row for each
-            iteration, and on a terminal progress bars.
-        functions: your own in place of the package's, by the names that `iterate` has for them: ``network``, ``loss``,
+        settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, which
+            override those of ``config``.
+        callbacks: are called during the run, and may stop it by raising `StopTraining`; the same call then resumes it.
+        progress: whether to print a table row for each iteration to the standard error, and progress bars on a
+            terminal.
+        functions: your own functions in place of the package's, by the names of `iterate`: ``network``, ``loss``,
             ``optimizer``, ``schedule``, ``policy_target``, ``value_target``, ``selection``, ``simulations``,
-            ``starts``, ``sampler`` and ``gate``. They are not settings: the folder records their names, and a run
-            resumes only with the same ones.
+            ``starts``, ``sampler`` and ``gate``. They are not settings: the folder records their names, and a run only
+            resumes with the same functions.
 
     Returns:
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
 
     Raises:
-        ValueError: for unknown settings, a folder that holds another run, or a function that returned something
-            unsuitable.
+        ValueError: for unknown settings, a folder with another run, or a function that returns invalid values.
     """
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
@@ -110,15 +123,15 @@ def train(
 
 
 def read_reports(run: str | Path) -> list[reports.IterationReport]:
-    """Read the reports of a run's iterations, which `train` returns in ``history``; also those of a run in progress.
+    """Read the reports of a run's iterations, as in the ``history`` that `train` returns; the run may be in progress.
 
-    ``pandas.json_normalize([dataclasses.asdict(report) for report in reports])`` is a table of all that they hold.
+    ``pandas.json_normalize([dataclasses.asdict(report) for report in reports])`` converts them to a table.
 
     Args:
         run: the run's folder, or its file ``reports.jsonl``.
 
     Raises:
-        ValueError: in one line, if there is no run.
+        ValueError: if there is no run.
     """
     path = Path(run)
     path = path / reports.REPORTS_FILE if path.is_dir() else path
@@ -141,23 +154,27 @@ def evaluate(
     """Measure a network, or any other player, against exact play.
 
     Args:
-        player: a specification, as the command line writes players.
-        simulations: numbers per position, for networks; each is measured. 0 is the raw network.
+        player: a specification, as on the command line.
+        simulations: budgets of a network, each of which is measured; 0 is the raw network.
         positions: files to use instead of the package's six sets.
-        count: use only the first N positions of each set.
-        references: other players to compare with.
-        seed: of searches, and of the untrained network that a checkpoint is compared with.
-        device: where networks run.
-        backend: of inference.
+        count: the number of positions to use of each set; by default all.
+        references: other players to measure.
+        seed: seed of the searches, and of the untrained network that a checkpoint is compared with.
+        device: device of networks.
+        backend: inference backend.
 
     Raises:
-        ValueError: in one line, for an unknown player, a bad number, or a file that holds no positions.
+        TypeError: for an argument of another type.
+        ValueError: for an unknown player, an invalid number, or a file that holds no positions.
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
-        raise ValueError("positions and references are lists, also of a single one")
-    if isinstance(simulations, str) or not isinstance(simulations, Iterable) or not simulations:
-        raise ValueError(f"simulations are a list of numbers, not {simulations!r}")
+        raise TypeError("positions and references are lists, also of a single one")
+    if isinstance(simulations, str) or not isinstance(simulations, Iterable):
+        raise TypeError(f"simulations are a list of numbers, not {simulations!r:.60}")
     budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
+    if not budgets:
+        raise ValueError("simulations are empty; give at least one number, such as [0, 100]")
+    count = None if count is None else as_integer(count, "count", 1)
     measurement = Measurement(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
         budgets=budgets,

@@ -1,4 +1,4 @@
-"""Players by alpha-beta search: the exact solver, and one of fixed depth with a hand-written value."""
+"""Players that use alpha-beta search: the exact solver, and one of fixed depth with a hand-written evaluation."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,16 +20,20 @@ from alphac4.game.rules import (
 from alphac4.machine import check_block, cores, worker_threads
 from alphac4.solver import best_columns, shared_solver
 
-MAX_REMEMBERED = 100_000  # positions whose scores the solver's player keeps
-WIN = 10_000  # a win in d plies scores WIN - d, above any evaluation
-THREAT = 8  # worth of an empty cell that completes a run, reachable now or not
+MAX_CACHED_POSITIONS = 100_000  # whose scores the solver's player keeps
+WIN_SCORE = 10_000  # a win in d plies scores WIN_SCORE - d, above any evaluation
+THREAT_SCORE = 8  # of an empty cell that completes a run, reachable now or not
 
 
 class SolverPlayer:
-    """Plays perfectly, at random among equally good moves, and remembers the scores it has computed.
+    """Perfect player that draws one of the equally good moves at random and caches the scores of positions.
 
-    By default a move is as good as its exact score: the fastest wins, the slowest losses. With ``fastest`` off, every
-    move that keeps a win (or else a draw) is equally good, which makes for more varied games.
+    Args:
+        rng: draws the moves.
+        geometry: the board.
+        fastest: compare moves by their exact scores: the fastest win or the slowest loss. Otherwise all moves with the
+            best outcome are equally good, and games vary more.
+        threads: positions solved at a time; by default one per core.
     """
 
     def __init__(
@@ -48,7 +52,7 @@ class SolverPlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        if len(self._scores) > MAX_REMEMBERED:
+        if len(self._scores) > MAX_CACHED_POSITIONS:
             self._scores.clear()
         # The games of a match share early positions, which cost the most.
         unknown = [position for position in dict.fromkeys(positions) if position not in self._scores]
@@ -58,7 +62,7 @@ class SolverPlayer:
 
 
 class NegamaxPlayer:
-    """Alpha-beta to a fixed depth in plies with a hand-written evaluation, at random among equally good moves."""
+    """Alpha-beta search to a fixed depth in plies, at random among equally good moves; see `static_value`."""
 
     def __init__(self, depth: int, rng: np.random.Generator) -> None:
         self.name = f"negamax:{depth}"
@@ -71,14 +75,14 @@ class NegamaxPlayer:
 
     def best_moves(self, position: Position) -> list[int]:
         """Return the 0-based columns with the highest score."""
-        best, columns = -WIN, list[int]()
+        best, columns = -WIN_SCORE, list[int]()
         for column in position.legal_columns():
             after = position.play(column)
             if after.outcome() == Outcome.LOSS:
-                score = WIN - 1
+                score = WIN_SCORE - 1
             else:
-                # One below the best so far: a move that equals it must get its exact score too.
-                score = -negamax(after.geometry, after.own, after.occupied, self.depth - 1, 1, -WIN, 1 - best)
+                beta = 1 - best  # 1 more than a cutoff needs, so that a move equal to the best gets its exact score
+                score = -negamax(after.geometry, after.own, after.occupied, self.depth - 1, 1, -WIN_SCORE, beta)
             if score > best:
                 best, columns = score, []
             if score == best:
@@ -88,10 +92,10 @@ class NegamaxPlayer:
 
 @compiled
 def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
-    """Value threats and closeness to the middle column, for the side to move; far below `WIN`."""
+    """Value threats and closeness to the middle column, for the side to move; far below `WIN_SCORE`."""
     opponent = own ^ occupied
-    score = THREAT * count_stones(winning_cells(geometry, own, occupied))
-    score -= THREAT * count_stones(winning_cells(geometry, opponent, occupied))
+    score = THREAT_SCORE * count_stones(winning_cells(geometry, own, occupied))
+    score -= THREAT_SCORE * count_stones(winning_cells(geometry, opponent, occupied))
     for column in range(geometry.columns):
         cells = column_cells(geometry, column)
         worth = min(column, geometry.columns - 1 - column)
@@ -100,8 +104,8 @@ def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int
 
 
 @inlined
-def outward(step: int, columns: int) -> int:
-    """Return the columns from the middle, where the better moves usually are, outwards: 3, 2, 4, 1, 5, 0, 6."""
+def column_from_middle(step: int, columns: int) -> int:
+    """Return the ``step``-th column from the middle outwards (3, 2, 4, 1, 5, 0, 6): middle moves are usually better."""
     distance = (step + 1) // 2
     return columns // 2 + (distance if step % 2 == 0 else -distance)
 
@@ -110,12 +114,12 @@ def outward(step: int, columns: int) -> int:
 def negamax(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int
 ) -> int:
-    """Score an unfinished position or full board for the side to move, looking ``depth`` plies ahead.
+    """Score an unfinished position or a full board for the side to move by a search of ``depth`` plies.
 
-    Exact within (alpha, beta), else a bound. ``ply`` counts the moves made before it since the root.
+    The score is exact within (alpha, beta), else a bound. ``ply`` is the number of moves since the root.
 
-    Call it from Python only: it calls itself, and Numba crashes where it loads such a function from disk for another
-    compiled one.
+    Call it from Python only: it is recursive, and Numba crashes when it loads such a function from disk for another
+    compiled function.
     """
     legal = legal_cells(geometry, occupied)
     if legal == U64_0:
@@ -123,9 +127,9 @@ def negamax(
     if depth == 0:
         return static_value(geometry, own, occupied)
     if winning_cells(geometry, own, occupied) & legal != U64_0:
-        return WIN - ply - 1
+        return WIN_SCORE - ply - 1
     for step in range(geometry.columns):
-        column = outward(step, geometry.columns)
+        column = column_from_middle(step, geometry.columns)
         if legal & column_cells(geometry, column) != U64_0:
             next_own, next_occupied = play(geometry, own, occupied, column)
             alpha = max(alpha, -negamax(geometry, next_own, next_occupied, depth - 1, ply + 1, -beta, -alpha))

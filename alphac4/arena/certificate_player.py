@@ -1,4 +1,4 @@
-"""A player whose moves win or draw for certain wherever a certificate holds them."""
+"""Player whose moves provably win or draw in every position that a certificate covers."""
 
 import contextlib
 import dataclasses
@@ -23,18 +23,18 @@ from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedResult:
-    """The result that certificates show: that a player wins, or that it does not lose."""
+    """Result that a certificate shows: a player wins, or does not lose."""
 
-    first: bool  # whether it is the first player's
-    plies: int | None  # in which the game is won at the latest; None where the player at least draws
-    column: int | None  # 0-based, that player's move; None where the other one is to move
+    first: bool  # whether that is the first player
+    plies: int | None  # upper bound on the plies to the win; None if the player at least draws
+    column: int | None  # 0-based move of that player; None if the opponent is to move
 
 
 class CheckedCertificate:
-    """A certificate whose moves are checked from the rules as far as games have come.
+    """A certificate whose moves are checked by the rules before they are used.
 
-    A level of its walk is checked when a position with that many stones comes up: the first ones take no time, and the
-    largest some seconds. How long games last is known only at the end of the walk.
+    A level of its walk is checked when the first position with that number of stones is looked up. The first levels
+    take no time, the largest some seconds. Counting plies needs the whole walk.
     """
 
     def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:
@@ -42,33 +42,33 @@ class CheckedCertificate:
         self.claim: Claim = certificate.claim
         self.author = str(certificate.about.get("player"))
         if self.claim.geometry != geometry:
-            raise CertificateError(f"{path}: belongs to another board")
+            raise CertificateError(f"{path}: is a certificate for another board")
         self._path = path
         self._on_pause = on_pause
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
         self._walk = walk_certificate(certificate)
-        self._levels: dict[int, Level] = {}  # by the number of stones, as far as they are checked
-        self._failure: CertificateError | None = None  # that ended the walk
+        self._levels: dict[int, Level] = {}  # the checked ones, by the number of stones
+        self._failure: CertificateError | None = None  # the error that ended the walk
 
     def find(
         self, position: Position, key: np.uint64, mirrored: np.bool_, *, count_plies: bool
     ) -> CertifiedResult | None:
-        """Return the certificate's move in a position; None if it does not hold the position.
+        """Return the certificate's move in a position; None if it does not cover the position.
 
         Args:
             position: the position.
             key: its canonical key.
-            mirrored: whether that is the mirror image's.
-            count_plies: whether to return the plies too; the first time, the walk then goes to its end.
+            mirrored: whether that is the key of the mirror image.
+            count_plies: whether to return the plies to a win, which needs the whole walk once.
 
         Raises:
-            CertificateError: if the certificate does not hold up to this position.
+            CertificateError: if the certificate is wrong in or before this position.
         """
         first, second = position.sides
         if position.first_to_move != (self.claim.side == "first") or not any(
             not (start[0] & ~first or start[1] & ~second) for start in self._starts
         ):
-            return None  # it is the opponent's turn, or the claim's first moves are not on the board
+            return None  # the opponent is to move, or the claim's first moves are not on the board
         level = self._level(position.plies)
         if level is None:
             return None
@@ -84,10 +84,10 @@ class CheckedCertificate:
         return CertifiedResult(first=position.first_to_move, plies=plies, column=column)
 
     def _level(self, stones: int) -> Level | None:
-        """Return the level with that many stones; None if the walk has none.
+        """Return the level with that number of stones; None if the walk has none.
 
         Raises:
-            CertificateError: once the walk has failed, for every level.
+            CertificateError: for every level once the walk has failed.
         """
         try:
             while stones not in self._levels and (level := next(self._walk, None)) is not None:
@@ -101,29 +101,29 @@ class CheckedCertificate:
 
     @functools.cached_property
     def _longest(self) -> dict[int, Columns]:
-        """The longest games from each position in plies, by the number of stones, for a claim of a win."""
-        self._level(self.claim.geometry.cells + 1)  # no level has that many stones, so the walk goes to its end
+        """The most plies to the win from each position of a level, by its number of stones."""
+        self._level(self.claim.geometry.cells + 1)  # no level has this number of stones, so the whole walk is checked
         longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
         return dict(zip(self._levels, longest, strict=True))
 
 
 class CertificatePlayer:
-    """Plays the moves of certificates where one of them holds, and as another player does elsewhere.
+    """Player that follows certificates in the positions that they cover, and another player in all others.
 
-    A certificate holds every position that an opponent can bring about against its player, and no other. It is checked
-    from the rules as far as a game has come. The first count of plies takes seconds. Meanwhile ``on_pause`` is called
-    a few times per second; an exception that it raises ends the work.
+    A certificate covers exactly the positions that an opponent can reach against its player. Its moves are checked by
+    the rules before they are played.
 
     Args:
-        paths: the files; certificates of a win come before those of a draw.
+        paths: the files; wins are preferred to draws.
         geometry: the board.
-        make_other: makes the other player when it is first needed, from the specification of the first certificate's
+        make_other: creates the other player, at its first use, from the specification of the first certificate's
             author.
-        on_pause: see above.
-        name: see `Player`.
+        on_pause: called a few times per second while a certificate is checked or plies are counted, which takes
+            seconds; may raise to stop.
+        name: the player's name.
 
     Raises:
-        PlayerError: if a file cannot be read; from `choose` and the other methods, if it does not hold.
+        PlayerError: if a file cannot be read; `choose` and the other methods raise it for a wrong certificate.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class CertificatePlayer:
 
     @property
     def budget(self) -> Budget:
-        """See `SearchingPlayer`; the other player's."""
+        """The other player's budget."""
         return self._other.budget
 
     @property
     def reuse(self) -> Reuse:
-        """See `SearchingPlayer`; the other player's."""
+        """The trees that the other player's search keeps."""
         return self._other.reuse
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
@@ -162,7 +162,7 @@ class CertificatePlayer:
         return [cast(int, columns[row]) for row in range(len(positions))]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`: the other player's result, with the certificates' moves and proofs."""
+        """Search as the other player does, and insert the certificates' moves and proofs."""
         result = self._other.search(positions, budget)
         moves, proofs = result.moves.copy(), result.proofs.copy()
         value, wdl, variations = result.value.copy(), result.wdl.copy(), list(result.variations)
@@ -176,9 +176,10 @@ class CertificatePlayer:
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
     def proven_result(self, position: Position) -> CertifiedResult | None:
-        """Return what the certificates show of an unfinished position; None where they show nothing.
+        """Return the result that the certificates show for an unfinished position; None without one.
 
-        Where none of them holds the position itself, its opponent may be to move: then all replies are looked up.
+        If no certificate covers the position itself, their player's opponent may be to move: then every position after
+        its moves is looked up.
         """
         found = self._look_up([position]).get(0)
         if found is not None:
@@ -194,16 +195,16 @@ class CertificatePlayer:
         return CertifiedResult(first=not position.first_to_move, plies=latest, column=None)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `SearchingPlayer`; the other player's tree."""
+        """Return a node of the other player's tree."""
         return self._other.node(index, path)
 
     def drop_trees(self) -> None:
-        """See `TreePlayer.drop_trees`; the other player's, which has none before it is made."""
+        """Discard the other player's trees."""
         if "_other" in vars(self):
             drop_trees(self._other)
 
     def detach(self) -> HasSearchTree:
-        """See `TreePlayer.detach`; the other player's."""
+        """Return the other player's trees; see `TreePlayer.detach`."""
         return keep_trees(self._other)
 
     @functools.cached_property
@@ -211,7 +212,7 @@ class CertificatePlayer:
         return self._make_other(self._author)
 
     def _look_up(self, positions: Sequence[Position], *, count_plies: bool = True) -> dict[int, CertifiedResult]:
-        """The certified moves, by row, of the positions that some certificate holds."""
+        """Return the certified moves by row, for the rows that a certificate covers."""
         keys, mirrored = canonical_keys(self.geometry, *stones(positions))
         found: dict[int, CertifiedResult] = {}
         with _as_player_error():
@@ -227,7 +228,7 @@ class CertificatePlayer:
 
 @contextlib.contextmanager
 def _as_player_error() -> Iterator[None]:
-    """Raise a certificate's error as a `PlayerError` of one line."""
+    """Convert a `CertificateError` to a `PlayerError` of one line."""
     try:
         yield
     except CertificateError as error:

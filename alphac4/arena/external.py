@@ -1,11 +1,13 @@
-"""Other people's players: a class (``package.module:Class``), a program (``engine:COMMAND``), OpenSpiel's MCTS."""
+"""Players of other authors: a class (``package.module:Class``), a program (``engine:COMMAND``), OpenSpiel's MCTS."""
 
 import contextlib
 import inspect
+import os
 import pkgutil
 import queue
 import re
 import shlex
+import signal
 import subprocess
 import threading
 import time
@@ -25,17 +27,21 @@ from alphac4.machine import install_advice
 START_TIMEOUT_S = 120.0  # for loading and compiling
 MOVE_TIMEOUT_S = 300.0  # for a move
 CLOSE_TIMEOUT_S = 5.0
-MAX_LINE, MAX_LINES = 4096, 500  # characters of a line, and lines that wait to be read
+MAX_LINE_LENGTH, MAX_QUEUED_LINES = 4096, 500  # characters of a line, and lines that wait to be read
 
 
 def make_external_player(found: re.Match[str], **offered: Any) -> Player:
-    """Call the class or function that a match of `MODULE_FORM`, such as "module:Class,depth=4", names.
+    """Create a player by calling the class or function of a specification such as "module:Class,depth=4".
 
-    It gets the arguments written, as Python reads them or else as text, and of those ``offered`` the ones that it has
-    parameters for. The module is found as by an import; on the command line that includes the current folder.
+    The function gets the arguments of the specification, Python literals or text, and those of ``offered`` that it has
+    parameters for. The module is imported; on the command line also from the current folder.
+
+    Args:
+        found: a match of `MODULE_FORM`.
+        offered: further arguments.
 
     Raises:
-        PlayerError: if it cannot be imported or called, or what it makes is no player.
+        PlayerError: if the function cannot be imported or called, or does not return a player.
     """
     specification = found.string
     arguments = _arguments(specification, found["arguments"])
@@ -52,11 +58,11 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
     except PlayerError:
         raise
     except Exception as error:  # somebody else's code
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PlayerError(f"{specification!r} cannot be made: {told}") from error
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PlayerError(f"{specification!r} cannot be created: {message}") from error
     if not isinstance(getattr(player, "name", None), str) or not callable(getattr(player, "choose", None)):
         raise PlayerError(
-            f"{specification!r} makes a {type(player).__name__}; a player has a name and choose(positions)"
+            f"{specification!r} returned a {type(player).__name__}; a player has a name and choose(positions)"
         )
     return player  # type: ignore[no-any-return]
 
@@ -66,18 +72,19 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
     for part in text.split(",") if text else []:
         name, equals, value = part.partition("=")
         if not equals or not name.isidentifier():
-            raise PlayerError(f"{specification!r}: arguments are written name=value, not {part!r}")
+            raise PlayerError(f"{specification!r}: invalid argument {part!r}; write name=value")
         arguments[name] = read_literal(value)
     return arguments
 
 
 class EnginePlayer:
-    """Asks a program for its moves, one after the other; the program's own options limit how long it thinks.
+    """Program that chooses moves by the protocol of `alphac4 engine`, one position at a time.
 
-    The ``command`` is the program with its arguments, as a shell would split them.
+    Args:
+        command: the program with its arguments, quoted as for a shell. Its own options limit its search.
 
     Raises:
-        PlayerError: in one line, if it cannot be started, does not speak the protocol, or is too slow.
+        PlayerError: if it cannot be started, does not follow the protocol, or is too slow.
     """
 
     def __init__(self, command: str) -> None:
@@ -92,39 +99,41 @@ class EnginePlayer:
                 bufsize=1,
                 encoding="utf-8",
                 errors="replace",
+                start_new_session=True,  # so that the program's own children can be ended with it
             )
         except (OSError, ValueError, IndexError) as error:
             raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
         self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
         assert self._process.stdout is not None
-        self._lines = queue.Queue[str | None](MAX_LINES)
+        self._lines = queue.Queue[str | None](MAX_QUEUED_LINES)
         threading.Thread(target=_read_lines, args=(self._process.stdout, self._lines), daemon=True).start()
-        self._ask("c4i", "c4iok", START_TIMEOUT_S)
-        self._ask("isready", "readyok", START_TIMEOUT_S)
+        self._ask(["c4i"], "c4iok", START_TIMEOUT_S)
+        self._ask(["isready"], "readyok", START_TIMEOUT_S)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`; the positions need their move strings.
 
         Raises:
-            PlayerError: in one line, if the program ends, refuses the position or is too slow.
+            PlayerError: if the program ends, rejects the position or is too slow.
         """
         return [self._choose(position) for position in positions]
 
     def _choose(self, position: Position) -> int:
         if position.moves is None:
             raise PlayerError(f"{self.name!r} only plays positions whose moves are known")
-        self._discard_lines()
-        moves = " ".join(position.moves)
-        self._send(f"position startpos moves {moves}" if moves else "position startpos")
-        words = self._ask("go", "bestmove", MOVE_TIMEOUT_S).split()
+        moves = " moves " + " ".join(position.moves) if position.moves else ""
+        # A move that is printed before "readyok" belongs to an earlier question.
+        self._ask([f"position startpos{moves}", "isready"], "readyok", MOVE_TIMEOUT_S)
+        words = self._ask(["go"], "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
             raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which names no column")
         return column
 
-    def _ask(self, question: str, answer: str, seconds: float) -> str:
-        """Send a question and return the line that begins with ``answer``; skip others until then."""
-        self._send(question)
+    def _ask(self, commands: Sequence[str], answer: str, seconds: float) -> str:
+        """Send commands and return the first line that begins with ``answer``; skip the lines before it."""
+        for command in commands:
+            self._send(command)
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             try:
@@ -137,59 +146,57 @@ class EnginePlayer:
             if words[:1] == [answer]:
                 return line.strip()
             if words[:1] == ["error"]:
-                self.close()  # what it answers next would belong to another question
-                raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r:.200}")
+                self.close()  # its next answer would belong to this question
+                raise PlayerError(f"{self.name!r} answered {commands[0]!r} with {line.strip()!r:.200}")
         self.close()
-        raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s")
-
-    def _discard_lines(self) -> None:
-        """Drop the lines that belong to an earlier question."""
-        with contextlib.suppress(queue.Empty):
-            while self._lines.get_nowait() is not None:
-                pass
-            self._lines.put(None)
+        raise PlayerError(f"{self.name!r} did not answer {commands[-1]!r} for {seconds:g} s")
 
     def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
-        except OSError as error:  # it no longer listens
+        except (OSError, ValueError) as error:  # the program no longer reads, or was closed
             raise self._ended() from error
 
     def _ended(self) -> PlayerError:
-        """Close the program, which no longer reads or writes, and return the error."""
+        """Close the program and return the error to raise."""
         self.close()
         return PlayerError(f"{self.name!r} ended with exit code {self._process.returncode}")
 
 
 def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
-    """Put the lines of a stream into a queue, which makes the program wait when it is full; None comes after the last.
+    """Put the lines of a stream into a queue, and None after the last; a full queue makes the program wait.
 
-    Lines are cut at `MAX_LINE` characters.
+    Byte-order marks are removed, and lines are cut at `MAX_LINE_LENGTH` characters.
     """
-    while line := stream.readline(MAX_LINE):
-        lines.put(line)
+    is_rest = False  # of a line that was cut
+    while part := stream.readline(MAX_LINE_LENGTH):
+        if not is_rest:
+            lines.put(part.replace("\ufeff", ""))
+        is_rest = not part.endswith("\n")
     lines.put(None)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Tell a program to quit, and kill it if it does not."""
+    """Send "quit" to a program, kill it if it does not end, and kill the processes that it leaves behind."""
     assert process.stdin is not None
     try:
         process.stdin.write("quit\n")
         process.stdin.close()
     except OSError:
         pass
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(CLOSE_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # no process is left
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
 
 
 class OpenSpielPlayer:
-    """OpenSpiel's MCTS with random rollouts, which proves outcomes as ours does."""
+    """OpenSpiel's MCTS with random rollouts and proofs of outcomes."""
 
     def __init__(self, simulations: int, rng: np.random.Generator) -> None:
         try:
@@ -207,7 +214,7 @@ class OpenSpielPlayer:
         """See `Player`; the positions need their move strings.
 
         Raises:
-            PlayerError: for a position whose moves are not known, or on another board.
+            PlayerError: for a position without its move string, or on another board.
         """
         moves = []
         for position in positions:

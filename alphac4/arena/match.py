@@ -1,4 +1,4 @@
-"""Matches in lockstep, so that networks see full batches, and the short openings from which they are played."""
+"""Matches whose games advance in lockstep, so that networks see full batches, and their balanced openings."""
 
 import contextlib
 import logging
@@ -22,15 +22,15 @@ from alphac4.mcts.tree import UNPROVEN
 
 logger = logging.getLogger(__name__)
 
-BALANCE = 0.4  # largest |value| of a balanced opening, of at most 1
-ROLLOUTS = 400  # that judge an opening
-TRIES = 200  # random openings without a new one after which there are taken to be no more
-MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the outcome the next side sees
+MAX_IMBALANCE = 0.4  # largest |value|, in [0, 1], of a balanced opening
+OPENING_ROLLOUTS = 400  # of the search that judges an opening
+MAX_FAILED_TRIES = 200  # consecutive random openings that are not new; after that there are no more
+MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the outcome for the side to move next
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchResult:
-    """Result of a match for the challenger; games 2 i and 2 i + 1 are a colour-swapped pair."""
+    """Result of a match for the challenger; games ``2 i`` and ``2 i + 1`` are a colour-swapped pair."""
 
     wins: int = 0
     draws: int = 0
@@ -45,12 +45,12 @@ class MatchResult:
 
     @property
     def points(self) -> float:
-        """Wins, and half of the draws."""
+        """Number of wins plus half the number of draws."""
         return self.wins + 0.5 * self.draws
 
     @property
     def score(self) -> float:
-        """Share of points, a draw counting half."""
+        """Points per game, in [0, 1]."""
         return self.points / max(self.played, 1)
 
     @property
@@ -70,10 +70,7 @@ class MatchResult:
 
 
 def play_match(challenger: Player, opponent: Player, openings: Sequence[Position], **options: Any) -> MatchResult:
-    """Play every opening twice, once with each side to move first; all games advance together.
-
-    The ``options`` are those of `play_shared`, and it raises the same.
-    """
+    """Play every opening twice, with colours swapped; see `play_shared` for the options and errors."""
     return play_shared([challenger], [opponent], openings, **options)
 
 
@@ -85,25 +82,25 @@ def play_shared(
     check: Callable[[], None] = lambda: None,
     progress: bool = False,
 ) -> MatchResult:
-    """Play a match on several threads: the i-th player of each side plays the i-th part of the openings.
+    """Play a match on several threads: the i-th copies of both players play the i-th part of the openings.
 
-    The result does not depend on the number of parts. A player that returns NaN, or whose network does, loses all games
-    of the match. Those are not played.
+    Each opening is played twice, with colours swapped. The result does not depend on the number of copies. A player
+    that returns NaN, or whose network does, loses the whole match without playing it.
 
     Args:
-        challengers: copies of the player whose result it is.
-        opponents: as many copies of the other one.
+        challengers: copies of the player whose result is returned.
+        opponents: the same number of copies of the other player.
         openings: unfinished positions.
         check: called at every ply; may raise to end the match.
-        progress: whether to show a progress bar where the standard error is a terminal.
+        progress: whether to show a progress bar if the standard error is a terminal.
 
     Raises:
-        IllegalMove: naming the player that made it.
-        ValueError: if an opening is finished, or a player returns another number of moves than there are positions.
+        IllegalMove: for an illegal move; the message names the player.
+        ValueError: if an opening is finished, or a player does not return one column per position.
     """
     for opening in openings:
         if opening.outcome() is not None:
-            raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
+            raise ValueError(f"the opening {opening.moves!r} is finished; openings must leave a move")
     label = f"{challengers[0].name} v. {opponents[0].name}"
     bar = tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
 
@@ -117,7 +114,7 @@ def play_shared(
     forfeits = [part for part in parts if isinstance(part, _Forfeit)]
     if not forfeits:
         return sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
-    first = min(forfeits)  # the earliest decides the whole match
+    first = min(forfeits)  # the earliest one decides the match
     logger.warning("%s", first.reason)
     games = tuple(opening.moves or "" for opening in openings for _ in range(2))
     wins = len(games) if first.turn % 2 else 0  # it was the opponent's turn
@@ -127,9 +124,9 @@ def play_shared(
 
 @dataclass(frozen=True, order=True)
 class _Forfeit:
-    """The end of a match by a player's answer that is not finite."""
+    """Loss of a match by a move or an evaluation that is not finite."""
 
-    turn: int  # of the match; the challenger has the even ones
+    turn: int  # of the match; the challenger moves at even turns
     reason: str = field(compare=False)
 
 
@@ -140,7 +137,7 @@ def _play(
     check: Callable[[], None],
     on_game_over: Callable[[], object],
 ) -> MatchResult | _Forfeit:
-    """Play a part of a match until it ends."""
+    """Play a part of a match to its end."""
     positions = [opening for opening in openings for _ in range(2)]
     ours = [True, False] * len(openings)  # whether the challenger is to move
     points = [0.0] * len(positions)  # the challenger's
@@ -174,27 +171,33 @@ def _play(
 def balanced_openings(
     count: int, rng: np.random.Generator, geometry: Geometry = STANDARD, plies: tuple[int, int] = (2, 5)
 ) -> list[Position]:
-    """``count`` openings of ``plies`` random moves (both ends included), no two the same or mirrored.
+    """Return random openings that a short rollout search finds balanced, all different up to mirroring.
 
-    A short rollout search must find both sides in the game: nothing proven, and a value within `BALANCE` of even. A
-    board that has too few such openings gives its least unbalanced ones too, and repeats them if it must. The exact
-    solver has no say, as gates are a part of training.
+    An opening is balanced if no move is proven and its value is at most `MAX_IMBALANCE`. On a board with too few of
+    them, the result also contains the least unbalanced others, and repeats openings if necessary. The exact solver is
+    not used, because gates are part of training.
+
+    Args:
+        count: the number of openings.
+        rng: draws the moves and the rollouts.
+        geometry: the board.
+        plies: the least and the greatest number of moves.
     """
     search = UctSearch(geometry=geometry, rng=rng)
-    found: list[tuple[float, Position]] = []  # with its imbalance, that of all balanced ones the same
+    found: list[tuple[float, Position]] = []  # with the imbalance, which is `MAX_IMBALANCE` for all balanced ones
     seen: set[tuple[int, int]] = set()
-    while (balanced := sum(imbalance == BALANCE for imbalance, _ in found)) < count:
+    while (balanced := sum(imbalance == MAX_IMBALANCE for imbalance, _ in found)) < count:
         fresh = _fresh_openings(count, seen, plies, rng, geometry)
         if not fresh or len(found) - balanced >= 20 * count + 200:
             break
-        found += zip(np.maximum(_imbalance(search, fresh), BALANCE).tolist(), fresh, strict=True)
+        found += zip(np.maximum(_imbalance(search, fresh), MAX_IMBALANCE).tolist(), fresh, strict=True)
     found.sort(key=lambda opening: opening[0])
     distinct = [position for _, position in found[:count]] or [Position(geometry=geometry)]
     return [distinct[index % len(distinct)] for index in range(count)]
 
 
 def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list[Position]:
-    """Return the openings of a match; long ones need longer openings, as there are few short ones."""
+    """Return the openings of a match; a long match needs longer openings, because there are few short ones."""
     plies = (2, 5) if pairs <= 500 else (2, 8)
     return balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
 
@@ -205,7 +208,7 @@ def _fresh_openings(
     """Return up to ``count`` random unfinished positions that are not in ``seen``, and add them there."""
     fresh: list[Position] = []
     tries = 0
-    while len(fresh) < count and tries < TRIES:
+    while len(fresh) < count and tries < MAX_FAILED_TRIES:
         tries += 1
         position = Position(geometry=geometry)
         for _ in range(int(rng.integers(plies[0], plies[1] + 1))):
@@ -221,7 +224,7 @@ def _fresh_openings(
 
 
 def _imbalance(search: UctSearch, positions: list[Position]) -> npt.NDArray[np.float64]:
-    """|value| [B] of each position by rollouts; 1 where the result is proven, even if it is a draw."""
-    result = search.search(positions, Budget(simulations=ROLLOUTS))
+    """Return |value| [B] of each position by rollouts; 1 if a move is proven, even a draw."""
+    result = search.search(positions, Budget(simulations=OPENING_ROLLOUTS))
     unproven = (result.proofs == UNPROVEN).any(axis=1)
     return np.where(unproven, np.abs(result.value), 1.0)

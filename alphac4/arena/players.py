@@ -1,4 +1,4 @@
-"""One batch-first interface of every player, and the players that search trees: classic MCTS and networks."""
+"""The batch-first interface of all players, and the players that search trees: classic MCTS and networks."""
 
 import copy
 import dataclasses
@@ -20,15 +20,15 @@ from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult, join_res
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
-MAX_DEEP_TREES = 256  # of the deep searches, which take memory
+MAX_DEEP_TREES = 256  # searched together by an `AutoPlayer`; they take memory
 
 
 class PlayerError(ValueError):
-    """A player that cannot be made or cannot play here; the message says why in one line."""
+    """A player that cannot be created or cannot play here; the message is one line."""
 
 
 class Player(Protocol):
-    """Chooses moves for a batch of unfinished positions."""
+    """Player that chooses moves for a batch of unfinished positions."""
 
     name: str
 
@@ -38,15 +38,15 @@ class Player(Protocol):
 
 @runtime_checkable
 class SearchingPlayer(Player, Protocol):
-    """A player that also returns the findings of its search, for any budget."""
+    """Player that also returns the results of its search, for any budget."""
 
     @property
     def budget(self) -> Budget:
-        """Budget for a position unless `search` is given another one."""
+        """The default budget per position."""
 
     @property
     def reuse(self) -> Reuse:
-        """What a search keeps for the positions that follow; see `Reuse`."""
+        """The trees that a search keeps for later positions."""
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search each position, by default for the player's own budget; ``moves`` are those that it plays."""
@@ -56,25 +56,25 @@ class SearchingPlayer(Player, Protocol):
 
 
 def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
-    """Return the 0-based columns that a player chooses, and check that they are legal moves.
+    """Return the 0-based columns that a player chooses, after checking that they are legal moves.
 
     Raises:
-        IllegalMove: naming the player that made it.
+        IllegalMove: for an illegal move; the message names the player.
         NotFiniteError: if the player returns NaN for a column.
-        ValueError: if it returns another number of columns than there are positions, or other things than integers.
+        ValueError: if it does not return one integer per position.
     """
     if not positions:
         return []
     columns = np.asarray(player.choose(positions))
     if columns.ndim != 1:
-        raise ValueError(f"player {player.name} did not return a list of columns, but {columns.tolist()!r:.60}")
+        raise ValueError(f"player {player.name} returned {columns.tolist()!r:.60}, expected a list of columns")
     if len(columns) != len(positions):
         raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
     if columns.dtype.kind == "f" and np.isnan(columns).any():
         raise NotFiniteError("it returned NaN for a column")
     if columns.dtype.kind not in "iu":
-        found = f"{columns.tolist()[0]!r:.60}"
-        raise ValueError(f"player {player.name} returned {found} for a column, expected an integer that counts from 0")
+        actual = f"{columns.tolist()[0]!r:.60}"
+        raise ValueError(f"player {player.name} returned {actual} for a column, expected an integer that counts from 0")
     for position, column in zip(positions, columns.tolist(), strict=True):
         try:
             position.play(column)
@@ -84,21 +84,18 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
 
 
 def keep_trees(player: SearchingPlayer) -> HasSearchTree:
-    """Return the trees of a player's last search, which its next search does not change.
-
-    Those of a player without ``detach()`` do change.
-    """
+    """Return the trees of a player's last search, unaffected by its next one if the player has ``detach()``."""
     return player.detach() if hasattr(player, "detach") else player
 
 
 def drop_trees(player: SearchingPlayer) -> None:
-    """Make a player begin its next search with no tree, as in a new game, if it has ``drop_trees()``."""
+    """Discard a player's trees, as before a new game, if it has ``drop_trees()``."""
     if hasattr(player, "drop_trees"):
         player.drop_trees()
 
 
 class RandomPlayer:
-    """Plays uniformly random legal moves."""
+    """Player of uniformly random legal moves."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.name = "random"
@@ -110,13 +107,13 @@ class RandomPlayer:
 
 
 class TreePlayer:
-    """Base of the players that search a tree: a search and its usual budget."""
+    """Base class of players that search a tree, with a search and its default budget."""
 
     def __init__(self, name: str, search: TreeSearch, budget: Budget) -> None:
         self.name = name
         self.budget = budget
         self._search = search
-        self._trees = 0  # that belong to the positions searched last
+        self._trees = 0  # number of trees of the last search
 
     @property
     def reuse(self) -> Reuse:
@@ -133,22 +130,26 @@ class TreePlayer:
         if budget.seconds is None or self._search.reuse == "trees" or len(positions) <= 1:
             self._trees = len(positions)
             return self._search.search(positions, budget)
-        # Where time bounds a tree there must be room for a large one: all positions use the same in turn.
+        # A time limit needs room for a large tree, so that all positions use one tree in turn.
         self._trees = 0
         return join_results([self._search.search([position], budget) for position in positions])
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `SearchingPlayer`. Raises ValueError if there is no such tree, or it does not reach that far."""
+        """See `SearchingPlayer`.
+
+        Raises:
+            ValueError: if the last search has no such tree, or the tree no such node.
+        """
         if not 0 <= index < self._trees:
-            raise ValueError(f"there is no tree {index} of the last search")
+            raise ValueError(f"the last search has no tree {index}")
         return self._search.node(index, path)
 
     def drop_trees(self) -> None:
-        """Keep no tree for the positions that follow."""
+        """Discard all trees."""
         self._search.drop_trees()
 
     def detach(self) -> Self:
-        """Return a copy that takes the trees of the last search; this player begins with none."""
+        """Return a copy with the trees of the last search; this player's next search begins without trees."""
         detached = copy.copy(self)
         detached._search = self._search.detach()
         return detached
@@ -158,17 +159,17 @@ class UctPlayer(TreePlayer):
     """Classic MCTS with random rollouts.
 
     Args:
-        budget: what it spends on a position.
-        rng: of the rollouts.
+        budget: per position.
+        rng: random numbers of the rollouts.
         geometry: the board.
-        config: how it searches.
-        roots: independent trees a position, whose statistics add up.
+        config: the variant of the search.
+        roots: independent trees per position, whose statistics are added.
         threads: trees searched at a time.
-        reuse: what it keeps between moves.
-        name: how it is called; by default "uct:1000" or the like.
+        reuse: trees to keep between moves.
+        name: the player's name; by default such as "uct:1000".
 
     Raises:
-        PlayerError: for a budget of no simulations.
+        PlayerError: for a budget of zero simulations.
     """
 
     def __init__(
@@ -190,20 +191,18 @@ class UctPlayer(TreePlayer):
 
 
 class NetworkPlayer(TreePlayer):
-    """A network with PUCT search, a fresh tree each move; at a budget of no simulations, its raw policy.
+    """A network with PUCT search, or its raw policy with a budget of zero simulations.
 
-    A result that one search has proven is played out from its tree without another search.
-
-    With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
-    with its logits divided by T, instead of playing the best one; a proven result is always played.
+    Each move begins a new tree. But once a search has proven a result, the player plays on from its tree.
 
     Args:
-        name: how it is called.
+        name: the player's name.
         evaluator: the network.
-        budget: what it spends on a position.
+        budget: per position.
         rng: draws the moves; needed with a temperature.
-        temperature: see above.
-        search: of the network; by default the usual one, on the standard board, which keeps proofs between moves.
+        temperature: 0 plays the best move; T above 0 draws moves in proportion to ``visits ** (1 / T)``, or from the
+            raw policy with its logits divided by T, unless the result is proven.
+        search: of the network; by default one on the standard board that keeps proofs between moves.
     """
 
     def __init__(
@@ -222,7 +221,7 @@ class NetworkPlayer(TreePlayer):
         self._evaluator = evaluator
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`; without simulations, return the raw policy and value."""
+        """See `SearchingPlayer`; with zero simulations, return the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
             self._trees = 0
@@ -253,10 +252,10 @@ class NetworkPlayer(TreePlayer):
 
 
 def raw_result(evaluator: SupportsEvaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
-    """Return a network's raw policy and value of unfinished positions, as a search of no simulations.
+    """Return a network's raw policy and value of unfinished positions, as the result of zero simulations.
 
-    The move is the legal one with the largest policy logit; the logits stand as scores. As in a search, the network is
-    asked about the canonical orientation of each position.
+    The move is the legal one with the largest policy logit; ``scores`` are the logits. As in a search, the network
+    evaluates the canonical orientation of each position.
     """
     started = time.perf_counter()
     own, occupied = stones(positions)
@@ -269,7 +268,7 @@ def raw_result(evaluator: SupportsEvaluate, positions: Sequence[Position], geome
         legal[row, position.legal_columns()] = True
     scores = np.where(legal, logits, np.nan).astype(np.float64)
     weights = np.where(legal, np.exp(scores - np.nanmax(scores, axis=1, keepdims=True)), 0.0)
-    total = np.sort(weights, axis=1).sum(axis=1, keepdims=True)  # in one order for a position and its mirror image
+    total = np.sort(weights, axis=1).sum(axis=1, keepdims=True)  # the same for a position and its mirror image
     moves = np.nanargmax(scores, axis=1)
     value = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
     return SearchResult(
@@ -289,26 +288,32 @@ def raw_result(evaluator: SupportsEvaluate, positions: Sequence[Position], geome
 
 @dataclass(frozen=True, kw_only=True)
 class TimeManagement:
-    """Rule for when a search is enough and how a longer one is spent, the same for every position.
+    """Rule for when a first search suffices, and how a longer search spends its simulations.
 
-    A search that has proven its move, or whose value is beyond ``sure``, is enough. Otherwise every legal move is
-    searched in its own right, for the policy may know nothing of the right one: sequential halving (Karnin et al.
-    2013) over ``rounds``, each how many moves may remain and the simulations that each of them gets.
+    A first search suffices if it has proven its move or if |value| is at least ``sure``. Otherwise sequential halving
+    (Karnin et al. 2013) searches the position after every legal move, because the policy may miss the right one.
     """
 
     simulations: int = 400
-    """Of the first search."""
+    """Simulations of the first search."""
     sure: float = 0.95
-    """A value so near to a win or a loss needs no second look."""
+    """|value| from which a position is considered decided."""
     rounds: tuple[tuple[int, int], ...] = ((64, 100), (4, 300), (2, 1600))
-    """Moves and additional simulations a move; it ends early once the best of them is beyond ``sure``."""
+    """For each round, the most moves and the additional simulations per move; a proven result or a value beyond
+    ``sure`` ends the search early."""
 
 
 class AutoPlayer(NetworkPlayer):
-    """Searches as a `NetworkPlayer` does, and longer by `TimeManagement` where that leaves it unsure.
+    """`NetworkPlayer` that searches longer, by `TimeManagement`, where a first search is unsure.
 
-    PositionLike a budget, it keeps to that. Trees and proofs are those of the first, brief search; ``deeper`` is a search of
-    the same network that keeps its trees.
+    A call with a budget runs the first search only. Trees and proofs are those of the first search.
+
+    Args:
+        name: the player's name.
+        evaluator: the network.
+        search: the first search.
+        deeper: search of the same network that keeps its trees.
+        management: the rule.
     """
 
     def __init__(
@@ -327,7 +332,7 @@ class AutoPlayer(NetworkPlayer):
 
     @property
     def reuse(self) -> Reuse:
-        """See `SearchingPlayer`: nothing, as what only the longer search has proven is not kept for the next move."""
+        """See `SearchingPlayer`: nothing, because proofs of the longer search are not kept for the next move."""
         return "nothing"
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
@@ -340,13 +345,13 @@ class AutoPlayer(NetworkPlayer):
         value = np.where(np.isnan(value), result.value, value)
         is_open = np.array([result.root_proof(row) == UNPROVEN for row in range(len(positions))], np.bool_)
         unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.sure))
-        together = MAX_DEEP_TREES // self._search.geometry.columns
-        for start in range(0, len(unsure), together):
-            self._think(positions, unsure[start : start + together].tolist(), result)
+        batch = MAX_DEEP_TREES // self._search.geometry.columns
+        for start in range(0, len(unsure), batch):
+            self._search_moves(positions, unsure[start : start + batch].tolist(), result)
         return dataclasses.replace(result, seconds=time.perf_counter() - started)
 
-    def _think(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResult) -> None:
-        """Search every move of some positions by halving; writes what it finds into their rows of ``result``."""
+    def _search_moves(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResult) -> None:
+        """Search every move of some positions by sequential halving; write the findings into ``result``."""
 
         def not_lost(row: int) -> list[int]:
             return [c for c in positions[row].legal_columns() if result.proofs[row, c] >= PROVEN_DRAW]
@@ -354,18 +359,18 @@ class AutoPlayer(NetworkPlayer):
         remaining = {row: not_lost(row) for row in rows}
         for row in rows:
             result.visits[row], result.values[row] = 0, np.nan
-        seen: dict[tuple[int, int], tuple[npt.NDArray[np.float64], list[int]]] = {}  # wdl and line after a move
+        seen: dict[tuple[int, int], tuple[npt.NDArray[np.float64], list[int]]] = {}  # wdl and variation of a move
         self._deeper.drop_trees()
         for kept, simulations in self.management.rounds:
             for row, columns in remaining.items():
                 columns.sort(key=lambda column: self._rank(result, row, column), reverse=True)
                 remaining[row] = columns[:kept]
-            asked = [(row, column) for row, columns in remaining.items() for column in columns]
-            asked = [(row, column) for row, column in asked if result.proofs[row, column] == UNPROVEN]
-            if not asked:
+            moves = [(row, column) for row, columns in remaining.items() for column in columns]
+            moves = [(row, column) for row, column in moves if result.proofs[row, column] == UNPROVEN]
+            if not moves:
                 break
-            found = self._deeper.search([positions[r].play(c) for r, c in asked], Budget(simulations=simulations))
-            for index, (row, column) in enumerate(asked):
+            found = self._deeper.search([positions[r].play(c) for r, c in moves], Budget(simulations=simulations))
+            for index, (row, column) in enumerate(moves):
                 proof = found.root_proof(index)
                 if proof != UNPROVEN:
                     result.proofs[row, column] = parent_proof(proof)
@@ -375,7 +380,7 @@ class AutoPlayer(NetworkPlayer):
                 result.simulations[row] += found.simulations[index]
             for row in list(remaining):
                 if all(result.proofs[row, column] < PROVEN_DRAW for column in remaining[row]):
-                    remaining[row] = not_lost(row) or remaining[row]  # one that was left out loses no sooner
+                    remaining[row] = not_lost(row) or remaining[row]  # a move that was dropped is not worse
                 best = max(remaining[row], key=lambda column: self._rank(result, row, column))
                 value, proof = result.values[row, best], result.proofs[row, best]
                 result.moves[row] = best
@@ -387,7 +392,7 @@ class AutoPlayer(NetworkPlayer):
 
     @staticmethod
     def _rank(result: SearchResult, row: int, column: int) -> tuple[float, float]:
-        """Rank a move by value, and among proven moves by speed."""
+        """Return a sort key: the value, and for proven moves the speed of the win or the delay of the loss."""
         proof = int(result.proofs[row, column])
         if proof != UNPROVEN:
             return proof_value(proof), float(proof)
@@ -396,5 +401,5 @@ class AutoPlayer(NetworkPlayer):
 
 
 def budget_name(budget: Budget) -> str:
-    """Return a budget as specifications write it: "600" or "1.5s"."""
+    """Return a budget as in a specification, such as "600" or "1.5s"."""
     return str(budget.simulations) if budget.simulations is not None else f"{budget.seconds:g}s"

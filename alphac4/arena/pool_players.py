@@ -13,74 +13,76 @@ from alphac4.mcts.search import Budget, Reuse
 if TYPE_CHECKING:  # which loads PyTorch
     from alphac4.compute import Pool
 
-FACTORY_CACHE_SIZE = 4  # things that a process keeps
+FACTORY_CACHE_SIZE = 4  # players that a process keeps
 
 
 class PlayerFactory(Hashable, Protocol):
-    """Instructions from which a process makes something, such as a player; equal recipes make the same one."""
+    """Creates a player in a process; equal factories create equal players, so that a process may share one."""
 
-    def make(self) -> Any:
-        """Make it, to work on one core."""
+    def make(self) -> Player:
+        """Return the player, to work on one core."""
 
 
 @dataclass(frozen=True)
 class KeyedPlayerFactory:
-    """A `PlayerFactory` that calls a function; recipes with equal keys make the same thing."""
+    """`PlayerFactory` that calls a function, and is equal to those with the same key."""
 
     key: Hashable
-    function: Callable[[], Any] = field(compare=False)
+    function: Callable[[], Player] = field(compare=False)
 
-    def make(self) -> Any:
-        """Call the function."""
+    def make(self) -> Player:
+        """Return the function's player."""
         return self.function()
 
 
-def ask(recipe: PlayerFactory, method: str, *arguments: Any) -> Any:
-    """Call a method of what a recipe makes, which the process keeps for later calls."""
-    return getattr(_make(recipe), method)(*arguments)
+def call_method(factory: PlayerFactory, method: str, *arguments: Any) -> Any:
+    """Call a method of the factory's player, which the process keeps for later calls."""
+    return getattr(_make(factory), method)(*arguments)
 
 
 @lru_cache(maxsize=FACTORY_CACHE_SIZE)
-def _make(recipe: PlayerFactory) -> Any:
-    return recipe.make()
+def _make(factory: PlayerFactory) -> Player:
+    return factory.make()
 
 
 class PoolPlayer:
-    """A player in the ``index``-th process of a pool, which keeps there what it remembers."""
+    """A player in the ``index``-th process of a pool, where it keeps its trees and caches."""
 
-    def __init__(self, pool: "Pool", index: int, recipe: PlayerFactory, name: str) -> None:
+    def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, name: str) -> None:
         self.name = name
-        self._pool, self._index, self._recipe = pool, index, recipe
+        self._pool, self._index, self._factory = pool, index, factory
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        return self._ask("choose", positions)  # type: ignore[no-any-return]
+        return self._call("choose", positions)  # type: ignore[no-any-return]
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        return self._pool.call(self._index, ask, self._recipe, method, *arguments)
+    def _call(self, method: str, *arguments: Any) -> Any:
+        return self._pool.call(self._index, call_method, self._factory, method, *arguments)
 
 
 class SearchingPoolPlayer(PoolPlayer):
-    """The same for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
+    """`PoolPlayer` for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
 
     def __init__(
-        self, pool: "Pool", index: int, recipe: PlayerFactory, name: str, budget: Budget, reuse: Reuse
+        self, pool: "Pool", index: int, factory: PlayerFactory, name: str, budget: Budget, reuse: Reuse
     ) -> None:
-        super().__init__(pool, index, recipe, name)
+        super().__init__(pool, index, factory, name)
         self.budget, self.reuse = budget, reuse
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """See `SearchingPlayer`."""
-        return self._ask("search", positions, budget)  # type: ignore[no-any-return]
+        return self._call("search", positions, budget)  # type: ignore[no-any-return]
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`."""
-        return self._ask("node", index, path)  # type: ignore[no-any-return]
+        return self._call("node", index, path)  # type: ignore[no-any-return]
 
 
-def replicate_player(pool: "Pool", recipes: Sequence[PlayerFactory], model: Player) -> list[Player]:
-    """Return a player like the ``model`` in each process, by its own recipe."""
+def replicate_player(pool: "Pool", factories: Sequence[PlayerFactory], model: Player) -> list[Player]:
+    """Return a player like the ``model`` in each process of a pool, one for each factory."""
     if not isinstance(model, SearchingPlayer):
-        return [PoolPlayer(pool, index, recipe, model.name) for index, recipe in enumerate(recipes)]
+        return [PoolPlayer(pool, index, factory, model.name) for index, factory in enumerate(factories)]
     budget, reuse = model.budget, model.reuse
-    return [SearchingPoolPlayer(pool, index, recipe, model.name, budget, reuse) for index, recipe in enumerate(recipes)]
+    return [
+        SearchingPoolPlayer(pool, index, factory, model.name, budget, reuse) for index, factory in enumerate(factories)
+    ]

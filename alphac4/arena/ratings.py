@@ -1,4 +1,4 @@
-"""Figures of match results: scores with intervals, Elo, sequential tests, maximum-likelihood ratings."""
+"""Statistics of matches: scores with intervals, Elo, sequential tests, maximum-likelihood ratings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def expected_score(elo: float) -> float:
-    """Return the score that an advantage of ``elo`` predicts: ``1 / (1 + 10^(-elo / 400))`` (Elo 1978)."""
+    """Return the expected score in [0, 1] at an advantage of ``elo``: ``1 / (1 + 10^(-elo / 400))`` (Elo 1978)."""
     return 1.0 / (1.0 + math.pow(10.0, -elo / 400.0))
 
 
 def elo_of_score(score: float) -> float:
-    """Invert `expected_score`; infinite at 0 and 1."""
+    """Return the Elo advantage that predicts a score, the inverse of `expected_score`; infinite at 0 and 1."""
     if score <= 0.0 or score >= 1.0:
         return math.copysign(math.inf, score - 0.5)
     return -400.0 * math.log10(1.0 / score - 1.0)
@@ -57,18 +57,23 @@ def elo_interval(score: Interval) -> Interval:
 
 
 def pair_counts(pair_scores: Sequence[float]) -> tuple[int, int, int, int, int]:
-    """Count the colour-swapped pairs that brought 0, 1/2, 1, 3/2 and 2 points."""
+    """Count the colour-swapped pairs with 0, 1/2, 1, 3/2 and 2 points."""
     doubled = [round(2 * score) for score in pair_scores]
     return doubled.count(0), doubled.count(1), doubled.count(2), doubled.count(3), doubled.count(4)
 
 
 def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> float:
-    """Return the log-likelihood ratio of these results under an advantage of ``elo1`` against ``elo0``, in nats.
+    """Return the log-likelihood ratio, in nats, of results under an advantage of ``elo1`` against ``elo0``.
 
-    ``counts`` [K] holds how often each of K scores, spread evenly over [0, 1], occurred: (losses, draws, wins) of
-    games, or better `pair_counts`. Each hypothesis only fixes the mean score and takes the most likely distribution
-    with that mean: the generalised ratio of Van den Bergh, "A practical introduction to the GSPRT", as Fishtest uses
-    it, with its pseudo-count of 0.001 for scores that did not occur.
+    Each hypothesis only fixes the mean score and takes the most likely distribution with that mean: the generalised
+    ratio of Van den Bergh, "A practical introduction to the GSPRT", as in Fishtest, with its pseudo-count of 0.001 for
+    scores that did not occur.
+
+    Args:
+        counts: [K] number of times that each of K scores, evenly spaced over [0, 1], occurred: (losses, draws, wins)
+            of games, or better `pair_counts`.
+        elo0: advantage under the null hypothesis.
+        elo1: advantage under the alternative.
     """
     observed = np.asarray(counts, float)
     if observed.sum() == 0:
@@ -80,9 +85,9 @@ def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> f
 
 
 def _tilted(observed: Floats, deviations: Floats) -> Floats:
-    """Return the most likely distribution [K] whose mean deviation d is 0: ``p / (1 + x d)`` with x such that it is.
+    """Return the most likely distribution [K] whose mean deviation d is 0: ``p / (1 + x d)`` for a suitable x.
 
-    ``sum p d / (1 + x d)`` falls as x grows from one pole to the next: halving the interval between them finds x.
+    Bisection finds x, because ``sum p d / (1 + x d)`` decreases in x between the two poles.
     """
     shares = observed / observed.sum()
     low, high = -1.0 / deviations.max(), -1.0 / deviations.min()
@@ -98,11 +103,11 @@ def _tilted(observed: Floats, deviations: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class SprtState:
-    """State of a sequential test; its bounds are Wald's (1945), ``log(beta / (1 - alpha))`` and so on."""
+    """State of a sequential test, with the bounds of Wald (1945): ``log(beta / (1 - alpha))`` and its counterpart."""
 
     ratio: float  # log-likelihood ratio in nats
-    lower: float  # at or below it elo0 is accepted
-    upper: float  # at or above it elo1 is accepted
+    lower: float  # elo0 is accepted at or below it
+    upper: float  # elo1 is accepted at or above it
     accepted: bool | None  # True: elo1, False: elo0, None: undecided
 
     def __str__(self) -> str:
@@ -111,9 +116,9 @@ class SprtState:
 
 
 def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
-    """Test an advantage of ``elo1`` against ``elo0`` sequentially; `log_likelihood_ratio` explains ``counts``.
+    """Test an advantage of ``elo1`` against ``elo0`` sequentially, with errors of probability `SPRT_ERROR`.
 
-    Each of the two errors has the probability `SPRT_ERROR`.
+    `log_likelihood_ratio` explains the arguments.
     """
     ratio = log_likelihood_ratio(counts, elo0, elo1)
     lower, upper = math.log(SPRT_ERROR / (1 - SPRT_ERROR)), math.log((1 - SPRT_ERROR) / SPRT_ERROR)
@@ -123,20 +128,28 @@ def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
 
 @dataclass(frozen=True, kw_only=True)
 class Rating:
-    """A player's strength in Elo with the half-width of its 95 % interval against the anchor."""
+    """A player's strength relative to the anchor."""
 
     elo: float
-    error: float
+    error: float  # half-width of the 95 % interval
 
 
 def fit_ratings(
     results: Mapping[tuple[str, str], tuple[float, float]], anchor: str, *, prior_games: float = 1.0
 ) -> dict[str, Rating]:
-    """Fit ratings by maximum likelihood (Bradley and Terry 1952) to ``{(a, b): (points of a, games)}``, the anchor's 0.
+    """Fit ratings by maximum likelihood (Bradley and Terry 1952).
 
-    A draw is half a point, so errors are a little too wide where there are many. To the results each player adds half
-    of ``prior_games`` drawn games, spread over its opponents: without them one that won or lost everything would be
-    infinitely strong or weak. Errors come from the inverse of the observed information.
+    A draw counts as half a point, so errors are a little too wide if there are many draws. The inverse of the observed
+    information gives the errors.
+
+    Args:
+        results: ``{(a, b): (points of a, games)}``.
+        anchor: the player whose rating is 0.
+        prior_games: each player adds half of this number of drawn games, spread over its opponents; without them, a
+            player that won or lost every game would have an infinite rating.
+
+    Returns:
+        The rating of each player.
     """
     names = sorted({name for pair in results for name in pair} | {anchor})
     index = {name: i for i, name in enumerate(names)}
@@ -156,8 +169,8 @@ def fit_ratings(
         gradient = (points - games * chances).sum(axis=1)
         weights = games * chances * chances.T
         information = np.diag(weights.sum(axis=1)) - weights  # the negative Hessian of the log-likelihood
-        rated = information[np.ix_(free, free)] + 1e-9 * np.eye(len(free))  # for those whom no games lead to the anchor
-        step = np.clip(np.linalg.solve(rated, gradient[free]), -1.0, 1.0)  # far from the maximum Newton's overshoots
+        rated = information[np.ix_(free, free)] + 1e-9 * np.eye(len(free))  # for players not connected to the anchor
+        step = np.clip(np.linalg.solve(rated, gradient[free]), -1.0, 1.0)  # Newton's overshoots far from the maximum
         strengths[free] += step
         if np.abs(step).max(initial=0.0) < 1e-9:
             break

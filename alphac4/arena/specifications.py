@@ -1,15 +1,15 @@
-"""Players from short texts such as "uct:1000" or "best@600,c-init=2", as the command line and settings write them."""
+"""Create players from specifications: short texts such as "uct:1000" or "best@600,c-init=2"."""
 
 import dataclasses
 import hashlib
 import math
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import KeyedPlayerFactory, replicate_player
-from alphac4.arena.syntax import MODULE_FORM, read_literal, unknown_player
+from alphac4.arena.syntax import MODULE_FORM, read_number, unknown_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -38,18 +38,18 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, SupportsEvaluate
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
-from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
+from alphac4.storage.hub import HUB_NAME_PATTERN, SHIPPED, is_hub_name, short_name
 from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
 
-if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
+if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not need it
     from alphac4.compute import Compute, Pool, Shared
     from alphac4.storage.checkpoints import Checkpoint
 
 DEFAULT_SIMULATIONS = "100"
-AUTO = "auto"  # a limit: as long as the player is unsure
-CERTIFICATE = "certificate"  # the same, but by the shipped certificates where one of them speaks
-MAX_ROOTS = 256  # more than any machine has threads to search them
-LEAVES = 16  # of a tree that a network player evaluates together, unless its options say otherwise
+AUTO = "auto"  # limit of an `AutoPlayer`
+CERTIFICATE = "certificate"  # the same, with the shipped certificates' moves in the positions that they cover
+MAX_ROOTS = 256  # more than the threads of any machine
+LEAVES = 16  # default number of a tree's leaves that a network evaluates together
 MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 ONNX = ".onnx"
@@ -61,16 +61,16 @@ NETWORK_FORM = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class UctOptions(UctConfig):
-    """Options of a classic player, besides its budget: those of its search, and more."""
+    """Options of a classic player: those of its search, and how it uses trees."""
 
-    tree: Literal["new", "keep"] = "new"  # a fresh tree each move, or the part that both sides' moves lead to
-    roots: int = 1  # independent trees a position, which run in parallel and add up
+    tree: Literal["new", "keep"] = "new"  # each move begins a new tree, or reuses the subtree of the moves played
+    roots: int = 1  # independent trees per position, which run in parallel and whose statistics are added
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self, roots=(1, MAX_ROOTS))
         if self.tree == "keep" and self.roots > 1:
-            raise ValueError("several roots start anew each move: tree=keep needs roots=1")
+            raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
 
 
 UCT_OPTIONS = {item.name: item.type for item in dataclasses.fields(UctOptions)}
@@ -78,12 +78,12 @@ NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves":
 
 
 def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Read ",exploration=1,final=rate" as the options given, which may be those in ``types``.
+    """Parse options such as ",exploration=1,final=rate"; ``types`` holds the types of all options by name.
 
-    Names are written with dashes for underscores, and switches as on or off.
+    In the text, names have dashes for underscores, and switches are on or off.
 
     Raises:
-        ValueError: in one line, naming an option that does not exist, and those that do.
+        ValueError: for an unknown, repeated or malformed option.
     """
     known = {name.replace("_", "-"): name for name in types}
     given: dict[str, Any] = {}
@@ -92,18 +92,29 @@ def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
         if not part:
             raise ValueError("an option is missing before or after a comma")
         if not equals or name not in known:
-            raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {', '.join(known)}")
+            raise ValueError(f"unknown option {part!r:.60}; write NAME=VALUE with a name of {', '.join(known)}")
         if known[name] in given:
             raise ValueError(f"{name} is given twice")
-        is_switch = types[known[name]] is bool
-        if is_switch and value not in ("on", "off"):
-            raise ValueError(f"{name} is on or off, not {value!r}")
-        given[known[name]] = value == "on" if is_switch else read_literal(value)
+        given[known[name]] = _read_option(name, value, types[known[name]])
     return given
 
 
+def _read_option(name: str, text: str, hint: Any) -> Any:
+    """Return an option's value: a switch, a number, or else the text itself."""
+    if hint is bool:
+        if text not in ("on", "off"):
+            raise ValueError(f"{name} must be on or off, not {text!r:.60}")
+        return text == "on"
+    if {int, float} & {hint, *get_args(hint)}:
+        try:
+            return read_number(text)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return text
+
+
 def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """Return the options that differ from the defaults, each after a comma, as `parse_options` reads them."""
+    """Return the options that differ from the defaults as text; the inverse of `parse_options`."""
     text = ""
     for name, value in options.items():
         if value != defaults[name]:
@@ -114,25 +125,29 @@ def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) ->
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNetwork:
-    """The network that a specification such as "runs/mine/best.safetensors@600,c-init=2" names."""
+    """Network of a specification such as "runs/mine/best.safetensors@600,c-init=2"."""
 
     specification: str
     written: str  # "runs/mine/best.safetensors"
-    name: str  # to show: "best", or the file's name without its ending; "mine/best" for runs/mine/checkpoints/best
+    name: str  # for people: "best", or the file's name without its suffix; "mine/best" for runs/mine/checkpoints/best
     path: Path
-    limit: str  # "600", "1s" or "0"; empty where none is given
-    rule: NetworkParameters  # how it is searched
-    temperature: float  # of the choice among moves: 0 plays the best, above 0 others in proportion
-    leaves: int  # of its tree that it evaluates together, at most
+    limit: str  # "600", "1s", "auto" or "certificate"; empty without a limit
+    rule: NetworkParameters  # parameters of the search
+    temperature: float  # of the choice among moves; see `NetworkPlayer`
+    leaves: int  # the most leaves of a tree that it evaluates together
 
     @property
     def is_onnx(self) -> bool:
-        """Whether it is an ONNX file, our own export or another program's, instead of a checkpoint."""
+        """Whether the file is an ONNX network instead of a checkpoint."""
         return self.path.suffix == ONNX
 
     @property
     def geometry(self) -> Geometry:
-        """Its board. Raises ValueError if the file cannot be used."""
+        """The network's board.
+
+        Raises:
+            ValueError: if the file cannot be used.
+        """
         if not self.is_onnx:
             return checkpoint_geometry(self.path)
         from alphac4.nn.foreign import onnx_geometry
@@ -141,23 +156,26 @@ class NamedNetwork:
 
     @property
     def budget(self) -> Budget:
-        """Its budget for a move. Raises PlayerError for an invalid limit."""
+        """The budget per move.
+
+        Raises:
+            PlayerError: for an invalid limit.
+        """
         if self.limit not in (AUTO, CERTIFICATE):
-            return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
+            return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification, (AUTO, CERTIFICATE))
         if self.temperature:
-            raise PlayerError(
-                f"{self.specification!r}: @{self.limit} plays the best move, and temperature has no place"
-            )
+            raise PlayerError(f"{self.specification!r}: @{self.limit} plays the best move; leave out temperature")
         return Budget(simulations=TimeManagement().simulations)
 
     @property
     def player_name(self) -> str:
-        """The name of the player: the network's with its limit and the options that differ from the defaults."""
-        return f"{self.name}@{self.limit or DEFAULT_SIMULATIONS}{self.options}"
+        """The player's name: the network's name with the limit and the options that differ from the defaults."""
+        limit = self.limit if self.limit in (AUTO, CERTIFICATE) else budget_name(self.budget)
+        return f"{self.name}@{limit}{self.options}"
 
     @property
     def options(self) -> str:
-        """The options that differ from the defaults, as a specification writes them."""
+        """The options that differ from the defaults, as in a specification."""
         if not isinstance(self.rule, PuctConfig):
             return f",{type(self.rule).__name__}"
         defaults = {**PuctConfig._field_defaults, "temperature": 0.0, "leaves": LEAVES}
@@ -165,35 +183,41 @@ class NamedNetwork:
         return describe_options(options, defaults)
 
     def check(self, geometry: Geometry) -> None:
-        """Check that it can play on this board, without loading its weights.
+        """Check that the network can play on this board, without loading its weights.
 
         Raises:
-            ValueError: for a network of another board, one that cannot be read, or an invalid limit.
+            ValueError: for a network of another board, a file that cannot be read, or an invalid limit.
         """
         if self.geometry != geometry:
             raise PlayerError(f"{self.path}: plays on {describe(self.geometry)}, not on {describe(geometry)}")
         _ = self.budget
 
     def load(self) -> "Checkpoint":
-        """Load the checkpoint. Raises ValueError if the file cannot be used."""
+        """Load the checkpoint.
+
+        Raises:
+            ValueError: if the file cannot be used.
+        """
         from alphac4.storage.checkpoints import load_checkpoint
 
         return load_checkpoint(self.path)
 
 
 def find_network(specification: str) -> NamedNetwork | None:
-    """Return the network that a specification names; None for any other player.
+    """Return the network of a specification; None for any other player.
 
-    A name of a shipped network means that one, even if the current folder has a file of that name.
+    The name of a shipped network has precedence over a file of that name in the current folder.
 
     Raises:
-        PlayerError: for an unknown option.
+        PlayerError: for an unknown or invalid option.
     """
     found = NETWORK_FORM.fullmatch(specification)
     if found is None or specification.startswith("engine:") or MODULE_FORM.fullmatch(specification):
-        return None  # another program, or a player of one's own, may be given a file as well
+        return None  # an argument of another program or of a user's own player may name a network file
     written = found["network"]
     try:
+        if found["limit"] == "@":
+            raise ValueError("a limit is missing after @")
         given = parse_options(found["options"] or "", NETWORK_OPTIONS)
         given = {name: read_value(NETWORK_OPTIONS[name], value, name) for name, value in given.items()}
         temperature, leaves = given.pop("temperature", 0.0), given.pop("leaves", LEAVES)
@@ -218,7 +242,7 @@ def find_network(specification: str) -> NamedNetwork | None:
 
 
 def _shown_name(path: Path) -> str:
-    """Return a file's name without its ending; with its run's name before that of a shipped network."""
+    """Return a file's name without its suffix, preceded by its run's name if a shipped network has the same name."""
     if path.stem not in SHIPPED:
         return path.stem
     folders = [name for name in path.absolute().parts[1:-1] if name != "checkpoints"]
@@ -226,27 +250,39 @@ def _shown_name(path: Path) -> str:
 
 
 def read_network(specification: str) -> bytes | None:
-    """Read the file of the network that a specification names; None for any other player."""
+    """Return the content of the network's file; None for a player that is not a network."""
     network = find_network(specification)
     return None if network is None else network.path.read_bytes()
 
 
 def network_digest(specification: str) -> str | None:
-    """Return the SHA-256 of a network's file, by which records identify it; None for any other player."""
+    """Return the SHA-256 of the network's file, which records store; None for a player that is not a network."""
     content = read_network(specification)
     return None if content is None else hashlib.sha256(content).hexdigest()
 
 
+def is_repeatable(specification: str) -> bool:
+    """Return whether a player is known to play the same move whenever it meets a position.
+
+    A network does if simulations limit it and it has no temperature. Any other player may use random numbers or a
+    clock.
+    """
+    network = find_network(specification)
+    if network is None:
+        return specification == CERTIFICATE  # the shipped ones, whose author is a network
+    return network.temperature == 0 and network.budget.seconds is None
+
+
 def named_checkpoint(specification: str) -> NamedNetwork:
-    """Return a checkpoint's network by its name, such as "best" or FILE.safetensors; a limit is ignored.
+    """Return the network of a checkpoint such as "best" or FILE.safetensors; a limit is ignored.
 
     Raises:
-        PlayerError: if a checkpoint is not named.
+        PlayerError: for any other specification.
     """
     network = find_network(specification)
     if network is None or network.is_onnx:
-        names = f"{' or '.join(SHIPPED)}, FILE.safetensors or {HUB_PREFIX}OWNER/NAME"
-        raise PlayerError(f"a network is named {names}, not {specification!r}")
+        names = f"{', '.join(SHIPPED)}, FILE.safetensors or {HUB_PREFIX}OWNER/NAME"
+        raise PlayerError(f"{specification!r} is not a network; write {names}")
     return network
 
 
@@ -261,15 +297,20 @@ def parse_player(
     reuse: Reuse | None = None,
     puct: NetworkParameters | None = None,
 ) -> Player:
-    """Make a player from a short specification such as "uct:1000"; see `alphac4.arena.syntax`.
+    """Create a player from a specification such as "uct:1000"; `alphac4.arena.syntax` lists all forms.
 
-    ``threads`` is how many cores it may use, by default all; ``compute`` is where networks run, by default wherever
-    they are fastest; ``batch_size`` is how many positions a network will usually be asked about at once; ``reuse`` is
-    what a search keeps for positions that follow, where it is not left to the player; ``puct`` is how a network is
-    searched with, in place of what the specification says.
+    Args:
+        specification: the player.
+        rng: the player's random numbers.
+        geometry: the board.
+        threads: cores to use; by default all.
+        compute: the device and backend of networks; by default the fastest.
+        batch_size: the usual number of positions that a network evaluates together.
+        reuse: trees that a search keeps for later positions; by default the player's own choice.
+        puct: parameters of a network's search, in place of those in the specification.
 
     Raises:
-        PlayerError: for an unknown form, a bad number, or a checkpoint that cannot be used.
+        PlayerError: for an unknown or invalid specification, or a file that cannot be used.
     """
     threads = threads or cores()
     settings: dict[str, Any] = {"rng": rng, "geometry": geometry, "threads": threads, "compute": compute}
@@ -281,10 +322,10 @@ def parse_player(
         settings |= {"batch_size": batch_size, "reuse": reuse}
         if network.limit != CERTIFICATE:
             return _load_player(network, **settings)
-        elsewhere = dataclasses.replace(network, limit=AUTO)
+        other = dataclasses.replace(network, limit=AUTO)
         files = shipped_certificates()
         return CertificatePlayer(
-            files, geometry, lambda _author: _load_player(elsewhere, **settings), name=network.player_name
+            files, geometry, lambda _author: _load_player(other, **settings), name=network.player_name
         )
     kind, _, argument = specification.partition(":")
     if specification == "random":
@@ -313,7 +354,7 @@ def parse_player(
 
         def make(author: str) -> SearchingPlayer:
             if not author.startswith("uct:") and find_network(author) is None:
-                # Other forms run programs and import modules, and the file may be a stranger's.
+                # Other specifications run programs or import modules, which an untrusted file must not do.
                 raise PlayerError(f"the certificate's player {author!r} is neither a network nor uct")
             return parse_searching_player(author, reuse=reuse, **settings)
 
@@ -336,7 +377,7 @@ def parse_player(
 def _load_player(
     network: NamedNetwork, *, threads: int, compute: "Compute | None", batch_size: int, **settings: Any
 ) -> SearchingPlayer:
-    """Load a network that can be used as a player; see `parse_player`."""
+    """Load the network and return its player; see `parse_player`."""
     evaluator: SupportsEvaluate
     if network.is_onnx:
         from alphac4.nn.foreign import OnnxEvaluator
@@ -360,7 +401,7 @@ def network_player(
     reuse: Reuse | None = None,
     cache: int = CACHE,
 ) -> SearchingPlayer:
-    """Make the player of a network that is loaded as ``evaluator``; see `parse_player`.
+    """Create the player of a network that is loaded as ``evaluator``; see `parse_player`.
 
     ``cache`` is the number of evaluations that its search keeps.
     """
@@ -375,7 +416,7 @@ def network_player(
 
 
 def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:
-    """`parse_player` in a process that may lack the file of the network that is named: ``network`` is its content."""
+    """Call `parse_player` in a process that may lack the network's file, whose content is ``network``."""
     found = NETWORK_FORM.fullmatch(specification)
     if network is None or found is None:
         return parse_player(specification, **settings)
@@ -386,14 +427,14 @@ def parse_player_with(network: bytes | None, specification: str, **settings: Any
 
 
 def parse_searching_player(specification: str, **settings: Any) -> SearchingPlayer:
-    """`parse_player` for one position at a time, for a `SearchingPlayer`.
+    """Create a `SearchingPlayer`, by default for one position at a time; see `parse_player`.
 
     Raises:
-        PlayerError: as `parse_player` does, and for a player that only chooses moves.
+        PlayerError: as for `parse_player`, and for a player that only chooses moves.
     """
     player = parse_player(specification, **({"batch_size": 1} | settings))
     if not isinstance(player, SearchingPlayer):
-        raise PlayerError(f"{specification!r} searches no tree; take a network such as best@600, or uct:10000")
+        raise PlayerError(f"{specification!r} searches no tree; use a network such as best@600, or uct:10000")
     return player
 
 
@@ -408,24 +449,32 @@ def pool_players(
     reuse: Reuse | None = None,
     network: bytes | None = None,
 ) -> list[Player]:
-    """Make a player in each process of a pool, with its own random numbers; the ``model`` is the same one here.
+    """Create a player in each process of a pool, with its own random numbers.
 
-    ``network`` is the content of the file that the specification names, if that is not to be read.
+    Args:
+        pool: the processes.
+        specification: the player.
+        model: the same player in this process.
+        geometry: the board.
+        backend: backend of networks.
+        seed: seed of the random numbers.
+        reuse: trees that a search keeps for later positions.
+        network: content of the network's file; by default it is read.
     """
     network = network or read_network(specification)
     parse = partial(_parse_in_pool, specification, pool.share(network), backend, geometry=geometry, reuse=reuse)
-    recipes = [
+    factories = [
         KeyedPlayerFactory(
             (specification, geometry, backend, reuse, hash(network), seed, index),
             partial(parse, rng=np.random.default_rng((seed, index))),
         )
         for index in range(pool.cores)
     ]
-    return replicate_player(pool, recipes, model)
+    return replicate_player(pool, factories, model)
 
 
 def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend: str, **settings: Any) -> Player:
-    """Make a player in a process of a pool, to work on one core."""
+    """Create a player in a process of a pool, to work on one core."""
     from alphac4.compute import choose
     from alphac4.nn.backends import require_backend
     from alphac4.nn.evaluator import BATCH
@@ -434,19 +483,19 @@ def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend:
     return parse_player_with(network.get(), specification, threads=1, compute=compute, batch_size=BATCH, **settings)
 
 
-def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:
-    """Return the board of the first network among the players; ``otherwise`` if there is none.
+def common_geometry(specifications: tuple[str, ...], requested: Geometry = STANDARD) -> Geometry:
+    """Return the board of the first network among the players; without a network, the requested board.
 
     Raises:
-        PlayerError: if ``otherwise`` is not the standard board, and so was asked for, but the network's is another.
+        PlayerError: if a board other than the standard one is requested and the network has another board.
     """
     for specification in specifications:
         network = find_network(specification)
         if network is not None:
-            if otherwise != STANDARD:
-                network.check(otherwise)
+            if requested != STANDARD:
+                network.check(requested)
             return network.geometry
-    return otherwise
+    return requested
 
 
 def describe(geometry: Geometry) -> str:
@@ -455,20 +504,27 @@ def describe(geometry: Geometry) -> str:
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
 
 
-def _parse_budget(text: str, specification: str) -> Budget:
+def _parse_budget(text: str, specification: str, words: Sequence[str] = ()) -> Budget:
+    """Parse a budget such as "600" or "1.5s"; an error may suggest one of ``words``."""
     try:
-        budget = Budget(seconds=float(text[:-1])) if text.endswith("s") else Budget(simulations=int(text))
+        number = read_number(text.removesuffix("s"))
+        if text.endswith("s"):
+            return Budget(seconds=number)
+        if not isinstance(number, int):
+            raise ValueError(f"{text!r:.60} is not a whole number")
+        budget = Budget(simulations=number)
         check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
     except ValueError as error:
-        known = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
+        expected = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
         raise PlayerError(
-            f"{specification!r}: {text!r} is no budget{did_you_mean(text, [AUTO, CERTIFICATE])}; {known}"
+            f"{specification!r}: {text!r:.60} is not a budget{did_you_mean(text, words)}; {expected}"
         ) from error
     return budget
 
 
 def _parse_count(text: str, specification: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_SIMULATIONS:
+    """Parse the number after the colon of a specification such as "negamax:4"."""
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_SIMULATIONS):
         kind = specification.partition(":")[0]
-        raise PlayerError(f"{specification!r}: {text!r} is no positive number; write {kind}:4 or so")
+        raise PlayerError(f"{specification!r}: {text!r:.60} is not a positive number; write {kind}:4")
     return int(text)

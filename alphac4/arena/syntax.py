@@ -1,4 +1,4 @@
-"""The ways to write players, for the help and for a first check before anything is loaded."""
+"""Syntax of player specifications, for the help and for a first check before anything is loaded."""
 
 import ast
 import re
@@ -10,45 +10,47 @@ from alphac4.storage.hub import SHIPPED, is_hub_name
 from alphac4.storage.records import did_you_mean
 
 SPECIFICATIONS = """\
-  FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
-  FILE.safetensors@1s    the same for one second a move
-  FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
-  FILE.safetensors@0     its raw policy, without search
-  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one; standard
-                         is that of the preset
-  hf://OWNER/NAME@600    the same with a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600
-                         takes another file of that repository than model.safetensors
-  best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
-  FILE.onnx@600          an ONNX network, with the same limits and options: `alphac4 export --onnx` or any other that
-                         takes planes and gives a policy and a value (needs alphac4[onnx])
-  uct:1000               classic MCTS with 1000 random rollouts a move
-  uct:1s                 the same for one second a move
-  uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md
-  negamax:4              alpha-beta 4 plies deep with a simple evaluation
+  FILE.safetensors@600   a checkpoint with 600 simulations per move (by default 100)
+  FILE.safetensors@1s    a checkpoint with one second per move
+  FILE.safetensors@auto  a brief search where it is sure, and a long search of every move where it is not
+  FILE.safetensors@0     the checkpoint's raw policy, without search
+  best@600, fast@600     a network that comes with the project: the strongest, a small one, or standard, which the
+                         preset of that name trains
+  hf://OWNER/NAME@600    a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600 uses another
+                         file of that repository than model.safetensors
+  best@600,OPTIONS       other settings of the search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
+  FILE.onnx@600          an ONNX network, with the same limits and options: from `alphac4 export --onnx`, or any other
+                         that maps planes to a policy and a value (needs alphac4[onnx])
+  uct:1000               classic MCTS with 1000 random rollouts per move
+  uct:1s                 classic MCTS with one second per move
+  uct:1000,OPTIONS       variants of it, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md
+  negamax:4              alpha-beta search to a depth of 4 plies with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
-  solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
-  best@certificate       wins every game as first player, and as second loses after 4 alone: by the certificates that
-                         come with the project, and as best@auto elsewhere; certificate alone is the same
-  certificate:FILE,...   certificates of your own; elsewhere it plays as the player does whose moves they are
+  solver:outcome         perfect play at any speed: any move that keeps a win, or else a draw
+  best@certificate       the moves of the certificates that come with the project, and best@auto in all other positions:
+                         wins every game as first player, and loses as second only after 4; also written certificate
+  certificate:FILE,...   the moves of your own certificates, and their author's moves in all other positions
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
-  engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
-  MODULE:CLASS           a player of one's own: a class or function that can be imported, which is called with those of
-                         rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
-                         MODULE:CLASS,NAME=VALUE other arguments"""
+  engine:COMMAND         any program with the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
+  MODULE:CLASS           your own player: an importable class or function, called with those of rng, geometry and
+                         threads that it has parameters for; MODULE:CLASS@600 adds a budget, MODULE:CLASS,NAME=VALUE
+                         other arguments"""
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
+NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+FIXED_FORMS = ("random", "solver", "solver:outcome")  # without a limit or options
 KINDS = (*SHIPPED, *(re.split("[@:, ]", line[2:])[0] for line in SPECIFICATIONS.splitlines() if line[2].islower()))
 
 
 def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
-    """Check that texts are written like players; an empty one stands for a command's own choice.
+    """Reject texts that are not player specifications; an empty text, a command's default, is valid.
 
-    ``others`` are other words that the command takes.
+    ``others`` are further words that the command accepts.
 
     Raises:
-        ValueError: in one line, naming the player that was perhaps meant.
+        ValueError: for an unknown player; the message suggests a did_you_mean one.
     """
     for text in filter(None, set(specifications) - set(others)):
         network = text.startswith("hf://") or ".safetensors" in text or ".onnx" in text
@@ -60,24 +62,44 @@ def check_network(name: str) -> None:
     """Check that a network's file exists.
 
     Raises:
-        ValueError: in one line, naming the shipped network that was perhaps meant.
+        ValueError: if not; the message suggests a did_you_mean shipped network.
     """
     if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
         raise ValueError(f"{name}: no such file{did_you_mean(name, SHIPPED)}")
 
 
 def read_literal(text: str) -> Any:
-    """Return the value of an option as Python reads it, such as a number, or else as text."""
+    """Return the value of a Python literal, such as a number; any other text as it is."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
+def read_number(text: str) -> int | float:
+    """Return a number written in ASCII digits, such as 600, 0.5 or 1e-3.
+
+    `int` and `float` would also take spaces, underscores, plus signs and the digits of other scripts.
+
+    Raises:
+        ValueError: for any other text.
+    """
+    if not NUMBER_FORM.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is not a number; write 600 or 0.5")
+    return float(text) if set(text) & set(".eE") else int(text)
+
+
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
-    """Return the message for an unknown player, with the name or the one of ``others`` that is most like it."""
+    """Return the message for an unknown player, with the most did_you_mean name of a player or of ``others``."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
+    rest = specification[len(kind) :]
     best = Path(kind) / "checkpoints" / "best.safetensors"
-    guess = f" (is it {best}?)" if best.exists() else "" if "/" in kind else did_you_mean(kind, (*KINDS, *others))
-    meant = guess.replace("?)", f"{specification[len(kind) :]}?)")
-    return f"unknown player {specification!r}{meant}; `alphac4 players` lists them"
+    if best.exists():
+        guess = f" (is it {best}{rest}?)"
+    elif kind in (*KINDS, *others):  # so the rest is wrong
+        guess = did_you_mean(specification, (*FIXED_FORMS, *others))
+    elif "/" in kind:
+        guess = ""
+    else:
+        guess = did_you_mean(kind, (*KINDS, *others)).replace("?)", f"{rest}?)")
+    return f"unknown player {specification!r}{guess}; `alphac4 players` lists them"

@@ -1,4 +1,4 @@
-"""Round robins: everyone against everyone from common openings, in several processes, resumable, rated."""
+"""Round robins from common openings: played in several processes, resumable and rated."""
 
 import dataclasses
 import json
@@ -23,7 +23,14 @@ from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.ratings import Rating, SprtState, elo_interval, fit_ratings, pair_counts, sprt
-from alphac4.arena.specifications import describe, find_network, network_digest, parse_player_with, read_network
+from alphac4.arena.specifications import (
+    LEAVES,
+    describe,
+    find_network,
+    network_digest,
+    parse_player_with,
+    read_network,
+)
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
@@ -36,44 +43,44 @@ if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
 
 FORMAT = "alphac4-tournament"
-PART = 25  # pairs of games played in lockstep by one process
-SPRT_PAIRS_PER_PART = 10  # the same where a sequential test may end the pairing after each part
+PAIRS_PER_PART = 25  # pairs of games that a process plays in lockstep
+SPRT_PAIRS_PER_PART = 10  # the same with a sequential test, which may end the pairing after each part
 
 Pairing = tuple[str, str]
 Results = dict[Pairing, MatchResult]
-Begin = Callable[["Part"], Future[MatchResult]]
+StartPart = Callable[["MatchPart"], Future[MatchResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tournament:
-    """The matches to play; they fix every game whose players do not depend on time."""
+    """Settings of a round robin; they determine every game of players that do not depend on time."""
 
-    players: tuple[str, ...]  # see `alphac4.arena.specifications`
-    pairs: int  # colour-swapped pairs of games in each pairing, at most
+    players: tuple[str, ...]  # specifications
+    pairs: int  # the most colour-swapped pairs of games in each pairing
     seed: int = 0
-    sprt: tuple[float, float] | None = None  # elo0 and elo1: a pairing ends once its sequential test does
+    sprt: tuple[float, float] | None = None  # elo0 and elo1 of the sequential test that ends a pairing early
     geometry: Geometry = STANDARD
     backend: str = "auto"  # of all networks
     device: str = "auto"
 
     @property
     def pairings(self) -> list[Pairing]:
-        """Everyone against everyone."""
+        """All pairs of players."""
         return list(combinations(self.players, 2))
 
     @property
     def part_pairs(self) -> int:
-        """Pairs of games in a part, a process's unit of work; independent of the number of processes."""
-        return PART if self.sprt is None else SPRT_PAIRS_PER_PART
+        """Pairs of games in a part, which one process plays; independent of the number of processes."""
+        return PAIRS_PER_PART if self.sprt is None else SPRT_PAIRS_PER_PART
 
     @property
     def parts(self) -> int:
-        """Parts of a pairing."""
+        """The number of parts of a pairing."""
         return -(-self.pairs // self.part_pairs)
 
     @property
     def about(self) -> dict[str, Any]:
-        """Settings that a record stores. A network whose file has changed is another player."""
+        """Settings that a record stores; a changed network file counts as a different player."""
         digests = {name: network_digest(name) for name in self.players}
         return {
             "players": self.players,
@@ -83,21 +90,22 @@ class Tournament:
             "sprt": self.sprt,
             "board": describe(self.geometry),
             "backend": self.backend,
+            "leaves": LEAVES,
         }
 
     def openings(self) -> list[Position]:
-        """The openings of every pairing."""
+        """Return the openings of every pairing."""
         return match_openings(self.pairs, self.seed, self.geometry)
 
     def test(self, result: MatchResult) -> SprtState | None:
-        """The state of a pairing's sequential test, if there is one."""
+        """Return the state of a pairing's sequential test; None without one."""
         return None if self.sprt is None else sprt(pair_counts(result.pair_scores), *self.sprt)
 
-    def counted(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
-        """The result of a pairing from its finished parts, and whether it is final.
+    def combine_parts(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
+        """Return the result of a pairing from its finished parts, and whether the result is final.
 
-        Only an unbroken run of parts from the first counts, and none after the one that decided the sequential
-        test: so the order in which processes finish cannot change the result.
+        Parts count from the first up to a missing one, or to the one that decides the sequential test, so that the
+        result does not depend on the order in which processes finish.
         """
         result = MatchResult()
         for part in range(self.parts):
@@ -111,8 +119,8 @@ class Tournament:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """Some of a pairing's games."""
+class MatchPart:
+    """A part of a pairing's games."""
 
     pairing: Pairing
     number: int  # from 0
@@ -120,7 +128,7 @@ class Part:
 
 
 def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
-    """Return the pairing, number and result of a part from its entry in the journal."""
+    """Return the pairing, the number and the result of a part from its entry in the journal."""
     pairing = read_value(tuple[str, str], entry.pop("players", None), "players")
     part = read_value(int, entry.pop("part", None), "part")
     return (pairing, part), read_record(MatchResult, entry)
@@ -129,48 +137,48 @@ def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
 def play_round_robin(
     tournament: Tournament, output: Path | None = None, *, processes: int = 1, pool: "Pool | None" = None
 ) -> Results:
-    """Play the parts that the journal ``output`` does not hold yet, and add each of them.
+    """Play the parts that are missing in the journal ``output``, and record each of them there.
 
     Raises:
-        PlayerError: if a player cannot be made.
-        RuntimeError: if one of the processes was killed, or a pool's have gone for good.
-        FileError: if the file holds something else, or a tournament with other settings.
-        OSError: if the file cannot be written; what was recorded before stays.
+        PlayerError: if a player cannot be created.
+        RuntimeError: if a process was killed, or the pool's processes are lost.
+        FileError: if the file has other content, or belongs to a tournament with other settings.
+        OSError: if the file cannot be written; earlier entries stay.
     """
     journal = Journal(output, FORMAT, tournament.about)
     done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
     for (pairing, number), result in journal.read(read_part):
         if pairing in done:
             done[pairing][number] = result
-    missing = sum(tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1])
+    missing = sum(tournament.parts - len(parts) for parts in done.values() if not tournament.combine_parts(parts)[1])
     recorded = sum(part.played for parts in done.values() for part in parts.values())
     games = 2 * tournament.pairs * len(done)
     with (
-        _places(tournament, min(processes, missing), pool) as (count, begin),
+        _workers(tournament, min(processes, missing), pool) as (count, start),
         tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar,
     ):
-        for part, result in _as_they_finish(_waiting(tournament, done), count, begin):
+        for part, result in _results_as_completed(_unplayed_parts(tournament, done), count, start):
             done[part.pairing][part.number] = result
             journal.add({"players": part.pairing, "part": part.number, **dataclasses.asdict(result)})
             bar.update(result.played)
-    return {pairing: tournament.counted(parts)[0] for pairing, parts in done.items()}
+    return {pairing: tournament.combine_parts(parts)[0] for pairing, parts in done.items()}
 
 
-def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[Part]:
-    """Yield the parts still to be played; ``done`` may change between them, and then ends a sequential test."""
+def _unplayed_parts(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[MatchPart]:
+    """Yield the missing parts; ``done`` grows between them, so that a decided pairing yields no further parts."""
     openings: list[Position] = []
     for pairing in tournament.pairings:
         for number in range(tournament.parts):
-            if number not in done[pairing] and not tournament.counted(done[pairing])[1]:
+            if number not in done[pairing] and not tournament.combine_parts(done[pairing])[1]:
                 openings = openings or tournament.openings()
                 first = number * tournament.part_pairs
                 part = tuple(openings[first : first + tournament.part_pairs])
-                yield Part(pairing=pairing, number=number, openings=part)
+                yield MatchPart(pairing=pairing, number=number, openings=part)
 
 
 @contextmanager
-def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iterator[tuple[int, Begin]]:
-    """Yield the number of parts played at a time, and a function that begins one in a process, or plays it here."""
+def _workers(tournament: Tournament, processes: int, pool: "Pool | None") -> Iterator[tuple[int, StartPart]]:
+    """Yield the number of parts to play at a time, and a function that starts a part in a process or plays it here."""
     if pool is not None:
         networks = pool.share({name: read_network(name) for name in tournament.players})
         yield pool.cores, lambda part: pool.submit(play_part, tournament, part, 1, networks)
@@ -186,36 +194,38 @@ def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iter
     except BrokenProcessPool as error:
         raise RuntimeError("a playing process was killed; rerun the command to resume") from error
     finally:
-        for process in multiprocessing.active_children():  # after an interrupt or an error some are still playing
+        for process in multiprocessing.active_children():  # some still play after an interrupt or an error
             process.terminate()
         executor.shutdown(cancel_futures=True)
 
 
-def _play_here(tournament: Tournament, part: Part) -> Future[MatchResult]:
+def _play_here(tournament: Tournament, part: MatchPart) -> Future[MatchResult]:
     played = Future[MatchResult]()
     played.set_result(play_part(tournament, part, cores()))
     return played
 
 
-def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterator[tuple[Part, MatchResult]]:
-    """Yield the results of parts, of which ``count`` are played at a time."""
-    running: dict[Future[MatchResult], Part] = {}
+def _results_as_completed(
+    waiting: Iterator[MatchPart], count: int, start: StartPart
+) -> Iterator[tuple[MatchPart, MatchResult]]:
+    """Start parts, ``count`` at a time, and yield each with its result when it is finished."""
+    running: dict[Future[MatchResult], MatchPart] = {}
     while True:
         for part in islice(waiting, count - len(running)):
-            running[begin(part)] = part
+            running[start(part)] = part
         if not running:
             return
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in sorted(finished, key=lambda each: each.exception() is not None):  # what is played is recorded
+        for future in sorted(finished, key=lambda each: each.exception() is not None):  # record results before an error
             yield running.pop(future), future.result()
 
 
 def play_part(
-    tournament: Tournament, part: Part, threads: int, networks: "Shared[Mapping[str, bytes | None]] | None" = None
+    tournament: Tournament, part: MatchPart, threads: int, networks: "Shared[Mapping[str, bytes | None]] | None" = None
 ) -> MatchResult:
-    """Make both players and play; their random numbers depend on nothing but the tournament and the part.
+    """Create both players and play; their random numbers depend only on the tournament and the part.
 
-    In a process of a pool, ``networks`` holds the networks' files by the players' names.
+    In a process of a pool, ``networks`` holds the content of the networks' files by player.
     """
     if networks is None:
         compute, files = choose(tournament.device, tournament.backend, threads=threads), None
@@ -237,7 +247,7 @@ def play_part(
 
 
 def _prepare_process() -> None:
-    """Set up a process that ends at once on Ctrl-C or with its parent, which reports and cleans up."""
+    """Set up a process to end at once on Ctrl-C or with its parent, which reports and cleans up."""
     adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout = sys.stderr  # only the parent prints results
@@ -252,12 +262,12 @@ def _end_with_parent() -> None:
 
 
 def rate_players(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
-    """Fit ratings by maximum likelihood, with ``anchor`` at 0."""
+    """Fit ratings by maximum likelihood; the ``anchor`` has rating 0."""
     return fit_ratings({pairing: (result.points, result.played) for pairing, result in results.items()}, anchor)
 
 
 def describe_results(tournament: Tournament, results: Results) -> str:
-    """Return the crosstable, and a line for each pairing; on a terminal, lines are as wide as it is."""
+    """Return the crosstable and a line for each pairing, wrapped to the width of a terminal."""
     anchor, short = tournament.players[-1], short_names(tournament.players)
     lines = [
         crosstable(results, rate_players(results, anchor)),
@@ -274,7 +284,7 @@ def describe_results(tournament: Tournament, results: Results) -> str:
 
 
 def results_as_json(tournament: Tournament, results: Results) -> str:
-    """Return pairings and ratings as JSON; an infinite Elo, from a score of 0 or 1, is null."""
+    """Return pairings and ratings as JSON; the infinite Elo of a score of 0 or 1 is null."""
 
     def finite(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -298,10 +308,10 @@ def results_as_json(tournament: Tournament, results: Results) -> str:
 
 
 def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:
-    """Return the players by rating, with games, points and their score in per cent against each other player."""
+    """Return a table of the players by rating: games, points, and the score in per cent against each other player."""
     order = sorted(ratings, key=lambda name: -ratings[name].elo)
     short = short_names(order)
-    points: dict[Pairing, tuple[float, int]] = {}  # of the first against the second, in how many games
+    points: dict[Pairing, tuple[float, int]] = {}  # of the first against the second, and the number of games
     for (a, b), result in results.items():
         if result.played:
             points[a, b] = result.points, result.played
@@ -321,7 +331,7 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
 
 
 def short_names(players: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Return specifications without the folders and endings of networks' files, if they still differ then."""
+    """Return specifications without the folders and suffixes of network files, if the results differ."""
     short = {}
     for name in players:
         network = find_network(name)

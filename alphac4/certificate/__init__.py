@@ -1,1 +1,1 @@
-"""Certificates: a player's move in every position that any opponent can bring about, for anybody to check."""
+"""Certificates: a player's move in every position that an opponent can reach, which anybody can check."""

@@ -1,8 +1,8 @@
 """The file of a certificate, and its check.
 
-The first line is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): a 1-based column, one
-character each, for every position that needs one, in the order of the walk in `alphac4.certificate.walk`. It holds no
-positions: the check walks them from the start of the claim and takes the moves in order.
+The first line is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): one character, a 1-based
+column, for every position whose move the rules do not force, in the order of `alphac4.certificate.walk`. The file
+stores no positions: the check walks from the start of the claim and reads the moves in order.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Level, Walk, position_of, rule_moves
+from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk, position_of, rule_moves
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
@@ -23,13 +23,13 @@ from alphac4.storage.files import write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
-"""The certificate of the first player that comes with the project; see `shipped_file`."""
+"""Certificate of the first player; `shipped_file` finds it."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_MOVES_PER_BYTE = 64  # moves per byte of the file; shipped ones have five
+MAX_MOVES_PER_BYTE = 64  # of compressed text; the shipped files have 5
 
 
 class CertificateError(ValueError):
-    """A certificate that cannot be read or does not hold; the message says why."""
+    """A certificate that cannot be read or whose claim it does not show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +38,11 @@ class Certificate:
 
     claim: Claim
     columns: Columns  # [N] 0-based
-    about: Mapping[str, Any] = field(default_factory=dict)  # the player and its network
+    about: Mapping[str, Any] = field(default_factory=dict)  # the player, its network and its search
 
 
 def shipped_certificates() -> list[Path]:
-    """All certificates that come with the project, `SHIPPED` first."""
+    """Return the files of all shipped certificates, `SHIPPED` first."""
     best = shipped_file(SHIPPED)
     return [best, *sorted(path for path in best.parent.glob("*.certificate") if path != best)]
 
@@ -64,30 +64,30 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a file, whose moves `walk_certificate` checks.
+    """Read a certificate; `walk_certificate` then checks its moves.
 
     Raises:
-        CertificateError: in one line that names the file.
+        CertificateError: if the file cannot be read or is invalid; the message is one line and names the file.
     """
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
         header = read_value(dict[str, Any], parse_json(first), "the header")
         if header.get("format") != FORMAT or header.get("version") != VERSION:
-            raise ValueError(f"not a certificate of version {VERSION}, which this program reads")
+            raise ValueError(f"its header is not that of a certificate of version {VERSION}")
         count = read_value(int, header.get("moves"), "moves")
         if not 0 <= count <= MAX_MOVES_PER_BYTE * (len(packed) + 16):
             raise ValueError(f"it cannot hold {count} moves")
         reader = zlib.decompressobj()
         text = reader.decompress(packed, count + 1)
         if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
-            raise ValueError("it is damaged, or was altered")
+            raise ValueError("its moves are damaged or were altered")
         geometry = read_record(BoardConfig, header.get("board"), "board").geometry()
         claim = read_record(Claim, {**read_value(dict[str, Any], header.get("claim"), "claim"), "geometry": geometry})
         codes = np.full(256, -1, np.int8)
         codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
         columns = codes[np.frombuffer(text, np.uint8)]
         if (columns < 0).any():
-            raise ValueError("it holds something other than columns")
+            raise ValueError("its moves are not columns of the board")
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, zlib.error) as error:
@@ -101,28 +101,29 @@ def read_certificate(path: Path) -> Certificate:
 def walk_certificate(certificate: Certificate) -> Iterator[Level]:
     """Play the certificate's moves against every reply, from the start of its claim to the end of every game.
 
-    Each level is checked before it is returned: every move in it can be played, and no reply to one refutes the claim.
+    Yields:
+        Each level, after checking that all of its moves are legal and that no reply refutes the claim.
 
     Raises:
-        CertificateError: naming a position from which the claim does not hold, or that lacks a move.
+        CertificateError: if a move is missing, left over or refuted; the message shows the position.
     """
     claim, columns = certificate.claim, certificate.columns
     walk, used = Walk(claim), 0
     if walk.worst < claim.min_outcome:
-        raise CertificateError(f"the opponent's first move shows that it is not true that {claim}")
+        raise CertificateError(f"the opponent's first move refutes the claim that {claim}")
     while len(walk.keys):
         moves = rule_moves(walk.geometry, walk.keys)
-        asked = np.flatnonzero(moves == ASK)
-        if used + len(asked) > len(columns):
-            missing = walk.keys[asked[len(columns) - used]]
-            raise CertificateError(f"the move is missing in\n{position_of(walk.geometry, missing)}")
-        moves[asked] = columns[used : used + len(asked)]
-        used += len(asked)
+        undecided = np.flatnonzero(moves == NO_MOVE)
+        if used + len(undecided) > len(columns):
+            missing = walk.keys[undecided[len(columns) - used]]
+            raise CertificateError(f"the move is missing in this position:\n{position_of(walk.geometry, missing)}")
+        moves[undecided] = columns[used : used + len(undecided)]
+        used += len(undecided)
         refuted = (walk.play(moves) < claim.min_outcome) | (moves == LOST)
         if refuted.any():
             shown = position_of(walk.geometry, walk.keys[refuted][0])
-            raise CertificateError(f"it is not shown that {claim}: see\n{shown}")
+            raise CertificateError(f"the claim that {claim} does not hold in this position:\n{shown}")
         yield Level(walk.stones, walk.keys, moves)
         walk.advance()
     if used != len(columns):
-        raise CertificateError(f"{len(columns) - used:,} moves are left over: they belong to another walk")
+        raise CertificateError(f"{len(columns) - used:,} moves are left over: the file does not match its claim")

@@ -1,7 +1,8 @@
-"""The compiled walk over every reply to a player: the positions that come up, and the worst results of their lines.
+"""Compiled walk over every reply to a player's moves: the positions that it reaches and the worst ends of its games.
 
-Positions in which the player is to move are walked in levels of equal numbers of stones, in the order of their
-canonical keys; a position and its mirror image are one. The player may be the one that began the game or the other.
+The walk visits the positions in which the player is to move, level by level: a level holds the positions with one
+number of stones, ordered by canonical key, so that a position and its mirror image are one. The player may have the
+first move of the game or the second.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,26 +35,26 @@ Keys = npt.NDArray[np.uint64]
 Columns = npt.NDArray[np.int8]
 
 WINS_NOW = -1
-"""No move needs to be named: the player completes a run."""
-ASK = -2
-"""The rules do not decide the move."""
+"""The player can complete a run, so that no move is stored."""
+NO_MOVE = -2
+"""The rules do not force a move."""
 LOST = -3
-"""The opponent has two immediate wins and the player none."""
+"""The opponent threatens two wins at once, and the player has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """That a player wins, or at least draws, whatever the opponent does after the first moves of a game.
+    """Claim that a player wins, or at least draws, against every reply after the first moves of a game.
 
     Raises:
-        IllegalMove: if those moves cannot be played.
+        IllegalMove: if those moves are not legal.
         ValueError: if they end the game, or the player has no move after them.
     """
 
     geometry: Geometry = STANDARD
-    side: Literal["first", "second"] = "first"  # whether the player began the game
-    after: str = ""  # moves from the empty board
-    result: Literal["win", "draw"] = "win"  # at least
+    side: Literal["first", "second"] = "first"  # the player's
+    after: str = ""  # the first moves, from the empty board
+    result: Literal["win", "draw"] = "win"  # the worst one for the player
 
     def __post_init__(self) -> None:
         start = self.start
@@ -69,7 +70,7 @@ class Claim:
 
     @property
     def min_outcome(self) -> int:
-        """The worst outcome of a game that the claim allows: 1 a win, 0 a draw."""
+        """The worst outcome that the claim allows: 1 win, 0 draw."""
         return 1 if self.result == "win" else 0
 
     def __str__(self) -> str:
@@ -78,7 +79,7 @@ class Claim:
 
 
 class Level(NamedTuple):
-    """The positions of a walk with one number of stones, in all of which the player is to move."""
+    """The B positions of a walk with one number of stones; the player is to move."""
 
     stones: int
     keys: Keys  # [B]
@@ -86,40 +87,40 @@ class Level(NamedTuple):
 
 
 class Replies(NamedTuple):
-    """Every reply to the player's moves in B positions, N in all that do not end the game.
+    """Every reply to the player's moves in B positions; N of them do not end the game.
 
-    The end of a game is 1 where the player wins, 0 a draw and -1 a loss.
+    The end of a game is 1 for a win of the player, 0 for a draw and -1 for a loss.
     """
 
-    ends: Columns  # [B] the worst end by a reply; 1 where none ends the game, or the player has won already
-    keys: Keys  # [N] of the positions that follow, each as often as it comes about
-    parents: npt.NDArray[np.int64]  # [N] rows of the positions that they follow from
-    columns: Columns  # [N] the replies
+    ends: Columns  # [B] the worst end by a reply; 1 if none ends the game or the player has won already
+    keys: Keys  # [N] canonical keys of the positions after the replies, with duplicates
+    parents: npt.NDArray[np.int64]  # [N] rows of the positions before the replies
+    columns: Columns  # [N] the replies, 0-based
     mirrored: npt.NDArray[np.bool_]  # [N] whether the key is that of the mirror image
 
 
 class Walk:
-    """The positions of a claim, level by level, that the player's moves and all replies to them lead to.
+    """Walk from a claim's start through the positions that the player's moves and all replies reach, level by level.
 
-    `play` plays the moves of the current level, and `go_on` moves to the next one. Wrong moves can be replaced by
-    playing others; `back` returns to the level before.
+    `play` plays the moves of the current level, again if need be, and `advance` goes to the next level; `go_back`
+    returns to the one before.
 
     Args:
         claim: the player's side and the start.
-        named: store a move string that leads to each position of the current level.
-        cells: where the opponent may put stones, so that only a part of the games is walked.
+        named: whether to store a move string that leads to each position of the current level.
+        cells: the cells where the opponent may put stones, to walk only a part of the games; by default all.
     """
 
     def __init__(self, claim: Claim, *, named: bool = False, cells: np.uint64 | None = None) -> None:
         self.geometry = claim.geometry
         self._cells = self.geometry.board if cells is None else cells
-        self.worst = 1  # end of a game by the opponent's first move, where it begins the walk; see `Replies`
-        self.names = [claim.after]  # [B] that lead to the positions, in canonical orientation
+        self.worst = 1  # worst end of a game by the opponent's first move, if it begins the walk; see `Replies`
+        self.names = [claim.after]  # [B] move strings of the positions, in canonical orientation
         self._named = named
         start = claim.start
         own, occupied = stones([start])
         begins = start.first_to_move == (claim.side == "first")
-        self.stones = start.plies  # on the board in each position of the current level
+        self.stones = start.plies  # in each position of the current level
         if begins:
             keys, mirrored = canonical_keys(self.geometry, own, occupied)
             if mirrored[0]:
@@ -134,23 +135,23 @@ class Walk:
 
     @property
     def keys(self) -> Keys:
-        """The positions of the current level [B], by their canonical keys, sorted."""
+        """The canonical keys [B] of the current level's positions, sorted."""
         return self._levels[-1]
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing follows from the moves played last."""
+        """Whether the moves played last end every game."""
         return len(self._next[0]) == 0
 
     @property
     def depth(self) -> int:
-        """Number of levels before the current one."""
+        """The number of levels before the current one."""
         return len(self._levels) - 1
 
     def play(self, moves: Columns) -> Columns:
-        """Play the level's moves [B] and every reply; the worst end of a game that they lead to at once [B].
+        """Play the level's moves [B] and every reply; return the worst end [B] of a game by either.
 
-        WINS_NOW and smaller values are not played, and count as a win.
+        WINS_NOW and smaller values are not played, and count as wins.
         """
         own, occupied, ends = play_moves(self.geometry, self.keys, moves)
         replies = play_replies(self.geometry, own, occupied, self._cells)
@@ -159,21 +160,21 @@ class Walk:
         worst: Columns = np.minimum(ends, replies.ends)
         return worst
 
-    def go_on(self) -> None:
-        """Move to the positions that follow from the moves played last."""
+    def advance(self) -> None:
+        """Go to the level after the moves played last."""
         keys, self.names = self._next
         self._levels.append(keys)
         self.stones += 2
 
-    def back(self) -> None:
+    def go_back(self) -> None:
         """Return to the level before."""
         self._levels.pop()
         self.stones -= 2
 
     def _collect(self, replies: Replies, before: Sequence[str]) -> tuple[Keys, list[str]]:
-        """The different positions that follow, and their names if this walk has names."""
+        """Return the distinct keys after the replies, and their move strings if this walk is named."""
         if not self._named:
-            keys = np.sort(replies.keys)  # sorting is many times as fast as NumPy's `unique`, which hashes
+            keys = np.sort(replies.keys)  # many times faster than NumPy's `unique`, which hashes
             return keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]], []
         keys, first = np.unique(replies.keys, return_index=True)
         names = []
@@ -185,13 +186,13 @@ class Walk:
 
 @compiled
 def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """``(own, occupied)`` of a position, from its `alphac4.game.rules.position_key`."""
+    """Return ``(own, occupied)`` of a position from its `alphac4.game.rules.position_key`."""
     own, occupied = U64_0, U64_0
     one_column = (U64_1 << geometry.height) - U64_1
     for column in range(geometry.columns):
         shift = np.uint64(column) * geometry.height
         part = (key >> shift) & one_column
-        stones = U64_0  # as many ones as there are stones: own + stones = part, with own <= stones
+        stones = U64_0  # one bit per stone: own + stones = part, with own <= stones
         while ((stones << U64_1) | U64_1) <= part:
             stones = (stones << U64_1) | U64_1
         occupied |= stones << shift
@@ -201,7 +202,7 @@ def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64
 
 @allocating
 def stones_of(geometry: Geometry, keys: Keys) -> Columns:
-    """Number of stones on the board in each position [B]."""
+    """Return the number of stones [B] in each position [B]."""
     stones = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
         stones[row] = count_stones(unpack_key(geometry, keys[row])[1])
@@ -210,7 +211,7 @@ def stones_of(geometry: Geometry, keys: Keys) -> Columns:
 
 @allocating
 def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
-    """The column of the only move that does not lose at once, or WINS_NOW, ASK or LOST, of each position [B]."""
+    """Return the only move of each position [B] that does not lose at once, or WINS_NOW, NO_MOVE or LOST."""
     moves = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
         own, occupied = unpack_key(geometry, keys[row])
@@ -219,7 +220,7 @@ def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
         if winning_cells(geometry, own, occupied) & legal != U64_0:
             moves[row] = WINS_NOW
         elif threats == U64_0:
-            moves[row] = ASK
+            moves[row] = NO_MOVE
         elif threats & (threats - U64_1) != U64_0:
             moves[row] = LOST
         else:
@@ -231,11 +232,11 @@ def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
 
 @allocating
 def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Columns]:
-    """Play a move in each position [B].
+    """Play a move in each position [B]; moves below 0 are skipped.
 
-    Returns ``(own, occupied)`` [B] of the opponent, with a full board where it has no reply, and the ends [B]: 1 where
-    the player wins or the game goes on, 0 where the board is full, -1 where the column is. Moves below 0 are passed
-    over.
+    Returns:
+        ``(own, occupied)`` [B] for the opponent, a full board if it has no reply; and the ends [B]: 1 if the player
+        wins or the game continues, 0 if the board is full, -1 if the move was illegal because the column was full.
     """
     owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
     ends = np.ones(len(keys), np.int8)
@@ -259,7 +260,7 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
 
 @allocating
 def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
-    """Every reply into ``cells`` of the side to move in positions [B]; none on a full board."""
+    """Play every reply into ``cells`` in positions [B] of the opponent; a full board has none."""
     size = len(own) * geometry.columns
     ends, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)
@@ -282,7 +283,7 @@ def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64
 
 
 def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
-    """Whether some reply to each position's move [B] leads to one of the targets [N]."""
+    """Return whether [B] a reply to a position's move leads to one of the targets [N]."""
     replies = _replies_to(geometry, keys, moves)
     leading = np.zeros(len(keys), np.bool_)
     leading[replies.parents[np.isin(replies.keys, targets)]] = True
@@ -292,12 +293,12 @@ def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) ->
 def longest_games(
     geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
 ) -> list[Columns]:
-    """The most plies until the player has won, in each position [B] of each level of a won walk.
+    """Return the most plies until the player has won, from each position [B] of each level of a won walk.
 
-    ``on_level`` is called before each level, and may raise to stop.
+    ``on_level`` is called before each level and may raise to stop.
     """
     plies: list[Columns] = []
-    after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # the positions of the next level, and their plies
+    after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # keys of the next level, and their plies
     for _, keys, moves in reversed(levels):
         on_level()
         replies = _replies_to(geometry, keys, moves)
@@ -314,6 +315,6 @@ def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
 
 
 def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:
-    """The position of a canonical key, with the ``moves`` that led to it if they are known."""
+    """Return the position of a canonical key, with the ``moves`` that led to it if they are known."""
     own, occupied = unpack_key(geometry, np.uint64(key))
     return Position(np.uint64(own), np.uint64(occupied), geometry, moves)

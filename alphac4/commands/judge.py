@@ -22,6 +22,7 @@ from alphac4.version import __version__
 if TYPE_CHECKING:
     from alphac4.arena.players import NetworkPlayer
     from alphac4.arena.tournament import Results, Tournament
+    from alphac4.compute import Compute
     from alphac4.evaluation.walks import LevelReport
     from alphac4.game import Geometry
 
@@ -84,7 +85,7 @@ class ArenaCommand:
         import numpy as np
 
         from alphac4.arena.specifications import common_geometry, find_network, parse_player
-        from alphac4.arena.tournament import FORMAT, PART, Tournament, play_round_robin
+        from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
 
         geometry = common_geometry(players, self.board.geometry())
         place = self.place.of_record(self.output, FORMAT)
@@ -92,7 +93,7 @@ class ArenaCommand:
         compute = place.compute(threads=max(1, cores() // processes))
         networks = [network for network in map(find_network, players) if network is not None and not network.is_onnx]
         if networks:  # chooses the fastest backend for all, once: games of two backends may differ
-            compute.evaluator(networks[0].load().network, batch_size=2 * PART)
+            compute.evaluator(networks[0].load().network, batch_size=2 * PAIRS_PER_PART)
         tournament = Tournament(
             players=players,
             pairs=self.games // 2,
@@ -147,8 +148,8 @@ class EvaluateCommand:
         from alphac4.evaluation.positions import choose_sets
 
         sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
-        words = ",".join(self.simulations).split(",")
-        if not all(word.strip().isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
+        words = [word.strip() for word in ",".join(self.simulations).split(",")]
+        if not all(word.isascii() and word.isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
             raise ValueError(f"{text}; {MAX_SIMULATIONS:,} is the most")
         if self.picture is not None:
@@ -183,13 +184,13 @@ class ProveCommand:
     """Judge every move that a player makes against any opponent, by the exact solver.
 
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If there is none and every line
-    is followed to its end, this proves that the player makes none. A line ends early once the player's own search has
-    proven that it wins: it plays on from that tree. The number of positions grows about threefold with every two plies,
-    so begin with --plies 10.
+    is followed to its end, this proves that a network makes none, if simulations limit it. Any other player may move
+    differently in the next game. A line ends early once the player's own search has proven that it wins: it plays on
+    from that tree. The number of positions grows about threefold with every two plies, so begin with --plies 10.
     """
 
     player: Annotated[str, tyro.conf.Positional] = "best@600"
-    """Any player that `alphac4 players` lists; of one that plays at random, this judges only the moves it makes."""
+    """Any player that `alphac4 players` lists."""
     side: Literal["first", "second"] = "first"
     """Whether the player has the first move of the game or the second."""
     start: str = ""
@@ -287,6 +288,7 @@ class ProveCommand:
         return reports
 
     def _verdict(self, reports: "Sequence[LevelReport]") -> str:
+        from alphac4.arena.specifications import is_repeatable
         from alphac4.evaluation.walks import MoveKind
 
         positions = sum(len(report.keys) for report in reports)
@@ -296,8 +298,11 @@ class ProveCommand:
         if is_unfinished:
             scope += f" with up to {reports[-1].stones} stones"
         if not mistakes:
-            proof = "" if is_unfinished else " Every line was followed to its end: proven."
-            return f"\n{self.player}, moving {self.side}, makes no mistake in {scope}.{proof}"
+            if not is_repeatable(self.player):
+                meaning = " It may move differently next time, so this is not a proof."
+            else:
+                meaning = "" if is_unfinished else " Every line was followed to its end: proven."
+            return f"\n{self.player}, moving {self.side}, makes no mistake in {scope}.{meaning}"
         shown = ", ".join(mistakes[:SHOWN_FAILURES]) + (", ..." if len(mistakes) > SHOWN_FAILURES else "")
         further = "" if self.beyond_mistakes else "; lines stop at the first mistake"
         return (
@@ -370,22 +375,31 @@ class CertificateCommand:
         with loading():
             from tqdm import tqdm
 
-            from alphac4.arena.specifications import common_geometry, network_digest
+            from alphac4.arena.specifications import LEAVES, common_geometry, network_digest
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
-            from alphac4.certificate.walk import ASK, Claim
-            from alphac4.evaluation.walks import KnownMoves, MoveKind, build, moves_in_order
+            from alphac4.certificate.walk import NO_MOVE, Claim
+            from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
 
         geometry, path = common_geometry((self.player,)), self.file or self.record / "best.certificate"
         claim = Claim(geometry=geometry, side=self.side, after=self.after, result=self.result)
         check_output(path)
-        players = self._players(geometry)
-        about: dict[str, Any] = {"player": self.player, "network": network_digest(self.player), "code": __version__}
-        known = KnownMoves(geometry, self.record / "moves.jsonl", {**about, "claim": str(claim)})
+        journal = self.record / "moves.jsonl"
+        place = Place(device=self.device, backend=self.backend).of_record(journal, FORMAT)
+        compute = place.compute(threads=1)
+        players = self._players(geometry, compute)
+        about: dict[str, Any] = {
+            "player": self.player,
+            "network": network_digest(self.player),
+            "backend": compute.backend,
+            "leaves": LEAVES,
+            "code": __version__,
+        }
+        known = KnownMoves(geometry, journal, {**about, "seed": self.seed, "claim": str(claim)})
         levels: dict[int, LevelReport] = {}
         with tqdm(unit="pos", disable=None, leave=False) as bar:
             for level in build(players, known, claim, max_stones=self.stones, on_moves=partial(show_moves, bar)):
                 if level.stones not in levels:  # it may be walked again
-                    decided, proven = level.count(ASK), level.count(MoveKind.PROOF)
+                    decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
                     line = (
                         f"{level.stones:2d} stones: {len(level.keys):>9,} positions, {decided:>9,} decided by the "
                         f"rules, {proven:>9,} proven by the player's search, "
@@ -411,15 +425,13 @@ class CertificateCommand:
         print(f"\n{path}: {len(certificate.columns):,} moves for {positions:,} positions, by {answers}: {claim}.")
         return 0
 
-    def _players(self, geometry: "Geometry") -> "list[NetworkPlayer]":
-        """The player, once for each core."""
+    def _players(self, geometry: "Geometry", compute: "Compute") -> "list[NetworkPlayer]":
+        """Return the player, once for each core."""
         import numpy as np
 
         from alphac4.arena.players import NetworkPlayer
-        from alphac4.arena.specifications import parse_player
-        from alphac4.compute import choose
+        from alphac4.arena.specifications import is_repeatable, parse_player
 
-        compute = choose(self.device, self.backend, threads=1)
         players = []
         for index in range(cores()):
             player = parse_player(
@@ -433,8 +445,11 @@ class CertificateCommand:
             )
             if not isinstance(player, NetworkPlayer):
                 raise ValueError(f"{self.player}: only the search of a network gives its proofs")
-            if player.budget.seconds is not None:
-                raise ValueError(f"{self.player!r}: limit it by simulations, not by time, so that moves are repeatable")
+            if not is_repeatable(self.player):
+                raise ValueError(
+                    f"{self.player!r}: limit it by simulations, not by time, and leave out temperature, so that its "
+                    "moves are repeatable"
+                )
             players.append(player)
         return players
 

@@ -335,7 +335,7 @@ class SearchCommand:
     board: Board = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
-        check_ranges(self, depth=(0, 64), width=(1, 64), seed=(0, MAX_SEED))
+        check_ranges(self, depth=(1, 64), width=(1, 64), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Search, print, draw."""
@@ -388,8 +388,8 @@ class SolveCommand:
     batch: bool = False
     """Read a position from each line of the standard input, and write its moves and its score.
 
-    A line has the moves in one word, then nothing, a known score, or one for each column. Other scores than those found
-    and games that are over are errors."""
+    A line has the moves in one word, then nothing, a known score, or one for each column. Wrong scores and games that
+    are over are errors."""
     column_scores: bool = False
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False
@@ -448,8 +448,9 @@ class SolveCommand:
         return "\n".join(lines)
 
     def _solve_lines(self, solver: "Solver") -> int:
-        """Answer line by line; report a bad line, or one that gives another score, with its number, and continue."""
+        """Answer line by line; report each invalid line and each wrong score with the line's number, and continue."""
         from alphac4.evaluation.positions import parse_position
+        from alphac4.game import column_name
 
         code = 0
         for number, words in content_lines(read_stdin_lines()):
@@ -460,20 +461,25 @@ class SolveCommand:
                 code = 2
                 continue
             moves = words[0]
-            if self.column_scores:
+            scores: list[int | None] = []
+            if self.column_scores or len(given) > 1:
                 scores = solver.analyze(position, weak=self.weak)
-                score = max(found for found in scores if found is not None)
-                cells = ["." if score is None else str(score) for score in scores]
-                line = self._as_json(moves, scores) if self.json else " ".join([moves, *cells])
+                score = max(each for each in scores if each is not None)
             else:
                 score = solver.solve(position, weak=self.weak)
+            if self.column_scores:
+                cells = ["." if each is None else str(each) for each in scores]
+                line = self._as_json(moves, scores) if self.json else " ".join([moves, *cells])
+            else:
                 line = json.dumps({"moves": moves, "score": score}) if self.json else f"{moves} {score}"
             print(line, flush=True)
-            claim = max(given, default=score)
-            expected = (claim > 0) - (claim < 0) if self.weak else claim
-            if score != expected:
-                print(f"line {number}: the score is {score}, but the line gives {expected}", file=sys.stderr)
-                code = 2
+            actual = scores if len(given) > 1 else [score] * len(given)
+            for column, (ours, theirs) in enumerate(zip(actual, given, strict=True)):
+                expected = (theirs > 0) - (theirs < 0) if self.weak else theirs
+                if ours not in (None, expected):
+                    where = f" of column {column_name(column)}" if len(given) > 1 else ""
+                    print(f"line {number}: the score{where} is {ours}, but the line gives {expected}", file=sys.stderr)
+                    code = 2
         return code
 
 

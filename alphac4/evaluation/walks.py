@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer, checked_moves
 from alphac4.certificate.walk import (
-    ASK,
     LOST,
+    NO_MOVE,
     WINS_NOW,
     Claim,
     Columns,
@@ -108,17 +108,19 @@ class KnownMoves:
             self._insert(moves)
 
     def find(self, stones: int, keys: Keys) -> tuple[Columns, Columns]:
-        """The columns and kinds [B] of positions with that many stones; ASK where nothing is known."""
+        """The columns and kinds [B] of positions with that many stones; NO_MOVE where nothing is known."""
         if self._new[stones]:
             parts = ([self._sorted[stones]] if stones in self._sorted else []) + self._new.pop(stones)
             self._sorted[stones] = self._merge(parts)
         if stones not in self._sorted or len(self._sorted[stones].keys) == 0:
-            nothing = np.full(len(keys), ASK, np.int8)
+            nothing = np.full(len(keys), NO_MOVE, np.int8)
             return nothing, nothing.copy()
         known = self._sorted[stones]
         place = np.minimum(np.searchsorted(known.keys, keys), len(known.keys) - 1)
         there = known.keys[place] == keys
-        columns, kinds = (np.where(there, part[place], ASK).astype(np.int8) for part in (known.columns, known.kinds))
+        columns, kinds = (
+            np.where(there, part[place], NO_MOVE).astype(np.int8) for part in (known.columns, known.kinds)
+        )
         return columns, kinds
 
     def take_back(self, keys: Keys, columns: Columns) -> None:
@@ -189,7 +191,7 @@ class LevelReport:
 
     stones: int
     keys: Keys  # [B]
-    kinds: Columns  # [B] of the moves, see `MoveKind`; ASK where the rules decide
+    kinds: Columns  # [B] of the moves, see `MoveKind`; NO_MOVE where the rules force the move
     failures: list[Position] = field(default_factory=list)  # after a mistake, or in which the claim does not hold
     taken_back: int = 0  # positions whose first answer was taken back
     is_last: bool = False  # whether no line continues
@@ -249,7 +251,7 @@ def walk_games(
     with worker_threads(workers) as pool:
         while len(walk.keys) and walk.stones <= plies:
             columns, kinds = known.find(walk.stones, walk.keys)
-            unknown = np.flatnonzero(columns == ASK)
+            unknown = np.flatnonzero(columns == NO_MOVE)
             for first in range(0, len(unknown), size):
                 on_moves(walk.stones, first, len(unknown))
                 rows = unknown[first : first + size]
@@ -344,8 +346,8 @@ def build(
     with worker_threads(len(players)) as pool:
         while True:
             keys = walk.keys
-            to_ask = keys[rule_moves(walk.geometry, keys) == ASK]
-            unknown = to_ask[known.find(walk.stones, to_ask)[0] == ASK]
+            to_ask = keys[rule_moves(walk.geometry, keys) == NO_MOVE]
+            unknown = to_ask[known.find(walk.stones, to_ask)[0] == NO_MOVE]
             for done in range(0, len(unknown), ASKED_AT_ONCE):
                 on_moves(walk.stones, done, len(unknown))
                 _ask(players, pool, known, claim, unknown[done : done + ASKED_AT_ONCE])
@@ -379,7 +381,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
     walk = Walk(claim)
     while len(walk.keys):
         moves, _ = _known_moves(known, walk)
-        parts.append(moves[rule_moves(walk.geometry, walk.keys) == ASK])
+        parts.append(moves[rule_moves(walk.geometry, walk.keys) == NO_MOVE])
         walk.play(moves)
         walk.advance()
     return np.concatenate(parts)
@@ -388,11 +390,11 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
 def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
     """The moves [B], by the rules or as known, and the kinds [B] of the known ones; LOST where all were taken back."""
     moves = rule_moves(walk.geometry, walk.keys)
-    kinds = np.full(len(walk.keys), ASK, np.int8)
-    to_name = moves == ASK
+    kinds = np.full(len(walk.keys), NO_MOVE, np.int8)
+    to_name = moves == NO_MOVE
     moves[to_name], kinds[to_name] = known.find(walk.stones, walk.keys[to_name])
     for row in np.flatnonzero(known.is_taken_back(walk.keys)):
-        if moves[row] in (*known.taken_back[int(walk.keys[row])], ASK):
+        if moves[row] in (*known.taken_back[int(walk.keys[row])], NO_MOVE):
             moves[row] = LOST
     return moves, kinds
 

@@ -1,21 +1,21 @@
-"""Planes that networks see of a position: one definition for searches and for learning.
+"""Input planes of networks, for searches and for learning.
 
-"stones" are two planes: the stones of the side to move and its opponent's, as in AlphaZero. "lines" are six more, which
-say what the rules make of the stones. In Connect Four the outcome hangs on the cells where a stone would complete a
-run, and on whether such a cell lies in an odd or an even row when the board fills up (Allis 1988, "A Knowledge-based
-Approach of Connect-Four"). That is knowledge of the rules and none of play; a small network would spend its capacity
-and its samples on finding it out.
+"stones" are two planes: the stones of the side to move and those of its opponent, as in AlphaZero. "lines" has six more
+planes, which the rules derive from the stones. In Connect Four the outcome depends on the cells where a stone would
+complete a run, and on whether such a cell is in an odd or an even row when the board fills up (Allis 1988, "A
+Knowledge-based Approach of Connect-Four"). The planes encode the rules, not how to play; a small network would need
+capacity and samples to learn them.
 
 =====  =========================================================================================
 plane  is 1 where
 =====  =========================================================================================
-0, 1   there is a stone of the side to move; of its opponent
-2, 3   a stone of the side to move would complete a run, now or later; one of its opponent
+0, 1   the side to move has a stone; its opponent has one
+2, 3   a stone of the side to move would complete a run, now or later; one of its opponent would
 4      a stone can land now
-5      the row's parity is that of the stones on the board: where all other columns fill up in pairs, the side to move
-       gets these cells
-6, 7   an empty cell lies on a line that lacks two stones of the side to move, and has none of its opponent's; the
-       other way round
+5      the row's parity is that of the number of stones: if all other columns fill up in pairs, the side to move gets
+       these cells
+6, 7   an empty cell is on a line that lacks two stones of the side to move and has none of its opponent; the same with
+       sides exchanged
 =====  =========================================================================================
 """
 
@@ -32,7 +32,7 @@ PLANES = {"lines": 8, "stones": 2}
 
 
 def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """``own`` and ``occupied`` uint64 [B] of a batch."""
+    """Return ``own`` and ``occupied``, uint64 [B] each, of B positions."""
     own = np.array([position.own for position in positions], np.uint64)
     return own, np.array([position.occupied for position in positions], np.uint64)
 
@@ -40,7 +40,7 @@ def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.N
 def make_planes(
     geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], count: int = PLANES["stones"]
 ) -> npt.NDArray[np.float32]:
-    """The first ``count`` planes float32 [B, count, rows, columns] of positions [B], bottom row first."""
+    """Return the first ``count`` planes, float32 [B, count, rows, columns], of positions [B]; bottom row first."""
     planes = np.empty((len(own), count, geometry.rows, geometry.columns), np.float32)
     _write_batch(geometry, own, occupied, planes)
     return planes
@@ -67,7 +67,7 @@ def write_planes(
 ) -> None:
     """Fill ``planes`` [2 or 8, rows, columns], bottom row first.
 
-    ``one`` is 1 as the planes' type has it; networks in bf16 get it as the bits of two bytes.
+    ``one`` is 1 in the type of the planes; for bf16 networks it is the bits of bf16's 1.
     """
     opponent = own ^ occupied
     _write_plane(geometry, own, planes, 0, one)
@@ -90,7 +90,7 @@ def write_mirrored(
     planes: npt.NDArray[np.number],
     one: np.number,
 ) -> None:
-    """`write_planes` of the position, or of its mirror image where ``mirrored`` is not 0."""
+    """Write the planes of the position, or of its mirror image if ``mirrored`` is not 0; see `write_planes`."""
     if mirrored != 0:
         own, occupied = mirror(geometry, own), mirror(geometry, occupied)
     write_planes(geometry, own, occupied, planes, one)
@@ -110,7 +110,7 @@ def _write_plane(
 
 @inlined
 def rows_of_parity(geometry: Geometry, plies: int) -> np.uint64:
-    """The cells of every second row, from the lowest row (0) on if ``plies`` is even, else from the one above it."""
+    """Return the cells of every second row, from the lowest row if ``plies`` is even, else from the row above it."""
     row = geometry.bottom if plies % 2 == 0 else geometry.bottom << U64_1
     cells = U64_0
     for _ in range(0, geometry.rows, 2):
@@ -121,7 +121,7 @@ def rows_of_parity(geometry: Geometry, plies: int) -> np.uint64:
 
 @compiled
 def open_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
-    """Empty cells on lines that lack two stones to be a run of these, and hold none of the other side's."""
+    """Return the empty cells on lines that lack two of these stones for a run and hold none of the other side."""
     found = _lacking_two_along(geometry, stones, occupied, U64_1)
     if geometry.run_length <= geometry.columns:
         found |= _lacking_two_along(geometry, stones, occupied, geometry.height)
@@ -133,9 +133,9 @@ def open_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np
 
 @inlined
 def _lacking_two_along(geometry: Geometry, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
-    """The cells of all such lines along one direction."""
+    """Return the cells of all such lines along one direction."""
     empty = geometry.board & ~occupied
-    # By their lowest cell: lines of so many cells with no, one and two empty ones and otherwise these stones.
+    # Lines, by their lowest cell, with no, one or two empty cells so far and these stones in the other cells.
     none, one, two = ~U64_0, U64_0, U64_0
     distance = U64_0
     for _ in range(geometry.run_length):

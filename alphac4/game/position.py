@@ -1,20 +1,20 @@
-"""The immutable `Position` on top of the compiled rules, and how columns, values and ends of games are written."""
+"""Immutable `Position` on top of the compiled rules, and the notation of moves, values and outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from alphac4.game import rules
-from alphac4.game.rules import STANDARD, Geometry
+from alphac4.game.rules import STANDARD, Geometry, as_integer
 
 COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
 
 
 class Outcome(IntEnum):
-    """The end of a game, seen by the side that would move next."""
+    """Outcome of a game, for the side to move."""
 
     LOSS = -1
     DRAW = 0
@@ -22,12 +22,12 @@ class Outcome(IntEnum):
 
 
 class IllegalMove(ValueError):  # noqa: N818 - the field's term
-    """A move that the rules forbid.
+    """Illegal move.
 
     Args:
-        column: the move as it was given: an index, which counts from 0, or a character of a move string.
+        column: the move: a 0-based index, or a character of a move string.
         moves: the moves before it.
-        reason: why it is forbidden.
+        reason: why it is illegal.
     """
 
     def __init__(self, column: int | str, moves: str, reason: str) -> None:
@@ -40,62 +40,64 @@ class IllegalMove(ValueError):  # noqa: N818 - the field's term
 
 
 def column_name(column: int) -> str:
-    """The notation of a 0-based column: "1" for 0; letters follow "9"."""
+    """Return the notation of a 0-based column: "1" for 0; letters follow "9"."""
     return COLUMN_NAMES[column] if 0 <= column < len(COLUMN_NAMES) else str(column + 1)
 
 
 def mirror_moves(moves: str, columns: int) -> str:
-    """A move string on a board of so many columns, with left and right exchanged."""
+    """Return the mirror image of a move string on a board with this number of ``columns``."""
     return "".join(column_name(columns - 1 - COLUMN_NAMES.index(name)) for name in moves)
 
 
 def join_moves(words: Sequence[str]) -> str:
-    """Return the move string that ``words`` spell: it is one word, or each column is a word.
+    """Return the move string of ``words``: a single word, or one word per column.
 
     Raises:
         ValueError: for a mixture such as "4 4 12", which could mean column 12 or columns 1 and 2.
     """
     if len(words) > 1 and (long := [word for word in words if len(word) > 1]):
-        raise ValueError(f"write moves as one word, such as 4412, or as a word per column; {long[0]!r:.40} is neither")
+        raise ValueError(
+            f"write moves as one word, such as 4412, or as one word per column; {long[0]!r:.40} is neither"
+        )
     return "".join(words)
 
 
 def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
-    """Whether a text is meant as a move string, legal or not; where files are taken too, anything else names one."""
+    """Return whether a text looks like a move string, legal or not, rather than like the name of a file."""
     return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])
 
 
 def describe_outcome(position: "Position") -> str:
-    """Return who has won a finished game: "a draw", "x has won" or "o has won"."""
+    """Return the result of a finished game: "a draw", "x has won" or "o has won"."""
     outcome = position.outcome()
     return "a draw" if outcome == 0 else f"{'ox'[not position.first_to_move]} has won"
 
 
 def describe_end(sign: int, moves: int) -> str:
-    """Such as "wins in 3 moves", for a positive sign, or "loses in 1 move"; ``moves`` are those of the winner."""
+    """Return "wins in 3 moves" for a positive sign, else "loses in 3 moves"; ``moves`` are the winner's."""
     return f"{'wins' if sign > 0 else 'loses'} in {count_of(moves, 'move')}"
 
 
 def count_of(number: int, noun: str) -> str:
-    """Such as "1 move" or "2 moves"."""
+    """Return a number with its noun, such as "1 move" or "2 moves"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def signed(value: float) -> str:
-    """A value in [-1, 1] with two decimals, such as "+0.25"; what rounds to nothing is "0.00"."""
+    """Return a value in [-1, 1] with a sign and two decimals, such as "+0.25"; zero has no sign."""
     text = f"{value:+.2f}"
     return text[1:] if text[1:] == "0.00" else text
 
 
 def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None:
-    """Refuse a board that no game can reach, as far as that can be seen without searching for a game.
+    """Reject a board that no game can reach, as far as this can be decided without searching for a game.
 
-    The last stone must lie on top of its column, belong to the player who moved last, and leave a board without a run
-    when it is taken away. So at most one side has a run, and one stone completes all of its runs.
+    Some stone on top of a column, of the player who moved last, must leave a board without a run when it is removed. So
+    at most one side has a run, and one stone completes all of its runs.
 
     Args:
-        first: the bits of the stones of the player who began.
-        second: those of the other player.
+        first: bits of the stones of the first player.
+        second: bits of the stones of the second player.
         geometry: the board.
 
     Raises:
@@ -107,7 +109,7 @@ def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None
     counts = first.bit_count(), second.bit_count()
     if counts[0] - counts[1] not in (0, 1):
         raise ValueError(f"impossible board: {counts[0]} stones of player 1 and {counts[1]} of player 2")
-    # A landed stack is a run of ones from the bottom: adding the bottom bits must carry through all of it.
+    # A column without gaps is a block of ones from the bottom: adding the bottom bits carries through all of it.
     above = occupied + int(geometry.bottom)
     if occupied & above:
         raise ValueError("impossible board: a stone has nothing below it")
@@ -117,19 +119,41 @@ def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None
     if rules.has_run(geometry, np.uint64(other)):
         both = " and the other one as well" if rules.has_run(geometry, np.uint64(last)) else ""
         raise ValueError(f"impossible board: the player to move has won{both}")
-    tops = above >> 1 & last  # the player's stones with nothing above them
+    tops = above >> 1 & last  # the player's stones on top of columns
     while tops and rules.has_run(geometry, np.uint64(last & ~(tops & -tops))):
         tops &= tops - 1
     if not tops:
         raise ValueError("impossible board: no stone can have been the last one")
 
 
+def _as_bits(value: Any, name: str) -> np.uint64:
+    try:
+        bits = as_integer(value, name, 0)
+    except TypeError as error:
+        raise TypeError(
+            f"Position takes the bits of its stones, not {value!r:.60}; write Position.from_moves('4455')"
+        ) from error
+    if bits >= 2**64:
+        raise ValueError(f"{name} must be at most 64 bits, not {bits}")
+    return np.uint64(bits)
+
+
 @dataclass(frozen=True)
 class Position:
-    """A position, seen by the side to move.
+    """A position, for the side to move.
 
-    Two positions are equal when their stones and geometry are, however they were reached.
-    ``moves`` is the move string that led here, or None if the position came from a board.
+    Two positions are equal if their stones and boards are equal, however they were reached. `from_moves` and
+    `from_kaggle` make positions; a position made from bits alone is checked by `check_stones`.
+
+    Args:
+        own: bits of the stones of the side to move; `alphac4.game.rules` shows their order.
+        occupied: bits of all stones.
+        geometry: the board.
+        moves: the move string that led here; None if it is not known.
+
+    Raises:
+        TypeError: for arguments of other types.
+        ValueError: for stones that no game puts there.
     """
 
     own: np.uint64 = rules.U64_0
@@ -138,12 +162,18 @@ class Position:
     moves: str | None = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for stones in (self.own, self.occupied):
-            if not isinstance(stones, np.integer | int):
-                raise ValueError(
-                    f"Position takes the bits of its stones, not {stones!r:.60}; write Position.from_moves('4455')"
-                )
-        if self.moves == "" and self.occupied:  # stones that no moves have put there
+        for name in ("own", "occupied"):
+            bits = getattr(self, name)
+            if type(bits) is not np.uint64:
+                object.__setattr__(self, name, _as_bits(bits, name))
+        if not isinstance(self.geometry, Geometry):
+            raise TypeError(f"geometry must be a board from make_geometry, not {self.geometry!r:.60}")
+        if not isinstance(self.moves, str | None):
+            raise TypeError(f"moves must be a string such as '4455', not {self.moves!r:.60}")
+        if self.own & ~self.occupied:
+            raise ValueError("own has stones that are not in occupied, which must hold the stones of both sides")
+        if self.moves == "" and self.occupied:  # made from bits
+            check_stones(*self.sides, self.geometry)
             object.__setattr__(self, "moves", None)
 
     @classmethod
@@ -151,8 +181,11 @@ class Position:
         """Play a move string of 1-based columns, such as "4455", from the empty board.
 
         Raises:
-            IllegalMove: naming the offending character and why.
+            IllegalMove: for the first character that is not a legal move.
+            TypeError: if ``moves`` is not a string.
         """
+        if not isinstance(moves, str):
+            raise TypeError(f"moves must be a string of 1-based columns such as '4455', not {moves!r:.60}")
         position = cls(geometry=geometry)
         for character in moves:
             column = COLUMN_NAMES.find(character.lower())
@@ -169,10 +202,10 @@ class Position:
     def from_kaggle(cls, board: Sequence[int], mark: int | None = None, geometry: Geometry = STANDARD) -> Self:
         """Read Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second.
 
-        ``mark`` is the side to move (1 or 2); by default the one whose turn the stone counts say it is.
+        ``mark`` is the side to move, 1 or 2; by default the counts of stones decide it.
 
         Raises:
-            ValueError: for a wrong length, unknown values, or a board that `check_stones` refuses.
+            ValueError: for a wrong length, unknown values, a wrong ``mark``, or a board that `check_stones` rejects.
         """
         if len(board) != geometry.cells:
             raise ValueError(
@@ -190,46 +223,54 @@ class Position:
         to_move = 1 if counts[0] == counts[1] else 2
         if mark is not None and mark != to_move:
             raise ValueError(f"player {mark!r} cannot be to move with {counts[0]} and {counts[1]} stones on the board")
-        return cls(np.uint64(stones[to_move]), np.uint64(stones[1] | stones[2]), geometry)
+        occupied = stones[1] | stones[2]
+        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry, None if occupied else "")
 
     @property
     def plies(self) -> int:
-        """Number of stones on the board."""
+        """The number of stones on the board."""
         return int(self.occupied).bit_count()
 
     @property
     def opponent(self) -> np.uint64:
-        """The stones of the side that has just moved."""
+        """Bits of the stones of the side that is not to move."""
         return np.uint64(self.own ^ self.occupied)
 
     @property
     def first_to_move(self) -> bool:
-        """Whether the player who began the game is to move."""
+        """Whether the first player is to move."""
         return self.plies % 2 == 0
 
     @property
     def sides(self) -> tuple[int, int]:
-        """The stones of the player who began the game, and those of the other."""
+        """Bits of the stones of the first player and of the second player."""
         own, opponent = int(self.own), int(self.opponent)
         return (own, opponent) if self.first_to_move else (opponent, own)
 
     def is_legal(self, column: int) -> bool:
-        """Whether a stone can be dropped into this 0-based column (the game may still be over)."""
-        geometry = self.geometry
+        """Whether the 0-based column has room for a stone, even if the game is over.
+
+        Raises:
+            TypeError: if the column is not an integer.
+        """
+        geometry, column = self.geometry, as_integer(column, "column")
         return 0 <= column < geometry.columns and bool(rules.landing_cell(geometry, self.occupied, column))
 
     def legal_columns(self) -> list[int]:
-        """The 0-based columns that can be played; none after the end of the game."""
+        """Return the 0-based columns of all legal moves; none after the end of the game."""
         if self.outcome() is not None:
             return []
-        return [column for column in range(self.geometry.columns) if self.is_legal(column)]
+        geometry, occupied = self.geometry, self.occupied
+        return [column for column in range(geometry.columns) if rules.landing_cell(geometry, occupied, column)]
 
     def play(self, column: int) -> Self:
-        """The position after a stone of the side to move drops into ``column`` (0-based).
+        """Return the position after the side to move drops a stone into a 0-based column.
 
         Raises:
             IllegalMove: if the game is over, or the column is full or not on the board.
+            TypeError: if the column is not an integer.
         """
+        column = as_integer(column, "column")
         shown = self.moves if self.moves is not None else f"{self.plies} stones"
         if not 0 <= column < self.geometry.columns:
             raise IllegalMove(column, shown, f"the board has {self.geometry.columns} columns")
@@ -242,10 +283,10 @@ class Position:
         return type(self)(np.uint64(own), np.uint64(occupied), self.geometry, moves)
 
     def outcome(self) -> Outcome | None:
-        """The result seen by the side to move, which can only have lost or drawn; None while play goes on."""
+        """Return the outcome for the side to move, a loss or a draw; None if the game is not over."""
         if rules.has_run(self.geometry, self.opponent):
             return Outcome.LOSS
-        if rules.has_run(self.geometry, self.own):  # only a board set up by hand can hold this
+        if rules.has_run(self.geometry, self.own):  # only possible on a board that no game reaches
             return Outcome.WIN
         return Outcome.DRAW if self.occupied == self.geometry.board else None
 
@@ -257,11 +298,11 @@ class Position:
         return type(self)(np.uint64(own), np.uint64(occupied), geometry, moves)
 
     def to_kaggle(self) -> list[int]:
-        """Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second."""
+        """Return Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second."""
         return [int(cell) for cell in self.grid()[::-1].ravel()]
 
     def grid(self) -> np.ndarray:
-        """int8 [rows, columns], bottom row first: 0 empty, 1 the player who began, 2 the other."""
+        """Return the board as int8 [rows, columns], bottom row first: 0 empty, 1 first player, 2 second."""
         geometry, (first, _) = self.geometry, self.sides
         cells = np.zeros((geometry.rows, geometry.columns), dtype=np.int8)
         for column in range(geometry.columns):
@@ -272,7 +313,7 @@ class Position:
         return cells
 
     def __str__(self) -> str:
-        """The board as text: ``x`` the player who began, ``o`` the other, column numbers below."""
+        """Return the board as text: ``x`` first player, ``o`` second, column names below."""
         lines = [" ".join(".xo"[cell] for cell in row) for row in self.grid()[::-1]]
         lines.append(" ".join(column_name(column) for column in range(self.geometry.columns)))
         return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Board geometry, bitboard moves, and mirror images as one position, compiled by Numba.
+"""Board geometry, moves on bitboards and canonical keys, compiled by Numba.
 
-A position is two ``uint64``: ``own``, the stones of the side to move, and ``occupied``, all stones.
-Each column takes ``rows + 1`` bits, lowest cell first; the extra bit on top stays empty so that
-shifted stones never wrap into the next column. For 6 x 7::
+A position is two ``uint64``: ``own``, the stones of the side to move, and ``occupied``, all stones. Each column takes
+``rows + 1`` bits, lowest cell first; the extra bit on top stays empty, so that shifted stones never wrap into the next
+column. For 6 x 7::
 
      6 13 20 27 34 41 48   <- always empty
      5 12 19 26 33 40 47
@@ -12,10 +12,11 @@ shifted stones never wrap into the next column. For 6 x 7::
      1  8 15 22 29 36 43
      0  7 14 21 28 35 42
 
-All compiled functions but `canonical_keys` and `oriented` take scalars only, so that they compile for a GPU as well.
+All compiled functions except `canonical_keys` and `oriented` only take scalars, so that they also compile for a GPU.
 """
 
-from typing import NamedTuple
+import operator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,24 +30,45 @@ Words = npt.NDArray[np.uint64]
 
 
 class Geometry(NamedTuple):
-    """A board's shape and its precomputed masks. Build one with `make_geometry`."""
+    """Shape of a board, with precomputed masks. Build one with `make_geometry`."""
 
     rows: int
     columns: int
     run_length: int
-    diagonals: bool  # whether diagonal runs count; False too where none fits
+    diagonals: bool  # whether diagonal runs count; False if none fits
     height: np.uint64  # bits a column takes: rows + 1
     cells: int  # rows * columns
     board: np.uint64  # every playable cell
     bottom: np.uint64  # the lowest cell of every column
 
 
-def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Geometry:
-    """Check the sizes and compute the masks.
+def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
+    """Return an argument as an int, and check that it is at least ``minimum``.
 
     Raises:
-        ValueError: if the board does not fit 64 bits or no run could ever be completed.
+        TypeError: for anything but an integer of Python or NumPy.
+        ValueError: for a smaller number.
     """
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {value!r:.60}")
+    number = operator.index(value)
+    if minimum is not None and number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {number}")
+    return number
+
+
+def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Geometry:
+    """Return the geometry of a board, after checking its sizes.
+
+    Raises:
+        TypeError: if a size is not an integer, or ``diagonals`` is not True or False.
+        ValueError: if the board does not fit 64 bits or no run fits the board.
+    """
+    rows, columns, run_length = (
+        as_integer(value, name) for value, name in ((rows, "rows"), (columns, "columns"), (run_length, "run_length"))
+    )
+    if not isinstance(diagonals, bool | np.bool_):
+        raise TypeError(f"diagonals must be True or False, not {diagonals!r:.60}")
     if rows < 1 or columns < 1 or run_length < 2:
         raise ValueError(
             f"a board needs rows >= 1, columns >= 1 and run_length >= 2, not {rows} x {columns}, {run_length}"
@@ -55,7 +77,7 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
         raise ValueError(f"{rows} x {columns} does not fit 64 bits: (rows + 1) * columns is {(rows + 1) * columns}")
     if run_length > max(rows, columns):
         raise ValueError(f"a run of {run_length} does not fit on {rows} x {columns}")
-    # A run that does not fit would be looked for by shifts of 64 bits and more, which processors do not define.
+    # A search for runs that do not fit would shift by 64 bits or more, which is undefined.
     diagonals = bool(diagonals) and run_length <= min(rows, columns)
     bottom = sum(1 << (column * (rows + 1)) for column in range(columns))
     board = bottom * ((1 << rows) - 1)
@@ -75,37 +97,37 @@ STANDARD = make_geometry()
 
 
 def board_settings(geometry: Geometry) -> dict[str, int | bool]:
-    """Arguments of `make_geometry` for this board, by which files name it."""
+    """Return the arguments of `make_geometry` for this board, as files store them."""
     return {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")}
 
 
 @inlined
 def legal_cells(geometry: Geometry, occupied: np.uint64) -> np.uint64:
-    """The cells where a stone can land, at most one bit a column."""
+    """Return the cells where a stone can land, at most one bit per column."""
     return (occupied + geometry.bottom) & geometry.board
 
 
 @inlined
 def column_cells(geometry: Geometry, column: int) -> np.uint64:
-    """Every playable cell of a column (0-based)."""
+    """Return the playable cells of a 0-based column."""
     return ((U64_1 << (geometry.height - U64_1)) - U64_1) << (np.uint64(column) * geometry.height)
 
 
 @inlined
 def landing_cell(geometry: Geometry, occupied: np.uint64, column: int) -> np.uint64:
-    """The bit where a stone dropped into ``column`` lands; 0 if the column is full."""
+    """Return the bit where a stone dropped into ``column`` lands; 0 if the column is full."""
     return legal_cells(geometry, occupied) & column_cells(geometry, column)
 
 
 @compiled
 def play(geometry: Geometry, own: np.uint64, occupied: np.uint64, column: int) -> tuple[np.uint64, np.uint64]:
-    """``(own, occupied)`` after a legal move, seen by the opponent, whose turn it is then."""
+    """Return ``(own, occupied)`` after a legal move, for the opponent, who is then to move."""
     return own ^ occupied, occupied | landing_cell(geometry, occupied, column)
 
 
 @inlined
 def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint64:
-    """Non-zero if ``run_length`` stones follow one another at a distance of ``shift`` bits."""
+    """Return a non-zero word if ``run_length`` stones follow one another at distances of ``shift`` bits."""
     pairs = stones & (stones >> shift)
     if run_length == 4:
         return pairs & (pairs >> (shift + shift))
@@ -118,7 +140,7 @@ def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint6
 
 @compiled
 def has_run(geometry: Geometry, stones: np.uint64) -> bool:
-    """Whether these stones of one side hold a winning run."""
+    """Return whether these stones of one side contain a run."""
     height = geometry.height
     run = _run_along(stones, U64_1, geometry.run_length)
     if geometry.run_length <= geometry.columns:
@@ -131,9 +153,9 @@ def has_run(geometry: Geometry, stones: np.uint64) -> bool:
 
 @inlined
 def _completions_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint64:
-    """Cells that complete a run along one direction, the run's other stones all being there."""
+    """Return the cells that complete a run along one direction."""
     found = U64_0
-    for gap in range(run_length):  # the missing stone is the gap-th of the run
+    for gap in range(run_length):  # index of the missing stone in the run
         line = ~U64_0
         for step in range(run_length):
             if step < gap:
@@ -146,7 +168,7 @@ def _completions_along(stones: np.uint64, shift: np.uint64, run_length: int) -> 
 
 @inlined
 def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
-    """`_completions_along` for runs of four, with the shared halves computed once."""
+    """Return `_completions_along` for runs of four, with the shared halves computed once."""
     up1 = stones << shift
     down1 = stones >> shift
     up2 = up1 & (up1 << shift)  # stones one and two steps before
@@ -157,7 +179,7 @@ def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
 
 @compiled
 def winning_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
-    """Empty cells, reachable now or not, where one more of these stones completes a run."""
+    """Return the empty cells, reachable now or not, where one more of these stones completes a run."""
     height = geometry.height
     found = U64_0
     if geometry.run_length == 4:
@@ -179,7 +201,7 @@ def winning_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) ->
 
 @compiled
 def count_stones(stones: np.uint64) -> int:
-    """The number of set bits."""
+    """Return the number of set bits."""
     count = 0
     while stones != U64_0:
         stones &= stones - U64_1
@@ -189,8 +211,8 @@ def count_stones(stones: np.uint64) -> int:
 
 @compiled
 def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:
-    """The stones with the columns in reverse order."""
-    if geometry.columns == 1:  # which may be 64 bits high
+    """Return the stones with the columns in reverse order."""
+    if geometry.columns == 1:  # the column may take 64 bits
         return stones
     one_column = (U64_1 << geometry.height) - U64_1
     left, right = U64_0, np.uint64(geometry.columns - 1) * geometry.height
@@ -204,31 +226,32 @@ def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:
 
 @inlined
 def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
-    """A number that determines a position: ``own + occupied`` (Tromp).
+    """Return a number that determines a position: ``own + occupied`` (Tromp).
 
     A column with h stones has the bits ``own + 2^h - 1``, from ``2^h - 1`` to ``2^(h + 1) - 2``: columns of different
-    height share no number, and no sum leaves its column. So the key of a mirror image is the `mirror` of the key.
+    heights have different bits, and no sum overflows its column. So the key of the mirror image is the `mirror` of the
+    key.
     """
     return own + occupied
 
 
 @inlined
 def mirror_is_canonical(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> bool:
-    """Whether a position's mirror image is the canonical one of the two: the one with the lesser key."""
+    """Return whether a position's mirror image has the smaller key of the two, and so is the canonical one."""
     key = position_key(own, occupied)
     return bool(mirror(geometry, key) < key)
 
 
 @inlined
 def canonical_key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> np.uint64:
-    """The key of a position and of its mirror image: the lesser of the two."""
+    """Return the smaller of the keys of a position and of its mirror image."""
     key = position_key(own, occupied)
     return min(key, mirror(geometry, key))
 
 
 @allocating
 def canonical_keys(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, npt.NDArray[np.bool_]]:
-    """`canonical_key` of B positions [B], and for which of them it is that of their mirror image [B]."""
+    """Return the `canonical_key` [B] of B positions, and whether [B] it is the mirror image's key."""
     keys = np.empty(len(own), np.uint64)
     mirrored = np.empty(len(own), np.bool_)
     for i in range(len(own)):
@@ -239,7 +262,7 @@ def canonical_keys(geometry: Geometry, own: Words, occupied: Words) -> tuple[Wor
 
 @allocating
 def oriented(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
-    """B positions [B] in their canonical orientation, and which of them were mirrored [B]."""
+    """Return B positions in canonical orientation, and whether [B] each was mirrored."""
     own, occupied, mirrored = own.copy(), occupied.copy(), np.zeros(len(own), np.bool_)
     for i in range(len(own)):
         if mirror_is_canonical(geometry, own[i], occupied[i]):

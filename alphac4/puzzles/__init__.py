@@ -1,7 +1,7 @@
-"""A puzzle, and the text file that puzzles are kept in.
+"""Puzzles, positions with a single winning move, and their text files.
 
-A line holds the position as a move string, the only column that wins, the moves that the winner then makes, the one of
-the puzzle included, and the difficulty. What follows "#" is a comment.
+A line holds the position as a move string, the winning column, the number of moves that the winner makes until the win,
+including that one, and the difficulty. Comments follow "#".
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,36 +27,36 @@ class Puzzle:
 
     moves: str  # the position, as a move string
     solution: int  # 0-based column
-    distance: int  # moves that the winner makes until the win, the solution included
-    difficulty: int  # 1 to 5, by how much search it takes to find it; see `alphac4.puzzles.generation`
+    distance: int  # moves of the winner until the win, including the solution
+    difficulty: int  # 1 to 5, by the search needed to find the solution; see `alphac4.puzzles.generation`
 
     @property
     def position(self) -> Position:
-        """The position in which to find the move."""
+        """The position to solve."""
         return Position.from_moves(self.moves)
 
     @property
     def mirrored(self) -> "Puzzle":
-        """The same with left and right exchanged."""
+        """The mirror image of the puzzle."""
         columns = STANDARD.columns
         return replace(self, moves=mirror_moves(self.moves, columns), solution=columns - 1 - self.solution)
 
 
 def format_puzzles(puzzles: Sequence[Puzzle]) -> str:
-    """The content of a file."""
+    """Return the content of a file of puzzles."""
     lines = [f"{p.moves} {column_name(p.solution)} {p.distance} {p.difficulty}" for p in puzzles]
     return "\n".join([HEADER, *lines]) + "\n"
 
 
 def parse_puzzles(lines: Iterable[str], source: str) -> tuple[Puzzle, ...]:
-    """Puzzles from the lines of a file; that a solution is right is not checked here.
+    """Parse the lines of a file; solutions are only checked to be legal.
 
     Raises:
-        FileError: naming the line that is no puzzle, or if there is none.
+        FileError: for an invalid line, which the message names, or a file without puzzles.
     """
     puzzles = tuple(parse_lines(lines, source, _parse_puzzle))
     if not puzzles:
-        raise FileError(f"{source} holds no puzzle")
+        raise FileError(f"{source} has no puzzles")
     return puzzles
 
 
@@ -64,26 +64,26 @@ def load_puzzles(path: Path) -> tuple[Puzzle, ...]:
     """Read a file of puzzles.
 
     Raises:
-        FileError: if it holds anything else.
-        OSError: if it cannot be read.
+        FileError: for an invalid line, or a file without puzzles.
+        OSError: if the file cannot be read.
     """
     return parse_puzzles(read_text_lines(path), str(path))
 
 
 @cache
 def packaged_puzzles() -> tuple[Puzzle, ...]:
-    """The puzzles that come with the package."""
+    """Return the package's puzzles."""
     text = (resources.files("alphac4.puzzles") / PACKAGED).read_text(encoding="utf-8")
     return parse_puzzles(text.splitlines(), PACKAGED)
 
 
 def _parse_puzzle(words: Sequence[str]) -> Puzzle:
     if len(words) != 4 or not all(word.isdecimal() and word.isascii() for word in words[2:]):
-        raise ValueError("a puzzle is written position, column, distance, difficulty, such as 4453 4 5 2")
+        raise ValueError("a puzzle has four words: position, column, distance, difficulty, such as 4453 4 5 2")
     moves, solution = words[0], COLUMN_NAMES.find(words[1])
     if len(words[1]) != 1 or solution not in Position.from_moves(moves).legal_columns():
-        raise ValueError(f"{words[1]} is no move after {moves}")
+        raise ValueError(f"{words[1]:.40} is not a legal move after {moves}")
     distance, difficulty = int(words[2]), int(words[3])
     if difficulty not in DIFFICULTIES:
-        raise ValueError(f"a difficulty is 1 to {DIFFICULTIES[-1]}, not {difficulty}")
+        raise ValueError(f"a difficulty must be from 1 to {DIFFICULTIES[-1]}, not {difficulty}")
     return Puzzle(moves=moves, solution=solution, distance=distance, difficulty=difficulty)

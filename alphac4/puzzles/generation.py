@@ -1,4 +1,4 @@
-"""Makes puzzles from games that are partly left to chance: the solver judges them, searches of all sizes grade them."""
+"""Make puzzles from games with random moves: the solver finds them, and searches of several sizes grade them."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,33 +14,33 @@ from alphac4.puzzles import Puzzle
 from alphac4.solver.solver import TimeIsUp, moves_to_end, shared_solver
 
 GAMES_AT_ONCE = 64
-MIN_PLIES, MAX_PLIES = 18, 32  # stones on the board; with fewer people cannot see the end
-MAX_DISTANCE = 9  # moves that the winner still makes; at least it makes two
-RANDOM_PLIES = 6  # at the beginning of each game, so that no two are alike
-SOURCE = "fast@0,temperature=1.2"  # plays the games
-TEMPTED = ("fast@0", "best@0")  # at least one of them misses the move of every puzzle
-DOUBTER = "best@16"  # the solver is asked only about positions in which it and those tempted do not agree
-GRADERS = ("fast@8", "fast@32", "fast@128", "fast@400")
-"""The difficulty is 1 where all of them find the move, and 5 where the last one misses it."""
-MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes; a seed fixes them, unlike seconds
+MIN_PLIES, MAX_PLIES = 18, 32  # stones on the board; with fewer, people cannot see the end
+MAX_DISTANCE = 9  # moves of the winner until the win; the least is 2
+RANDOM_PLIES = 6  # at the beginning of each game, so that games differ
+GAME_PLAYER = "fast@0,temperature=1.2"
+SHALLOW_PLAYERS = ("fast@0", "best@0")  # at least one of them misses the solution of every puzzle
+FILTER_PLAYER = "best@16"  # the solver only sees positions in which it and the shallow players disagree
+GRADING_PLAYERS = ("fast@8", "fast@32", "fast@128", "fast@400")
+"""The difficulty is 1 if all of them find the solution, and 5 if the last one misses it."""
+MAX_PAUSES = 8  # of the solver, a quarter of a million nodes each; unlike seconds, they make results repeatable
 
 
 def generate_puzzles(seed: int) -> Iterator[list[Puzzle]]:
-    """Puzzles without end, in lists of those that a round of games has given; on one machine a seed fixes them.
+    """Yield the puzzles of one round of games after another, without end; on one machine the seed decides them.
 
-    A game gives at most one puzzle, and no position comes twice, mirror images included.
+    A game contributes at most one puzzle, and a position or its mirror image appears only once.
     """
     rng = np.random.default_rng(seed)
     make_player = partial(parse_player, rng=rng, batch_size=GAMES_AT_ONCE)
-    source, doubter = map(make_player, (SOURCE, DOUBTER))
-    tempted, graders = ([make_player(name) for name in names] for names in (TEMPTED, GRADERS))
+    source, filter_player = map(make_player, (GAME_PLAYER, FILTER_PLAYER))
+    shallow, graders = ([make_player(name) for name in names] for names in (SHALLOW_PLAYERS, GRADING_PLAYERS))
     seen: set[int] = set()
     while True:
-        found: dict[int, tuple[Position, int]] = {}  # by game, with the 0-based column that wins
+        found: dict[int, tuple[Position, int]] = {}  # by game, with the winning 0-based column
         for games in _rounds(source, rng):
             numbers = [number for number in games if number not in found]
             positions = [games[number] for number in numbers]
-            answers = [player.choose(positions) for player in (*tempted, doubter)] if positions else []
+            answers = [player.choose(positions) for player in (*shallow, filter_player)] if positions else []
             for number, position, *columns in zip(numbers, positions, *answers, strict=True):
                 key = int(canonical_key(STANDARD, position.own, position.occupied))
                 if len(set(columns)) > 1 and key not in seen:
@@ -48,11 +48,11 @@ def generate_puzzles(seed: int) -> Iterator[list[Puzzle]]:
                     if solution is not None:
                         seen.add(key)
                         found[number] = position, solution
-        yield list(_graded(list(found.values()), tempted, graders))
+        yield list(_graded(list(found.values()), shallow, graders))
 
 
 def _rounds(source: Player, rng: np.random.Generator) -> Iterator[dict[int, Position]]:
-    """The positions of games that are played together, by game, whenever they have a right number of stones."""
+    """Play a round of games together; yield their positions by game at every ply from `MIN_PLIES`."""
     games = {number: Position() for number in range(GAMES_AT_ONCE)}
     plies = 0
     while games and plies < MAX_PLIES:
@@ -68,7 +68,7 @@ def _rounds(source: Player, rng: np.random.Generator) -> Iterator[dict[int, Posi
 
 
 def _only_win(position: Position) -> int | None:
-    """The 0-based column that alone wins, not at once and not by a block that everybody sees; None if there is none."""
+    """Return the only winning 0-based column; None without one, or if a side can complete a run now."""
     legal = int(legal_cells(STANDARD, position.occupied))
     own = int(winning_cells(STANDARD, position.own, position.occupied))
     other = int(winning_cells(STANDARD, position.opponent, position.occupied))
@@ -89,16 +89,16 @@ def _only_win(position: Position) -> int | None:
 
 
 def _graded(
-    candidates: Sequence[tuple[Position, int]], tempted: Sequence[Player], graders: Sequence[Player]
+    candidates: Sequence[tuple[Position, int]], shallow: Sequence[Player], graders: Sequence[Player]
 ) -> Iterator[Puzzle]:
-    """Puzzles, with their difficulty, of the positions whose move at least one of ``tempted`` misses."""
+    """Yield a puzzle with its difficulty for every position whose solution a ``shallow`` player misses."""
     if not candidates:
         return
     positions = [position for position, _ in candidates]
-    tempting, graded = ([player.choose(positions) for player in players] for players in (tempted, graders))
+    guesses, graded = ([player.choose(positions) for player in players] for players in (shallow, graders))
     for index, (position, solution) in enumerate(candidates):
         distance = moves_to_end(STANDARD, position.plies, shared_solver().solve(position))
-        if all(columns[index] == solution for columns in tempting) or distance > MAX_DISTANCE:
+        if all(columns[index] == solution for columns in guesses) or distance > MAX_DISTANCE:
             continue
         missed = [grade for grade, columns in enumerate(graded, start=1) if columns[index] != solution]
         difficulty = 1 + max(missed, default=0)

@@ -1,4 +1,4 @@
-"""Exact scores of all early positions, so that they need no search, and their file."""
+"""Opening books: exact scores of all early positions, which then need no search, and their files."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,26 +11,26 @@ from alphac4.game.rules import Geometry, Words, board_settings
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 
-UNKNOWN = -128  # no score
+UNKNOWN_SCORE = -128
 FORMAT = "alphac4-opening-book-2"
 
 
 class KnownScores(NamedTuple):
-    """Scores found earlier, such as an opening book's."""
+    """Exact scores of N positions, such as an opening book's."""
 
-    keys: Words  # [N] ascending; of a position and its mirror image the lesser
-    scores: npt.NDArray[np.int8]  # [N] exact, side to move
-    plies: int  # no position with more stones is among them
+    keys: Words  # [N] canonical, ascending
+    scores: npt.NDArray[np.int8]  # [N] for the side to move
+    plies: int  # the most stones of any of the positions
 
 
 def no_known_scores() -> KnownScores:
-    """An empty book."""
+    """Return an empty book."""
     return KnownScores(np.zeros(0, np.uint64), np.zeros(0, np.int8), -1)
 
 
 @compiled
 def look_up(known: KnownScores, key: np.uint64) -> int:
-    """The score stored for a key; `UNKNOWN` if there is none."""
+    """Return the score of a canonical key; `UNKNOWN_SCORE` if the book lacks it."""
     low, high = 0, len(known.keys)
     while low < high:
         middle = (low + high) // 2
@@ -40,11 +40,11 @@ def look_up(known: KnownScores, key: np.uint64) -> int:
             high = middle
     if low < len(known.keys) and known.keys[low] == key:
         return int(known.scores[low])
-    return UNKNOWN
+    return UNKNOWN_SCORE
 
 
 def book_name(geometry: Geometry) -> str:
-    """The file name of a geometry's book, such as ``6x7x4.book``."""
+    """Return the file name of a board's book, such as ``6x7x4.book``."""
     straight = "" if geometry.diagonals else "-straight"
     return f"{geometry.rows}x{geometry.columns}x{geometry.run_length}{straight}.book"
 
@@ -56,7 +56,11 @@ def save_book(path: Path, geometry: Geometry, book: KnownScores) -> None:
 
 
 def load_book(path: Path, geometry: Geometry) -> KnownScores:
-    """Read a book file. Raises FileError if it is missing, damaged, or made for another board."""
+    """Read a book.
+
+    Raises:
+        FileError: if the file is missing, damaged, or for another board.
+    """
     arrays, header = load_arrays(path, FORMAT)
     try:
         board, plies = header["board"], int(header["plies"])
@@ -65,11 +69,15 @@ def load_book(path: Path, geometry: Geometry) -> KnownScores:
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not an opening book") from error
     if board != board_settings(geometry):
-        raise FileError(f"{path}: a book for {board}, expected {board_settings(geometry)}")
+        raise FileError(f"{path}: is a book for {board}, not for {board_settings(geometry)}")
     return KnownScores(keys, scores, plies)
 
 
 def packaged_book(geometry: Geometry) -> KnownScores:
-    """The package's book for a geometry, or an empty one. Raises FileError if it is damaged."""
+    """Return the package's book for a board, or an empty one.
+
+    Raises:
+        FileError: if the book is damaged.
+    """
     path = Path(__file__).with_name(book_name(geometry))
     return load_book(path, geometry) if path.exists() else no_known_scores()

@@ -1,9 +1,9 @@
-"""Memory of the solver's search: the transposition table, a stack that outlives a pause, and pointers to both.
+"""Memory of the solver's search: the transposition table, a stack that survives a pause, and pointers to both.
 
-The key of a position is hashed by a bijection, so that the slot number and the tag together name the position
-exactly: an entry is never mistaken for another position's. As an entry is read and written as one word,
-threads may share a table; a lost race only costs a stored bound. An entry, from the highest bit: tag, lower bound +
-`BOUND_BIAS` (7 bits), upper bound + `BOUND_BIAS` (7 bits). 0 is an empty slot.
+A bijection hashes the key of a position, so that the slot number and the tag together determine the position: an entry
+is never mistaken for another position's. An entry is read and written as one word, so that threads may share a table; a
+lost race only costs a stored bound. An entry, from the highest bit: tag, lower bound + `BOUND_BIAS` (7 bits), upper
+bound + `BOUND_BIAS` (7 bits). 0 is an empty slot.
 """
 # ruff: noqa: ARG001 - Numba prescribes the parameters of an intrinsic
 
@@ -22,7 +22,7 @@ from alphac4.game.rules import U64_0, U64_1, Geometry, Words
 Integers = npt.NDArray[np.int64]
 
 BOUND_BIAS = 64  # scores reach at most +-32, so that a biased bound fits 7 bits and is never 0
-UNBOUNDED = 63  # the bounds of a position about which nothing is known are -UNBOUNDED and UNBOUNDED
+UNBOUNDED = 63  # an unknown position has the bounds -UNBOUNDED and UNBOUNDED
 
 _BOUND_BITS = np.uint64(7)
 _BOUND_MASK = np.uint64(127)
@@ -31,10 +31,10 @@ _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonac
 _WORD_BITS = 64
 
 UNPAUSED = -1  # in `Stack.paused`
-NODES, LIMIT, PAUSED_AT, WINDOW, _COUNTERS = 0, 1, 2, 3, 5  # where the counters lie in a stack's integers
+NODES, LIMIT, PAUSED_AT, WINDOW, _COUNTERS = 0, 1, 2, 3, 5  # indices of the counters in a stack's integers
 
 
-# Single machine instructions that Numba has no name for.
+# Single machine instructions that Numba does not offer.
 def _count_bits(typingctx: Any, word: Any) -> Any:
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -79,28 +79,28 @@ def _prefetch(typingctx: Any, words: Any, index: Any) -> Any:
 
 
 def _as_function(rule: Callable[..., Any]) -> Any:
-    """The intrinsic without Numba's own annotations, which describe how it is typed, not how it is called."""
+    """Return the intrinsic without Numba's annotations, which describe its typing, not its calls."""
     return intrinsic(rule)
 
 
 count_bits: Callable[[np.uint64], int] = _as_function(_count_bits)
-"""The number of set bits."""
+"""Return the number of set bits."""
 
 lowest_bit: Callable[[np.uint64], int] = _as_function(_lowest_bit)
-"""The index of the lowest set bit; 64 for an empty word."""
+"""Return the index of the lowest set bit; 64 for an empty word."""
 
 pointer: Callable[[Any], Any] = _as_function(_pointer)
-"""A pointer to the first element of a contiguous array, indexed like it.
+"""Return a pointer to the first element of a contiguous array, indexed like the array.
 
-It is one value to pass where an array is seven, and what the solver is given where it runs as WebAssembly. The array
-must outlive it.
+A pointer is passed as one value, an array as seven; the solver compiled to WebAssembly gets pointers only. The array
+must outlive the pointer.
 """
 
 offset: Callable[[Any, int], Any] = _as_function(_offset)
-"""The pointer to a later element."""
+"""Return the pointer to a later element."""
 
 prefetch: Callable[[Any, np.uint64], None] = _as_function(_prefetch)
-"""``prefetch(pointer, index)`` starts to load one element into the cache, without waiting for it."""
+"""``prefetch(pointer, index)``: start to load one element into the cache, without waiting for it."""
 
 
 class Table(NamedTuple):
@@ -113,10 +113,10 @@ class Table(NamedTuple):
 
 
 def make_table(geometry: Geometry, table_bits: int) -> Table:
-    """An empty table of ``2 ** table_bits`` entries of 8 bytes, fewer if the geometry has fewer keys.
+    """Return an empty table of ``2 ** table_bits`` entries of 8 bytes, or fewer if the board has fewer keys.
 
     Raises:
-        ValueError: if a tag would not fit beside the bounds.
+        ValueError: if a tag does not fit beside the bounds.
     """
     key_bits = (geometry.rows + 1) * geometry.columns
     slot_bits = min(table_bits, key_bits)
@@ -134,7 +134,7 @@ def make_table(geometry: Geometry, table_bits: int) -> Table:
 
 @compiled
 def slot_and_tag(table: Table, key: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Slot and tag of a position; each step is a bijection on keys, so slot and tag determine the key."""
+    """Return the slot and the tag of a position; each step is a bijection on keys, so both determine the key."""
     mixed = key ^ (key >> table.half_key_bits)
     mixed = (mixed * _ODD_MULTIPLIER) & table.key_mask
     mixed ^= mixed >> table.half_key_bits
@@ -143,7 +143,7 @@ def slot_and_tag(table: Table, key: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @compiled
 def bounds(table: Table, key: np.uint64) -> tuple[int, int]:
-    """``(lower, upper)`` score bounds of a position, for its side to move."""
+    """Return the bounds ``(lower, upper)`` of a position's score, for its side to move."""
     slot, tag = slot_and_tag(table, key)
     entry = table.entries[slot]
     if entry == U64_0 or (entry >> _BOTH_BOUNDS_BITS) != tag:
@@ -155,7 +155,7 @@ def bounds(table: Table, key: np.uint64) -> tuple[int, int]:
 
 @compiled
 def tighten(table: Table, key: np.uint64, lower: int, upper: int) -> None:
-    """Store bounds, together with those the table already has for this position; another position's are replaced."""
+    """Store the tighter of these bounds and those in the table; replace another position's entry."""
     slot, tag = slot_and_tag(table, key)
     entry = table.entries[slot]
     if entry != U64_0 and (entry >> _BOTH_BOUNDS_BITS) == tag:
@@ -166,24 +166,24 @@ def tighten(table: Table, key: np.uint64, lower: int, upper: int) -> None:
 
 
 class Stack(NamedTuple):
-    """Working memory of one search, as pointers. Build one with `make_stack`. D = cells + 1 depths, A columns."""
+    """Working memory of one search, as pointers: D = cells + 1 depths, A columns. Build one with `make_stack`."""
 
     own: Words  # [D]
     occupied: Words  # [D]
-    best: Integers  # [D] best value among the children so far
+    best: Integers  # [D] best value of the children so far
     following: Integers  # [D] index of the next child to search
-    children: Integers  # [D] how many children there are
+    children: Integers  # [D] number of children
     moves: Words  # [D * A] the cell that leads to the child, best first
-    replies: Words  # [D * A] the opponent's non-losing cells then
-    ranks: Integers  # [D * A] larger is searched earlier
+    replies: Words  # [D * A] the opponent's non-losing cells after that
+    ranks: Integers  # [D * A] larger ranks are searched earlier
     nodes: Integers  # [1] positions whose moves were generated, a running total
     limit: Integers  # [1] the total at which the search pauses
-    paused: Integers  # [1] the depth at which it has paused, or `UNPAUSED`
-    window: Integers  # [2] the bounds of the score that was being bisected when it paused
+    paused: Integers  # [1] the depth at which the search has paused, or `UNPAUSED`
+    window: Integers  # [2] the bounds of the bisected score at the pause
 
 
 def make_memory(geometry: Geometry) -> tuple[Words, Integers]:
-    """The arrays behind a `Stack`, at its beginning; the limit of nodes is still to be set."""
+    """Return the arrays of an empty `Stack`; the caller sets the limit of nodes."""
     size = _COUNTERS + (geometry.cells + 1) * (4 + 2 * geometry.columns)
     words, integers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
     integers[PAUSED_AT] = UNPAUSED
@@ -192,9 +192,9 @@ def make_memory(geometry: Geometry) -> tuple[Words, Integers]:
 
 @compiled
 def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
-    """A stack deep and wide enough for any position, in arrays of `make_memory` that outlive it.
+    """Return a stack deep and wide enough for any position, in arrays of `make_memory` that must outlive it.
 
-    ``integers`` starts with the counters: nodes, limit, paused, and the two of the window.
+    ``integers`` begins with the counters: nodes, limit, paused, and the two of the window.
     """
     depths = geometry.cells + 1
     wide = depths * geometry.columns

@@ -1,14 +1,14 @@
-"""The exact score of a position, by null-window alpha-beta: does it exceed a threshold?
+"""Exact score of a position by null-window alpha-beta search.
 
-Built on Pascal Pons, "Solving Connect 4" (http://blog.gamesolver.org): bitboards, non-losing moves, threats first,
-null windows. Beyond that: a child's replies are generated with the child, so that wins two plies ahead
-cost no node; fail-soft bounds of both kinds in the table; enhanced transposition cutoffs (Schaeffer and
-Plaat 1996); Allis's claimeven as a static bound; mirror images are one position where both can be reached.
-A history heuristic, as in Tromp's Fhourstones, searched more nodes here.
+Based on Pascal Pons, "Solving Connect 4" (http://blog.gamesolver.org): bitboards, non-losing moves, threats first, null
+windows. We add: a child's replies are generated with the child, so that wins two plies ahead cost no node; fail-soft
+bounds of both kinds in the table; enhanced transposition cutoffs (Schaeffer and Plaat 1996); Allis's claimeven as a
+static bound; one table entry for a position and its mirror image where both can be reached. A history heuristic, as in
+Tromp's Fhourstones, searched more nodes here.
 
-The tree is searched by a loop over an explicit stack, because recursive calls are slow in Numba. Every value below
-is for the side to move at its own node. Functions share the ``geometry``, its ``layout``, the transposition ``table``
-and the ``stack``; ``either_side`` says whether a position and its mirror image are one.
+A loop over an explicit stack searches the tree, because recursive calls are slow in Numba. Every value is for the side
+to move at its own node. Functions share the ``geometry``, its ``layout``, the transposition ``table`` and the
+``stack``; ``either_side`` is whether a position and its mirror image share a table entry.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from alphac4.compiled import allocating, compiled
 from alphac4.game import rules
 from alphac4.game.rules import U64_0, U64_1, Geometry, Words, canonical_key, position_key
-from alphac4.solver.book import UNKNOWN, KnownScores, look_up
+from alphac4.solver.book import UNKNOWN_SCORE, KnownScores, look_up
 from alphac4.solver.memory import (
     UNBOUNDED,
     UNPAUSED,
@@ -36,28 +36,28 @@ from alphac4.solver.memory import (
     tighten,
 )
 
-FULL_COLUMN = -128  # in batches: the score of a move that cannot be made
-PAUSED = -1000  # returned by `exceeds` in place of a bound when the nodes it may search are used up
+FULL_COLUMN = -128  # in batches: the score of an illegal move
+PAUSED = -1000  # returned in place of a bound once the limit of nodes is reached
 
 # Chosen by node counts and times on the first positions of Pons's begin-medium and middle-medium sets.
-TABLE_EMPTIES = 8  # positions with fewer empty cells are searched again sooner than found in memory
-PROBE_EMPTIES = 8  # from here on every child is looked up before any is searched
+TABLE_EMPTIES = 8  # with fewer empty cells, searching a position again is faster than a look-up
+PROBE_EMPTIES = 8  # with more empty cells, all children are looked up before any is searched
 THREAT_WEIGHT = 64
 LASTING_THREAT_WEIGHT = 32  # for a threat that the opponent cannot block on its next move
 CENTRE_WEIGHT = 8
 
-_MIRROR_PLIES = 14  # from here on mirror images met in one search are too few to pay for the mirroring
+_MIRROR_PLIES = 14  # with more stones, a search meets too few mirror images to pay for the mirroring
 
 
 class Layout(NamedTuple):
-    """Facts about a geometry that the search needs beyond its masks. Build one with `make_layout`."""
+    """Tables of a geometry that the search needs besides its masks. Build one with `make_layout`."""
 
-    upper: np.uint64  # `upper_of_pairs`
-    cell_ranks: npt.NDArray[np.int64]  # [64] preference for a cell when threats are equal
+    upper: np.uint64  # cells of `upper_of_pairs`
+    cell_ranks: npt.NDArray[np.int64]  # [64] rank of each cell among moves with equal threats
 
 
 def make_layout(geometry: Geometry) -> Layout:
-    """Central cells first, and of these the higher ones."""
+    """Return the layout of a board; it ranks central cells first, and among them the higher ones."""
     cell_ranks = np.zeros(64, np.int64)
     for column in range(geometry.columns):
         for row in range(geometry.rows):
@@ -68,12 +68,12 @@ def make_layout(geometry: Geometry) -> Layout:
 
 @compiled
 def table_key(geometry: Geometry, own: np.uint64, occupied: np.uint64, either_side: bool) -> np.uint64:
-    """A position's key in the table; with ``either_side`` the same for its mirror image."""
+    """Return a position's key in the table; with ``either_side`` its mirror image has the same key."""
     return canonical_key(geometry, own, occupied) if either_side else position_key(own, occupied)
 
 
 def upper_of_pairs(geometry: Geometry) -> np.uint64:
-    """The upper cells when each column is divided into pairs from its top: even rows (1-based) of a six-row board."""
+    """Return the upper cells of the pairs in each column, counted from its top: rows 2, 4 and 6 of a six-row board."""
     cells = 0
     for column in range(geometry.columns):
         for row in range(geometry.rows - 1, 0, -2):
@@ -83,16 +83,16 @@ def upper_of_pairs(geometry: Geometry) -> np.uint64:
 
 @compiled
 def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
-    """The legal cells after which an opponent with these threats does not win at once; 0 if there are none.
+    """Return the legal cells after which an opponent with these threats does not win at once; 0 if there are none.
 
-    The side to move must have no win on the move itself.
+    The side to move must not have an immediate win.
     """
     forced = legal & threats
     safe = legal & ~(threats >> U64_1)  # never play right below a cell that wins for the opponent
     if forced == U64_0:
         return safe
     if forced & (forced - U64_1) != U64_0:
-        return U64_0  # two wins at once: only one can be blocked
+        return U64_0  # only one of two wins can be blocked
     return safe & forced
 
 
@@ -100,12 +100,11 @@ def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
 def follow_up_score(
     geometry: Geometry, upper: np.uint64, follower: np.uint64, leader: np.uint64, occupied: np.uint64
 ) -> int:
-    """The least that the follower gets by always answering in the leader's column: 1 win, 0 draw, -1 unknown.
+    """Return the follower's worst result if it always answers in the leader's column: 1 win, 0 draw, -1 unknown.
 
-    The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone,
-    or, if that was the first in a column with an odd number of empty cells, by the lowest cell of another such column:
-    their number is even. So the leader can get the lower cell of each pair and perhaps the lowest cells of odd
-    columns, and nothing else.
+    The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone, or,
+    if that was the first in a column with an odd number of empty cells, in the lowest cell of another such column:
+    their number is even. So the leader can only get the lower cell of each pair and the lowest cells of odd columns.
     """
     empty = geometry.board & ~occupied
     legal = rules.legal_cells(geometry, occupied)
@@ -118,7 +117,7 @@ def follow_up_score(
 def expand(
     geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, moves: np.uint64
 ) -> int:
-    """Write the children of a node onto the stack, best first; their number, or -1 if a move wins in two plies."""
+    """Push the children of a node, best first; return their number, or -1 if a move wins in two plies."""
     stack.nodes[0] += 1
     first = depth * geometry.columns
     ranks, found, answers = stack.ranks, stack.moves, stack.replies
@@ -158,13 +157,13 @@ def probe_children(
     either_side: bool,
     alpha: int,
 ) -> int:
-    """Look up every child, dropping those proven not to exceed ``alpha``; the best value the table proves.
+    """Look up every child, drop those proven not to exceed ``alpha``, and return the best value that the table proves.
 
-    A value above ``alpha`` means that a child suffices for a cutoff; ``-UNBOUNDED`` that nothing is known.
+    A value above ``alpha`` allows a cutoff; ``-UNBOUNDED`` means that nothing is known.
     """
     first = depth * geometry.columns
     moves, replies = stack.moves, stack.replies
-    for index in range(stack.children[depth]):  # all loads start before any is waited for
+    for index in range(stack.children[depth]):  # start all loads before waiting for one
         slot, _ = slot_and_tag(table, table_key(geometry, opponent, occupied | moves[first + index], either_side))
         prefetch(table.entries, slot)
     best = -UNBOUNDED
@@ -186,7 +185,7 @@ def probe_children(
 def claim_by_follow_up(
     geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, alpha: int
 ) -> int:
-    """The least score that following up after one of the moves proves, if above ``alpha``; else ``-UNBOUNDED``."""
+    """Return a score above ``alpha`` that `follow_up_score` proves for one of the moves; else ``-UNBOUNDED``."""
     opponent = own ^ occupied
     first = depth * geometry.columns
     for index in range(stack.children[depth]):
@@ -210,11 +209,12 @@ def settle(
     either_side: bool,
     alpha: int,
 ) -> int:
-    """Bounds that need no deeper search; children stay on the stack only where they are still to be searched.
+    """Apply the bounds that need no deeper search; only children that must be searched remain on the stack.
 
-    Returns the best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
+    Returns:
+        The best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
     """
-    longest_win = (empties - 3) // 2  # no win within two plies: the next chance comes two plies later
+    longest_win = (empties - 3) // 2  # there is no win within two plies; the next chance is two plies later
     if empties <= 3 or longest_win <= alpha:
         stack.children[depth] = 0
         return max(0, longest_win)
@@ -238,16 +238,16 @@ def exceeds(
     threshold: int,
     mirror_empties: int,
 ) -> int:
-    """A bound on the score: a lower one if the value returned exceeds ``threshold``, else an upper one.
+    """Return a bound on the score: a lower bound if it exceeds ``threshold``, else an upper bound.
 
-    ``moves``: the non-losing cells, at least one. The side to move cannot win at once; three cells or more are empty.
-    Positions with at least ``mirror_empties`` empty cells share their table entry with their mirror image.
+    ``moves`` are the non-losing cells, at least one. The side to move has no immediate win, and at least three cells
+    are empty. Positions with at least ``mirror_empties`` empty cells share their table entry with their mirror image.
 
-    Once the stack's limit of nodes is reached the search pauses and returns `PAUSED`: called again with the same
-    arguments, the same stack and a higher limit it goes on as if it had not paused.
+    Once the stack's limit of nodes is reached, the search pauses and returns `PAUSED`. Call it again with the same
+    arguments, the same stack and a higher limit to resume.
     """
     depth = 0
-    alpha = threshold  # of the node at hand: it flips with the side to move
+    alpha = threshold  # of the current node; negated for the other side
     if stack.paused[0] != UNPAUSED:
         depth = stack.paused[0]
         stack.paused[0] = UNPAUSED
@@ -261,7 +261,7 @@ def exceeds(
         if stack.nodes[0] >= stack.limit[0]:
             stack.own[depth], stack.occupied[depth], stack.paused[0] = own, occupied, depth
             return PAUSED
-        # Arrive at a node: its children, or a value at once.
+        # Arrive at a node: push its children, or find its value at once.
         count = expand(geometry, layout, stack, depth, own, occupied, moves)
         stack.following[depth] = 0
         stack.children[depth] = max(count, 0)
@@ -274,7 +274,7 @@ def exceeds(
         known = best > alpha or stack.children[depth] == 0
         while True:
             if not known and stack.following[depth] < stack.children[depth]:
-                # Go down to the next child.
+                # Descend to the next child.
                 index = stack.following[depth]
                 first = depth * geometry.columns
                 stack.own[depth], stack.occupied[depth], stack.best[depth] = own, occupied, best
@@ -293,7 +293,7 @@ def exceeds(
                 best = lower if lower > alpha else upper
             elif not known and empties >= TABLE_EMPTIES:  # no child exceeds alpha
                 tighten(table, table_key(geometry, own, occupied, empties >= mirror_empties), -UNBOUNDED, best)
-            # Go back up with the node's value, as far as it cuts off.
+            # Return the node's value to its ancestors, as far as it cuts off.
             while True:
                 if depth == 0:
                     return best
@@ -320,9 +320,10 @@ def score_position(
     occupied: np.uint64,
     weak: bool,
 ) -> int:
-    """The exact score for the side to move, with ``weak`` only its sign is right; `PAUSED` if the search has paused.
+    """Return the exact score for the side to move, or `PAUSED`; with ``weak`` only the sign of the score is exact.
 
-    A finished position scores as its last move did: ``-((cells + 2 - plies) // 2)`` if that won, 0 for a full board.
+    A finished position has the score of its last move: ``-((cells + 2 - plies) // 2)`` if that won, 0 if it filled the
+    board.
     """
     cells = geometry.cells
     plies = count_bits(occupied)
@@ -343,12 +344,12 @@ def score_position(
         return 0
     if plies <= known.plies:
         found = look_up(known, canonical_key(geometry, own, occupied))
-        if found != UNKNOWN:
+        if found != UNKNOWN_SCORE:
             return found
-    # No game can pass through both a position and its mirror image once a pair of opposite cells differs in colour.
+    # No game reaches both a position and its mirror image once opposite cells hold stones of both sides.
     mirrors = geometry.columns > 1 and own & rules.mirror(geometry, opponent) == U64_0
     mirror_empties = cells - _MIRROR_PLIES if mirrors else cells + 1
-    # Bisect, but who wins is asked first and long wins before short ones: those searches prove more (Pons, part 8).
+    # Bisect, but begin with who wins, and with long wins before short ones: those searches prove more (Pons, part 8).
     low, high = -((cells - 2 - plies) // 2), (cells - 1 - plies) // 2
     if weak:
         low, high = max(low, -1), min(high, 1)
@@ -385,10 +386,10 @@ def score_batch(
     scores: npt.NDArray[np.int8],
     start: int,
 ) -> int:
-    """`score_position` of each position [B] from ``start`` on into ``scores`` [B]; how many are done.
+    """Write `score_position` of each position [B] from row ``start`` into ``scores`` [B]; return the rows done.
 
-    Those are fewer than all if the search has paused; with ``start`` set to their number, it goes on.
-    ``words`` and ``integers`` are the working memory as `make_memory` makes it.
+    A smaller number than B means that the search has paused: pass it as ``start`` to resume. ``words`` and
+    ``integers`` are the working memory of `make_memory`.
     """
     stack = make_stack(geometry, words, integers)
     pointed_table = Table(pointer(table.entries), table.key_mask, table.half_key_bits, table.tag_bits)
@@ -403,7 +404,7 @@ def score_batch(
 
 @allocating
 def children(geometry: Geometry, own: Words, occupied: Words) -> tuple[npt.NDArray[np.bool_], Words, Words]:
-    """The moves that can be made in B positions [B, A], none once a game is over, and the positions [M] after them."""
+    """Return the legal moves [B, A] of B positions, none once a game is over, and the M positions after them."""
     playable = np.zeros((len(own), geometry.columns), np.bool_)
     after_own, after_occupied = np.empty(playable.size, np.uint64), np.empty(playable.size, np.uint64)
     count = 0

@@ -1,4 +1,4 @@
-"""The exact solver as an object that keeps its transposition table, and its verdict for people."""
+"""The exact solver with its transposition table, and its verdicts in words."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,27 +15,26 @@ from alphac4.solver.memory import LIMIT, NODES, make_memory, make_table
 from alphac4.solver.search import FULL_COLUMN, children, make_layout, score_batch
 
 DEFAULT_TABLE_BITS = 22
-NODES_PER_PAUSE = 1 << 18  # searched between two pauses: some hundredths of a second
+NODES_PER_PAUSE = 1 << 18  # take some hundredths of a second
 
 OnPause = Callable[[], None]
 Scores = npt.NDArray[np.int8]
 
 
 class Solver:
-    """Exact play on one geometry, by alpha-beta search and an opening book.
+    """Exact solver for one board, by alpha-beta search and an opening book.
 
-    A score is for the side to move: 0 a draw; positive if it wins, counted as ``(cells + 1 - plies) // 2`` for a
-    win with the next stone; negative mirrored. A finished position scores as its last move did: -18 for the side to
-    move after the fastest win on the standard board, 0 if the board is full.
+    A score is for the side to move: 0 for a draw, ``(cells + 1 - plies) // 2`` for a win with the next stone and one
+    less for every further move of the winner; negative for a loss. A finished position has the score of its last move:
+    on the standard board -18 after the fastest win, and 0 if the board is full.
 
-    What one call proves speeds up later ones. Batches release the interpreter's lock, and threads may share a solver.
-    A search pauses some dozens of times a second, so that Ctrl-C interrupts it; so does whatever the ``on_pause`` of
-    `analyze` raises then. What was proven until there stays in the table.
+    Results stay in the table and speed up later calls. Batches release the interpreter's lock, and threads may share a
+    solver. A search pauses some dozens of times per second, where Ctrl-C or an exception of ``on_pause`` ends it.
 
     Args:
-        geometry: the board; positions on another are refused.
+        geometry: the board of all positions.
         table_bits: the table has ``2 ** table_bits`` entries of 8 bytes.
-        book: known scores to start from; by default the opening book of the package, if it has one for the geometry.
+        book: known scores; by default the package's opening book, if it has one for the board.
     """
 
     def __init__(
@@ -46,20 +45,25 @@ class Solver:
         book: KnownScores | None = None,
     ) -> None:
         self.geometry = geometry
-        self.nodes = 0  # positions whose moves were generated so far, by all calls
+        self.nodes = 0  # positions whose moves were generated, in all calls
         self.book = packaged_book(geometry) if book is None else book
         self._layout = make_layout(geometry)
         self._table = make_table(geometry, table_bits)
 
     def solve(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> int:
-        """The exact score; the options are those of `analyze`."""
+        """Return the exact score; the options are those of `analyze`."""
         return int(self.solve_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0])
 
     def analyze(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> list[int | None]:
-        """The score of each column's move for the side that makes it; None where a move is not possible.
+        """Return the score of each column's move, for the side that makes it; None for an illegal move.
 
-        With ``weak`` it is 1, 0 or -1 for win, draw and loss, which takes less search. ``on_pause`` is called some
-        dozens of times a second; what it raises ends the search.
+        Args:
+            position: the position.
+            on_pause: called some dozens of times per second; may raise to end the search.
+            weak: only distinguish win (1), draw (0) and loss (-1), which takes less search.
+
+        Raises:
+            ValueError: for a position on another board.
         """
         scores = self.analyze_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0]
         return [None if score == FULL_COLUMN else int(score) for score in scores]
@@ -67,7 +71,7 @@ class Solver:
     def analyze_batch(
         self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
     ) -> Scores:
-        """`solve_batch` by column, int8 [B, A], for the side to move; `FULL_COLUMN` where a move is not possible."""
+        """Return the score of each move, int8 [B, A], for the side that makes it; `FULL_COLUMN` for an illegal move."""
         playable, after_own, after_occupied = children(self.geometry, *_checked(own, occupied))
         scores = np.full(playable.shape, FULL_COLUMN, np.int8)
         scores[playable] = -self.solve_batch(after_own, after_occupied, weak=weak, on_pause=on_pause)
@@ -76,10 +80,7 @@ class Solver:
     def solve_batch(
         self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
     ) -> Scores:
-        """Scores, int8 [B], of positions given as bitboards, uint64 [B] each; with ``weak`` 1, 0, -1 in their place.
-
-        There is a pause after each slice, where Python sees signals.
-        """
+        """Return the scores, int8 [B], of positions given as bitboards, uint64 [B] each; see `analyze`."""
         own, occupied = _checked(own, occupied)
         words, integers = make_memory(self.geometry)
         scores = np.empty(len(own), np.int8)
@@ -102,7 +103,7 @@ class Solver:
 
 
 def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
-    """The arrays in the layout that the code is compiled for."""
+    """Return the arrays in the memory layout of the compiled code."""
     own = np.require(own, np.uint64, ["C", "W"])
     occupied = np.require(occupied, np.uint64, ["C", "W"])
     if own.ndim != 1 or own.shape != occupied.shape:
@@ -111,7 +112,7 @@ def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
 
 
 def moves_to_end(geometry: Geometry, plies: int, score: int) -> int:
-    """Number of moves left to the winner, its last included, in a position with ``plies`` stones; 0 for a draw."""
+    """Return the winner's number of moves to the end, its last one included, after ``plies`` stones; 0 for a draw."""
     if score > 0:
         return (geometry.cells + 1 - plies) // 2 - score + 1
     if score < 0:
@@ -120,49 +121,50 @@ def moves_to_end(geometry: Geometry, plies: int, score: int) -> int:
 
 
 def best_columns(scores: Sequence[int | None]) -> list[int]:
-    """The 0-based columns with the highest score."""
+    """Return the 0-based columns with the highest score."""
     playable = [score for score in scores if score is not None]
     return [column for column, score in enumerate(scores) if playable and score == max(playable)]
 
 
 @cache
 def shared_solver(geometry: Geometry = STANDARD) -> Solver:
-    """One solver per geometry for the whole process."""
+    """Return the process's solver for a board."""
     return Solver(geometry)
 
 
 class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
-    """The solver has used its time."""
+    """The solver's time limit has passed."""
 
 
 def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:
-    """An ``on_pause`` that calls another one, and raises `TimeIsUp` when ``seconds`` have passed since its first call.
+    """Return an ``on_pause`` that calls another one and raises `TimeIsUp` once ``seconds`` have passed.
 
-    So loading the compiled code and the book, which takes seconds in a new process, does not count.
+    The time begins with the first call, so that loading the compiled code and the book, which takes seconds in a new
+    process, does not count.
     """
-    until: float | None = None
+    end: float | None = None
 
-    def look() -> None:
-        nonlocal until
+    def check() -> None:
+        nonlocal end
         on_pause()
-        if until is None:
-            until = time.monotonic() + seconds
-        if time.monotonic() > until:
+        if end is None:
+            end = time.monotonic() + seconds
+        if time.monotonic() > end:
             raise TimeIsUp
 
-    return look
+    return check
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The exact result of a position or a move, for the side to move."""
 
-    score: int  # the solver's exact score
-    moves: int  # how many the winner still makes, its last included; 0 for a draw
+    score: int  # see `Solver`
+    moves: int  # of the winner to the end, its last one included; 0 for a draw
 
     @classmethod
     def of(cls, position: Position, score: int) -> "Verdict":
-        """The meaning of a score in a position."""
+        """Return the verdict of a position's score."""
         return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
 
     @property
@@ -172,7 +174,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """Such as "wins in 5 moves" or "draw"."""
+        """The verdict in words, such as "wins in 5 moves" or "draw"."""
         return describe_end(self.score, self.moves) if self.score else "draw"
 
 
@@ -185,9 +187,9 @@ class ExactColumn(Verdict):
 
 
 def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
-    """The solver's verdict on each legal move.
+    """Return the solver's verdict on each legal move; ``on_pause`` is that of `Solver.analyze`.
 
-    Early positions that the opening book lacks take seconds to minutes; see `Solver.analyze` for ``on_pause``.
+    Early positions that the opening book lacks take seconds to minutes.
     """
     scores = shared_solver(position.geometry).analyze(position, on_pause)
     best = best_columns(scores)
@@ -199,9 +201,9 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
 
 
 def best_moves(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
-    """The 0-based columns that keep a position's score, the most central first.
+    """Yield the 0-based columns that keep a position's score, the most central first.
 
-    ``solve`` scores the positions after them, or returns None where that would take too long.
+    ``solve`` returns the score of a position after a move, or None if that would take too long.
     """
     middle = (position.geometry.columns - 1) / 2
     for column in sorted(position.legal_columns(), key=lambda column: abs(column - middle)):
@@ -210,7 +212,7 @@ def best_moves(position: Position, score: int, solve: Callable[[Position], int |
 
 
 def best_play(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
-    """Best play by both sides from a position of this score, until ``solve`` returns None; see `best_moves`."""
+    """Yield the moves of best play by both sides until the end, or until ``solve`` returns None; see `best_moves`."""
     while (column := next(best_moves(position, score, solve), None)) is not None:
         yield column
         position, score = position.play(column), -score
