@@ -299,7 +299,7 @@ def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsy
     told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, budget in enumerate((0, 8)):
         expected = {name: figures["mistakes"]["value"] for name, figures in told[index]["sets"].items()}
-        assert report.errors(budget) == expected
+        assert report.mistakes(budget) == expected
     last = 100 * expected["all"]
     assert repr(report).splitlines()[-1].startswith(f"Mistakes in all 18 positions: {last:.1f} ± ")
 

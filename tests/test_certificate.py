@@ -569,8 +569,8 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
 def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By an untrained network's search, for the second player; another claim has another folder."""
     network, record = save_untrained(tmp_path / "small.safetensors", SMALL), tmp_path / "record"
-    command = ["certificate", "build", "--player", f"{network}@300", "--record", str(record)]
-    command += ["--side", "second", "--after", AFTER, "--backend", "torch-fp32"]
+    command = ["certificate", "build", "--player", f"{network}@300", "--output", str(record)]
+    command += ["--side", "second", "--moves", AFTER, "--backend", "torch-fp32"]
     assert main(command) == 0
     assert f"after {AFTER} the second player always wins" in capsys.readouterr().out
     made = (record / "best.certificate").read_bytes()

@@ -25,16 +25,16 @@ def walk(
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(walk_games([player], outcome_solver(SMALL), known, claim, plies=plies, beyond_mistakes=beyond))
+    return list(walk_games([player], outcome_solver(SMALL), known, claim, max_stones=plies, beyond_mistakes=beyond))
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
-    """Kinds of moves that there are, by the number of stones."""
+    """Count the kinds of moves by the number of stones."""
     return {report.stones: Counter(MoveKind(kind).name for kind in report.kinds) for report in reports}
 
 
 def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
-    """The verdicts on the moves in a record, by boards of strings and plain minimax; of mirror images either one."""
+    """Judge the moves of a journal by boards of strings and plain minimax; mirror images count once."""
     table: dict[Board, tuple[int, str]] = {}
     for moves in Journal(path, FORMAT, read_about(path, FORMAT) or {}).read(lambda entry: unpack_moves(entry, SMALL)):
         for key, column, kind in zip(*moves, strict=True):
@@ -79,8 +79,8 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
 @pytest.mark.parametrize("beyond", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", ["random", "network"])
-def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
-    """Two players that err, and one of them proves wins: the same positions, counted and judged the same."""
+def test_walk_counts_and_judges_positions_like_minimax(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
+    """Two players that make mistakes, one of which proves wins."""
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":
@@ -96,8 +96,8 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     assert any(report.count(MoveKind.PROOF) for report in reports) == (kind == "network")
 
 
-def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
-    """Recorded moves are not asked for again, also after a line was cut short."""
+def test_interrupted_walk_resumes(tmp_path: Path) -> None:
+    """Recorded moves are not requested again, even if the last line is incomplete."""
 
     class Interrupted(RandomPlayer):
         left = 2
@@ -119,43 +119,45 @@ def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
     assert naive_walk(path, True, 16) == counts_of(reports)
 
 
-def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    start = ["--start", "444444222222666666"]  # late in a game, so that it is quick
-    assert main(["prove", "solver", *start, "--plies", "22"]) == 0
+def test_prove_command_prints_a_verdict_and_keeps_existing_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = ["--moves", "444444222222666666"]  # late in a game, so that it is quick
+    assert main(["prove", "solver", *start, "--max-stones", "22"]) == 0
     assert "solver, moving first, makes no mistake in the " in capsys.readouterr().out
     path = tmp_path / "moves.txt"
-    assert main(["prove", "random", *start, "--side", "second", "--plies", "25", "--record", str(path)]) == 1
+    assert main(["prove", "random", *start, "--side", "second", "--max-stones", "25", "--output", str(path)]) == 1
     shown = capsys.readouterr().out
     assert "random, moving second, makes a mistake in " in shown
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
-    assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
+    assert main(["prove", "negamax:1", *start, "--output", str(path)]) == 2
     assert 'holds player "random", not "negamax:1"' in capsys.readouterr().err
     assert path.read_text() == before
     Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
-    assert main(["prove", "random", *start, "--record", str(tmp_path / "less.txt")]) == 2
+    assert main(["prove", "random", *start, "--output", str(tmp_path / "less.txt")]) == 2
     assert "less.txt holds side null, not" in capsys.readouterr().err
-    for nothing, told in (
-        ("--start 4444 --plies 2", "the start has 4 stones already"),
-        ("--start 1212121", "the game is over"),
-        ("--side second --plies 0", "random, moving second, has its first move after that"),
+    for options, message in (
+        ("--moves 4444 --max-stones 2", "the start has 4 stones already"),
+        ("--moves 1212121", "the game is over"),
+        ("--side second --max-stones 0", "random, moving second, first moves after that"),
     ):
-        assert main(["prove", "random", *nothing.split()]) == 2
-        assert told in capsys.readouterr().err
+        assert main(["prove", "random", *options.split()]) == 2
+        assert message in capsys.readouterr().err
 
 
-def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
-    """The longer search of `@auto` proves the win here, but the next move is searched afresh, and errs."""
+def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
+    """The longer search of `@auto` proves the win here, but the next move is a new search, which makes a mistake."""
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
     claim = Claim(after="616156132153")
-    reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, plies=14))
+    reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
 
 
-def test_a_record_names_the_backend_that_was_taken(
+def test_resumed_walk_uses_the_recorded_backend(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, path = [], tmp_path / "moves.txt"
@@ -165,7 +167,7 @@ def test_a_record_names_the_backend_that_was_taken(
         return Compute(device="cpu", backend="torch-fp32", threads=threads)
 
     monkeypatch.setattr("alphac4.compute.choose", choose)
-    command = ["prove", f"{checkpoint}@2", "--start", "444444222222666666", "--record", str(path)]
-    for plies in ("18", "20"):
-        assert main([*command, "--plies", plies]) in (0, 1)
+    command = ["prove", f"{checkpoint}@2", "--moves", "444444222222666666", "--output", str(path)]
+    for stones in ("18", "20"):
+        assert main([*command, "--max-stones", stones]) in (0, 1)
     assert taken == ["auto", "torch-fp32"]

@@ -102,10 +102,10 @@ def solve(lines: list[str], puzzles: list[Puzzle], seed: int = 0) -> tuple[Puzzl
 
 def test_a_puzzle_is_solved_in_the_terminal() -> None:
     game, text = solve(["dance", WRONG[0], RIGHT, RIGHT, RIGHT, "hint", RIGHT, RIGHT], [PUZZLE] * 5)
-    assert "'dance' is no column" in text
+    assert "'dance' is neither a column" in text
     assert "draws" in text or "loses" in text
     assert f"Right: {RIGHT} wins in {PUZZLE.distance} moves" in text
-    assert "The streak is 2." in text
+    assert "Streak 2." in text
     assert (game.solved, game.streak) == (5, 1)  # the hint has ended it
     puzzle = next(puzzle for puzzle in PUZZLES if len(puzzle.position.legal_columns()) < 7)
     full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
@@ -171,7 +171,7 @@ def test_solved_puzzles_come_last_at_the_next_start(
     two = shown(f"{one.solution + 1}\n")[1]
     shown("solution\n")  # is not solved
     assert both(shown()[0]) == both(two) != both(one)
-    assert "1 of 150 are solved" in play("--difficulty", "1")
+    assert "You have solved 1 of 150" in play("--difficulty", "1")
     assert both(shown("skip\n" * 150)[-1]) == both(one)
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))  # where nothing can be remembered
@@ -195,8 +195,8 @@ def test_the_commands_play_and_make_puzzles(tmp_path: Path, play: Callable[..., 
     ("arguments", "told"),
     [
         ("play puzzles --difficulty 6", "difficulty must be at most 5"),
-        (f"play puzzles FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
-        ("puzzles --output FILE --count 1", "is there already"),
+        (f"play puzzles FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "contains no puzzle of difficulty"),
+        ("puzzles --output FILE --count 1", "exists already"),
     ],
 )
 def test_bad_options_are_told_and_change_no_file(
