@@ -111,12 +111,12 @@ def test_export_overwrites_nothing_and_removes_incomplete_pages(
 
 def test_runtime_is_downloaded_once(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged copy in the cache is replaced."""
-    content, asked = runtime.read_bytes(), []
-    monkeypatch.setattr(pages, "_download", lambda url: asked.append(url) or content)
+    content, urls = runtime.read_bytes(), []
+    monkeypatch.setattr(pages, "_download", lambda url: urls.append(url) or content)
     monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
     assert pages.read_runtime(None) == pages.read_runtime(None) == content
-    assert len(asked) == 1
+    assert len(urls) == 1
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_bytes(b"damaged")
     assert pages.read_runtime(None) == pages.read_runtime(None) == content
-    assert len(asked) == 2
+    assert len(urls) == 2

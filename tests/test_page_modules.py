@@ -107,16 +107,16 @@ def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node:
     found = run_in_node(RULES, geometry, games=games, wrong=wrong, proofs=proofs)
     assert found["wrong"] == [None] * len(wrong)
     assert found["words"] == [describe_proof(proof) for proof in proofs]
-    for position, told in zip(positions, found["answers"], strict=True):
-        assert told["written"] == position.moves
+    for position, answer in zip(positions, found["answers"], strict=True):
+        assert answer["written"] == position.moves
         outcome = position.outcome()
         if outcome is None:
-            assert told["result"] is None
-            assert told["legal"] == position.legal_columns()
-            assert told["wins"] == [c for c in position.legal_columns() if position.play(c).outcome() == -1]
+            assert answer["result"] is None
+            assert answer["legal"] == position.legal_columns()
+            assert answer["wins"] == [c for c in position.legal_columns() if position.play(c).outcome() == -1]
         else:
-            assert told["legal"] == []
-            assert told["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
+            assert answer["legal"] == []
+            assert answer["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
 
 
@@ -201,8 +201,8 @@ def test_solver_of_the_page_agrees(run_in_node: RunInNode) -> None:
     given = {"games": games, "middle": middle, "paused": ["12345671", "4444452226671"]}
     columns = {name: columns_of(some) for name, some in given.items()}
     found = run_in_node(SOLVER + SOLVE, **columns, book=pages.book())
-    for game, told in zip(games, found["verdicts"], strict=True):
-        assert told == [
+    for game, verdicts in zip(games, found["verdicts"], strict=True):
+        assert verdicts == [
             {"column": item.column, "score": item.score, "outcome": item.text, "best": item.best}
             for item in exact(Position.from_moves(game))
         ], game
@@ -218,12 +218,12 @@ globalThis.Worker = class { postMessage() {} }; // never answers
 Object.defineProperty(globalThis, "navigator", { value: { hardwareConcurrency: 1 } });
 const judge = new Judge(setup, given.book), running = new AbortController(), queued = new AbortController();
 const signals = [running.signal, queued.signal, AbortSignal.abort()];
-const asked = signals.map((signal) => judge.score({}, signal).catch((error) => error.name));
-const last = await asked[2];
+const results = signals.map((signal) => judge.score({}, signal).catch((error) => error.name));
+const last = await results[2];
 queued.abort();
-const second = await asked[1];
+const second = await results[1];
 running.abort();
-tell({ names: [await asked[0], second, last], waiting: judge.waiting.length, idle: judge.idle.length });
+tell({ names: [await results[0], second, last], waiting: judge.waiting.length, idle: judge.idle.length });
 """
 
 
@@ -259,15 +259,15 @@ def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
     assert {position.outcome() for position in positions} == {None, 0, -1}
     games = [position.moves for position in positions if position.plies >= LATE]
     found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)
-    for game, told in zip(games, found, strict=True):
+    for game, actual in zip(games, found, strict=True):
         player = Counting()
-        ours = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
-        for move in ours["reviewed"]:
+        expected = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
+        for move in expected["reviewed"]:
             del move["opinion"]["prior"]
         for name in ("moves", "turning_points", "unjudged", "reviewed", "values"):
-            assert told[name] == ours[name], (game, name)
-        assert told["asked"] == player.asked  # without the end of a finished game
+            assert actual[name] == expected[name], (game, name)
+        assert actual["asked"] == player.asked  # without the end of a finished game
         for name in ("accuracy", "best", "judged", "slips"):
-            assert [side[name] for side in told["sides"]] == pytest.approx([side[name] for side in ours["sides"]])
+            assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
     grades = {move["grade"] for review in found for move in review["reviewed"]}
     assert grades == {"best", "keeps", "slips-win", "slips-draw", "throws-win"}

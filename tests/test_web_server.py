@@ -156,8 +156,8 @@ def test_shutdown_does_not_wait_for_searches(
         released.wait(TIMEOUT_S)
 
     monkeypatch.setattr(application.service, method, search)
-    asked = post(name, moves="44", level="club", session="somebody")
-    visitor = threading.Thread(target=lambda: answers.append(asyncio.run(ask(port, asked))))
+    requests = post(name, moves="44", level="club", session="somebody")
+    visitor = threading.Thread(target=lambda: answers.append(asyncio.run(ask(port, requests))))
     try:
         with serving(application) as port:
             visitor.start()
@@ -192,11 +192,15 @@ def test_ctrl_c_stops_the_server_during_searches(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     port = int(process.stdout.readline().split()[2].rstrip("/").rpartition(":")[2])
-    asked = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect"), post("move", moves="", level="club")]
+    requests = [
+        post("exact", moves=HARD),
+        post("move", moves=HARD, level="perfect"),
+        post("move", moves="", level="club"),
+    ]
 
     async def visit() -> list[Answer]:
         async with connected(port) as one, connected(port) as two, connected(port) as three:
-            for (_, writer), data in zip((one, two, three), asked, strict=True):
+            for (_, writer), data in zip((one, two, three), requests, strict=True):
                 writer.write(data)
             return await asyncio.gather(*(read_answer(reader) for reader, _ in (one, two, three)))
 

@@ -102,15 +102,15 @@ class Local {
   }
 
   async move(moves, level, signal) {
-    const asked = { moves: this.columns(moves), level }, { perfect, certified } = this.settings.levels.find(({ name }) => name === level);
-    if (perfect) return { column: this.any(await (await this.judge()).columns(asked.moves, signal)), player: level };
+    const request = { moves: this.columns(moves), level }, { perfect, certified } = this.settings.levels.find(({ name }) => name === level);
+    if (perfect) return { column: this.any(await (await this.judge()).columns(request.moves, signal)), player: level };
     if (certified) {
       // The first player wins, and so does the second after a losing first move.
-      const seconds = moves.length % 2 === 0 || (await this.entry(asked.moves.slice(0, 1))) ? WIN_SECONDS : SOLVER_TIMEOUT_S;
-      const column = (await this.entry(asked.moves))?.column ?? (await this.quickExact(asked.moves, signal, seconds).then((found) => found && this.any(found)));
+      const seconds = moves.length % 2 === 0 || (await this.entry(request.moves.slice(0, 1))) ? WIN_SECONDS : SOLVER_TIMEOUT_S;
+      const column = (await this.entry(request.moves))?.column ?? (await this.quickExact(request.moves, signal, seconds).then((found) => found && this.any(found)));
       if (Number.isInteger(column)) return { column, player: level };
     }
-    return this.opponent.ask("move", asked, signal);
+    return this.opponent.ask("move", request, signal);
   }
 
   any(verdicts) {

@@ -2,7 +2,7 @@
 
 import { ExactSolver } from "./exact.js";
 
-let solver = null, asked = null;
+let solver = null, current = null;
 
 async function prepare({ setup, book }) {
   const response = await fetch(new URL("./solver.wasm", import.meta.url));
@@ -13,12 +13,12 @@ async function prepare({ setup, book }) {
 // The first message has the board and the book; later ones have a position, or none to stop.
 addEventListener("message", async ({ data }) => {
   if (!solver) return (solver = prepare(data)).catch(() => {}); // the first request reports the error
-  asked = data;
+  current = data;
   try {
     const exact = await solver;
-    if (asked !== data || !data.position) return;
+    if (current !== data || !data.position) return;
     exact.abandon();
-    while (asked === data) {
+    while (current === data) {
       const score = exact.advance(data.position, data.weak);
       if (score !== null) return postMessage({ id: data.id, score });
       await new Promise((resolve) => setTimeout(resolve)); // lets messages arrive

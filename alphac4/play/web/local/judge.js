@@ -10,7 +10,7 @@ export class Judge {
     Object.assign(this, { setup, book, board: new Rules(setup) });
     this.waiting = []; // { position, weak, signal, leave, resolve, reject }, first in, first out
     this.idle = [];
-    this.workers = this.asked = 0;
+    this.workers = this.count = 0;
   }
 
   // Resolve to the exact score of { own, occupied } for the side to move, with weak only to its sign.
@@ -42,7 +42,7 @@ export class Judge {
   }
 
   hand(worker, { position, weak, signal, leave, resolve, reject }) {
-    const id = ++this.asked;
+    const id = ++this.count;
     signal?.removeEventListener("abort", leave);
     const end = (settle, value) => {
       signal?.removeEventListener("abort", stop);

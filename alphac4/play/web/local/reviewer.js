@@ -37,8 +37,8 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
 
   let done = 0, wake = () => {};
   const end = positions[moves.length], won = board.hasRun(end.own ^ end.occupied), over = won || end.occupied === board.full;
-  const asked = over ? moves.length : positions.length; // the end of a game has an outcome
-  const opinions = positions.map((_, ply) => (opinion && ply < asked ? opinion(moves.slice(0, ply)) : null));
+  const evaluated = over ? moves.length : positions.length; // the end of a game has an outcome
+  const opinions = positions.map((_, ply) => (opinion && ply < evaluated ? opinion(moves.slice(0, ply)) : null));
   // From last to first, because results of later positions speed up earlier ones.
   const solved = Promise.all([...positions.keys()].reverse().map(async (ply) => {
     scores[ply] = await score(positions[ply]);

@@ -26,13 +26,13 @@ export class Analysis {
     this.show(game, hidden);
     if ($("tree").open) this.showTree([]);
     if (!this.live || hidden || game.result) return;
-    const asked = game.text, controller = (this.running = new AbortController());
-    this.solver.look(asked);
-    for await (const found of this.engine.analyze(asked, this.setup.simulations, controller.signal)) {
+    const position = game.text, controller = (this.running = new AbortController());
+    this.solver.look(position);
+    for await (const found of this.engine.analyze(position, this.setup.simulations, controller.signal)) {
       if (this.running !== controller) return;
       this.found = found;
-      if (found.finished) this.searched = asked;
-      this.onFound(asked, asked.length % 2 ? -found.value : found.value);
+      if (found.finished) this.searched = position;
+      this.onFound(position, position.length % 2 ? -found.value : found.value);
       if (found.finished && $("tree").open) await this.showTree([]);
     }
   }
@@ -120,19 +120,19 @@ export class Analysis {
       return;
     }
     try {
-      const asked = this.searched, node = await this.engine.node(asked, path);
+      const position = this.searched, node = await this.engine.node(position, path);
       // Draw the picture first, because it requests more nodes; until then, path and picture belong to the old node.
       await drawTree($("picture"), {
-        rules: this.rules, moves: this.rules.read(asked), path, node,
-        ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below), isWanted,
+        rules: this.rules, moves: this.rules.read(position), path, node,
+        ask: (below) => this.engine.node(position, below), onGo: (below) => this.showTree(below), isWanted,
       });
       if (!isWanted()) return;
-      $("tree-note").textContent = `Moves of ${COLOURS[(asked.length + path.length) % 2]}, with values for this side:`;
+      $("tree-note").textContent = `Moves of ${COLOURS[(position.length + path.length) % 2]}, with values for this side:`;
       const visited = mostVisited(node);
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
-        const told = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}${item.proof && ", "}${item.proof}`;
-        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${told}`, () => this.showTree([...path, item.column])));
+        const text = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}${item.proof && ", "}${item.proof}`;
+        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${text}`, () => this.showTree([...path, item.column])));
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>
         makeButton(label, () => this.showTree(path.slice(0, index)))));

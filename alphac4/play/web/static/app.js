@@ -100,14 +100,14 @@ function update() {
 const analyse = () => analysis.follow(game, review.isOpen).catch((error) => error.name !== "AbortError" && fail(error));
 
 async function answer() {
-  const asked = game.text, controller = (thinking = new AbortController());
+  const moves = game.text, controller = (thinking = new AbortController());
   const pause = game.people.length ? ANSWER_MILLISECONDS : WATCHED_MILLISECONDS;
   try {
     const [{ column }] = await Promise.all([
-      engine.move(asked, game.player, controller.signal),
+      engine.move(moves, game.player, controller.signal),
       new Promise((resolve) => setTimeout(resolve, pause)),
     ]);
-    if (!controller.signal.aborted && game.text === asked) play(column);
+    if (!controller.signal.aborted && game.text === moves) play(column);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   }
@@ -139,10 +139,10 @@ function describeHint({ column, outcome, source }) {
 function show() {
   if (mode === "puzzles") return;
   const { result, player, waits, awaitsPerson, text } = game, { isOpen } = review, live = analysis.live && !isOpen;
-  const known = solver.verdicts.has(text) && (live || solver.asked.has(text));
-  const labels = review.asked !== null && (isOpen || !live) ? review.labels
+  const known = solver.verdicts.has(text) && (live || solver.requested.has(text));
+  const labels = review.exercise !== null && (isOpen || !live) ? review.labels
     : known ? solver.labels(text) : live && !result ? analysis.labels : new Map();
-  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, asked: review.asked, isRevealed: review.isRevealed });
+  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, exercise: review.exercise, isRevealed: review.isRevealed });
   board.draw(game.shown, {
     active: awaitsPerson, labels, hint: hint?.column ?? null, better: record.better,
     suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // only one kind of mark

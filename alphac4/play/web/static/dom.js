@@ -61,7 +61,7 @@ function readMemory() {
   }
 }
 
-export const recall = (name, otherwise) => readMemory()[name] ?? otherwise;
+export const recall = (name, fallback) => readMemory()[name] ?? fallback;
 
 export function remember(name, value) {
   try {

@@ -43,7 +43,7 @@ export class Record {
 
   get reviewed() { return this.review?.reviewed ?? []; }
   // The move that the text describes: the mistake of the exercise, else the last move.
-  get described() { return this.asked ?? this.ply; }
+  get described() { return this.exercise ?? this.ply; }
   get current() { return this.reviewed[this.described - 1]; }
   get step() { return (WIDTH - LEFT - 10) / (Math.max(this.moves.length, MIN_PLIES) + 1); }
 
@@ -64,11 +64,11 @@ export class Record {
   }
 
   // moves: of the whole game, ply of which are on the board; value(ply): evaluation after `ply` moves in [-1, 1] for red,
-  // or undefined; review: of these moves, or null; asked: number of the exercise's move, or null; isRevealed: whether better
+  // or undefined; review: of these moves, or null; exercise: number of its move, or null; isRevealed: whether better
   // moves are shown.
-  show({ moves, ply, value, review, asked = null, isRevealed = true }) {
+  show({ moves, ply, value, review, exercise = null, isRevealed = true }) {
     const same = review === this.review && String(moves) === String(this.moves);
-    Object.assign(this, { moves, ply, value, review, asked, isRevealed });
+    Object.assign(this, { moves, ply, value, review, exercise, isRevealed });
     if (!same) this.drawLists();
     [...$("moves").children].forEach(({ firstChild }, index) => firstChild.setAttribute("aria-current", String(index + 1 === this.described)));
     this.drawChart();
@@ -84,12 +84,12 @@ export class Record {
 
   drawLists() {
     $("moves").replaceChildren(...this.moves.map((column, index) => {
-      const told = this.reviewed[index], name = this.rules.name(column), colour = COLOURS[index % 2];
+      const review = this.reviewed[index], name = this.rules.name(column), colour = COLOURS[index % 2];
       const button = makeButton("", () => this.onGo(index + 1), {
-        "aria-label": `Move ${index + 1}: ${colour} plays ${name}${told ? `, ${told.comment}` : ""}`,
+        "aria-label": `Move ${index + 1}: ${colour} plays ${name}${review ? `, ${review.comment}` : ""}`,
       });
       button.append(element("small", "", index + 1), element("span", `dot ${colour.toLowerCase()}`), name);
-      if (told) button.append(element("span", `mark ${told.grade}`, MARKS[told.grade] ?? told.mark));
+      if (review) button.append(element("span", `mark ${review.grade}`, MARKS[review.grade] ?? review.mark));
       return element("li", "", button);
     }));
     const { review } = this;

@@ -8,7 +8,7 @@ export class Review {
   constructor({ game, values, engine, offered }, { onGo, onBack, onChange, onFail }) {
     Object.assign(this, { game, values, engine, offered, onGo, onChange, onFail });
     this.found = null;
-    this.asked = null; // number of the mistake, while the position before it is shown
+    this.exercise = null; // number of the mistake, while the position before it is shown
     this.answered = new Set(); // mistakes whose better moves were found or shown
     this.wrong = new Set(); // columns tried for the current mistake
     this.verdict = ""; // on the last attempt
@@ -31,19 +31,19 @@ export class Review {
   get current() { return this.found && this.game.rules.write(this.game.moves).startsWith(this.found.moves) ? this.found : null; }
   get isComplete() { return this.current?.moves.length === this.game.moves.length; }
 
-  // The mistake that is asked about or was just made; else null.
+  // The mistake of the exercise, or the one just made; else null.
   get mistake() {
-    const ply = this.asked ?? this.game.ply, { current } = this;
+    const ply = this.exercise ?? this.game.ply, { current } = this;
     return current?.turning_points.includes(ply) ? current.reviewed[ply - 1] : null;
   }
 
   // Whether the better moves are shown; some mistakes have none, because the solver's time ran out.
   get isRevealed() { return !this.mistake?.better.length || this.answered.has(this.mistake.ply); }
-  get isOpen() { return this.asked !== null && !this.isRevealed; }
+  get isOpen() { return this.exercise !== null && !this.isRevealed; }
 
   get question() {
-    const told = this.verdict && `${this.verdict} `;
-    return this.isOpen ? `${told}Find a better move for ${COLOURS[this.mistake.side]}.` : told.trim();
+    const verdict = this.verdict && `${this.verdict} `;
+    return this.isOpen ? `${verdict}Find a better move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
   }
 
   // Labels above the columns during an exercise.
@@ -56,13 +56,13 @@ export class Review {
 
   ask(ply) {
     this.leave();
-    this.asked = ply;
+    this.exercise = ply;
     this.onGo(ply - 1);
   }
 
   // End the exercise.
   leave() {
-    this.asked = null;
+    this.exercise = null;
     this.wrong.clear();
     this.verdict = "";
   }
@@ -98,11 +98,11 @@ export class Review {
 
   async toggle() {
     if (this.running) return this.stop();
-    const asked = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
+    const reviewed = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
     $("review-ask").textContent = "Stop";
     this.onChange();
     try {
-      for await (const line of this.engine.review(asked, controller.signal)) {
+      for await (const line of this.engine.review(reviewed, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
         else $("review-ask").textContent = `Stop ${line.done}/${line.total}`;

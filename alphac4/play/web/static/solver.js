@@ -14,7 +14,7 @@ export class Solver {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
     this.certified = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
-    this.asked = new Set(); // move strings whose verdict was requested and found
+    this.requested = new Set(); // move strings whose verdict was requested and found
   }
 
   // The verdicts of the best columns, null if unknown.
@@ -43,7 +43,7 @@ export class Solver {
 
   // A sentence such as "Exact: Red wins in 17 moves with 4."; empty if it was not requested for this position.
   verdict(moves) {
-    const best = this.asked.has(moves) && this.best(moves);
+    const best = this.requested.has(moves) && this.best(moves);
     if (!best) return "";
     const [{ score, outcome }] = best, names = best.map(({ column }) => this.rules.name(column)).join(" or ");
     if (score < 0) return `Exact: every move loses; ${holdsOut(names, outcome)}.`;
@@ -97,7 +97,7 @@ export class Solver {
 
   get busy() { return Boolean(this.running); }
 
-  // Stop whatever was asked for.
+  // Stop all requests.
   stop() {
     for (const controller of [this.running, this.hinting, this.looking]) controller?.abort();
     this.running = this.hinting = this.looking = null;
@@ -118,7 +118,7 @@ export class Solver {
     this.onChange();
     try {
       if (!this.verdicts.has(moves)) this.verdicts.set(moves, (await this.engine.exact(moves, controller.signal)).columns);
-      this.asked.add(moves);
+      this.requested.add(moves);
       if (this.running === controller) announce(this.verdict(moves));
     } catch (error) {
       if (error.name !== "AbortError") this.onFail(error, () => this.toggle(moves));
