@@ -379,7 +379,7 @@ def rule():
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [("network", "the network returned numbers that are not finite"), ("rule", "the rule for Parameters gives")],
+    [("network", "the network returned numbers that are not finite"), ("rule", "the rule for Parameters")],
 )
 def test_a_player_with_nan_ends_search_and_play_with_one_error(
     kind: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
