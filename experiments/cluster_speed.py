@@ -54,11 +54,11 @@ def main() -> None:
     figures = []
     for index, name in enumerate(("without a cluster", "on three nodes")):
         by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)
-        figures.append(Measured(words, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
-        figures.append(Measured(f"{words}: of processor time", float(by_processor), "simulations/s"))
+        figures.append(Measured(name, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
+        figures.append(Measured(f"{name}: by processor time", float(by_processor), "simulations/s"))
     ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
-    for ratio, words in zip(ratios, ("wall time", "processor time"), strict=True):
-        figures.append(Measured(f"on three nodes against without, by {words}", 100 * ratio, "%, median of the turns"))
+    for ratio, name in zip(ratios, ("wall time", "processor time"), strict=True):
+        figures.append(Measured(f"three nodes relative to none, by {name}", 100 * ratio, "%, median"))
     print(*figures, sep="\n")
 
 

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int], seconds: float) -> Iterator[Measured]:
-    """All figures of one network size.
+    """Yield all figures of one network size.
 
     Raises:
         RuntimeError: if there is no GPU.
@@ -75,12 +75,12 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
     network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
-    yield Measured("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
+    yield Measured("matrix product only", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
     for count in games:
         evaluate, step = step_seconds(network, count, device, seconds)
         share = flops(network.config) * count / evaluate / peak
         yield Measured(
-            f"{count:,} games: network alone", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak"
+            f"{count:,} games: network only", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak"
         )
         yield Measured(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
         for parts in streams:
@@ -92,7 +92,7 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
         yield Measured(f"learning, batch {batch:,}", rate, "positions/s")
     for positions, simulations in ((60, 16), (240, 64), (240, 600)):
         spent = search_seconds(network, positions, simulations)
-        yield Measured(f"search of {positions} positions by {simulations} simulations", 1000 * spent, "ms")
+        yield Measured(f"search of {positions} positions with {simulations} simulations", 1000 * spent, "ms")
 
 
 def matrix_peak(device: torch.device, size: int) -> float:
