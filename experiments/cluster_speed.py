@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from local_cluster import local_cluster
 
-from alphac4.commands.doctor import Figure
+from alphac4.commands.doctor import Measured
 from alphac4.compute import Actors, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -54,11 +54,11 @@ def main() -> None:
     figures = []
     for index, name in enumerate(("without a cluster", "on three nodes")):
         by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)
-        figures.append(Figure(name, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
-        figures.append(Figure(f"{name}: by processor time", float(by_processor), "simulations/s"))
+        figures.append(Measured(name, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
+        figures.append(Measured(f"{name}: by processor time", float(by_processor), "simulations/s"))
     ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
     for ratio, name in zip(ratios, ("wall time", "processor time"), strict=True):
-        figures.append(Figure(f"three nodes relative to none, by {name}", 100 * ratio, "%, median"))
+        figures.append(Measured(f"three nodes relative to none, by {name}", 100 * ratio, "%, median"))
     print(*figures, sep="\n")
 
 

@@ -78,7 +78,7 @@ def train(run: Path, settings: Path, seed: int, *more: str) -> None:
 def measure(run: Path, kind: str, seed: int, options: argparse.Namespace) -> list[float]:
     """Print a row for the best network, and return its percentages of mistakes by budget."""
     measurement = Measurement(sets=choose_sets(count=options.positions), budgets=list(BUDGETS))
-    subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, twin=False).subjects[0]
+    subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, untrained=False).subjects[0]
     mistakes = [100 * budget.sets[ALL].mistakes.value for budget in subject.budgets]
     last = read_reports(run / "reports.jsonl")[-1]
     cells = "".join(f"{share:<12.2f}" for share in mistakes)

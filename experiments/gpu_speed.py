@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from alphac4.commands.doctor import Figure, rate
+from alphac4.commands.doctor import Measured, rate
 from alphac4.compute.gpu.device import DeviceNetwork, capture_graph, cuda_device, synchronise
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
@@ -65,7 +65,7 @@ def main() -> None:
     print(*figures, sep="\n")
 
 
-def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int], seconds: float) -> Iterator[Figure]:
+def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int], seconds: float) -> Iterator[Measured]:
     """Yield all figures of one network size.
 
     Raises:
@@ -75,24 +75,24 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
     network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
-    yield Figure("matrix product only", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
+    yield Measured("matrix product only", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
     for count in games:
         evaluate, step = step_seconds(network, count, device, seconds)
         share = flops(network.config) * count / evaluate / peak
-        yield Figure(
+        yield Measured(
             f"{count:,} games: network only", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak"
         )
-        yield Figure(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
+        yield Measured(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
         for parts in streams:
             simulations, finished = selfplay_rate(network, count, parts, seconds)
-            yield Figure(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
-            yield Figure(f"{count:,} games in {parts}: games", finished, "games/s")
+            yield Measured(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
+            yield Measured(f"{count:,} games in {parts}: games", finished, "games/s")
     for batch in (128, 256, 512, 1024, 4096):
         rate = learning_speed(network.config, batch, seconds)
-        yield Figure(f"learning, batch {batch:,}", rate, "positions/s")
+        yield Measured(f"learning, batch {batch:,}", rate, "positions/s")
     for positions, simulations in ((60, 16), (240, 64), (240, 600)):
         spent = search_seconds(network, positions, simulations)
-        yield Figure(f"search of {positions} positions with {simulations} simulations", 1000 * spent, "ms")
+        yield Measured(f"search of {positions} positions with {simulations} simulations", 1000 * spent, "ms")
 
 
 def matrix_peak(device: torch.device, size: int) -> float:

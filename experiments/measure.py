@@ -38,15 +38,15 @@ def main() -> None:
     names = " ".join(f"{part.name:>13s}" for part in sets)
     print(f"{'network':28s} {'sims':>5s} {names}   all    ±  value decisive")
     for path in options.networks:
-        subject = measure_strength(str(path), measurement, twin=False).subjects[0]
+        subject = measure_strength(str(path), measurement, untrained=False).subjects[0]
         for budget in subject.budgets:
             every = budget.sets[ALL]
             assert every.value is not None
             cells = " ".join(f"{100 * budget.sets[part.name].mistakes.value:13.1f}" for part in sets)
             print(
                 f"{'/'.join(path.parts[-2:])[-28:]:28s} {budget.simulations:5d} {cells}"
-                f" {100 * every.mistakes.value:5.2f} {100 * every.mistakes.error:4.2f}"
-                f" {every.value.error.value:6.3f} {100 * every.decisive.value:8.2f}",
+                f" {100 * every.mistakes.value:5.2f} {100 * every.mistakes.stderr:4.2f}"
+                f" {every.value.absolute_error.value:6.3f} {100 * every.decisive.value:8.2f}",
                 flush=True,
             )
 

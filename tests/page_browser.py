@@ -1,4 +1,4 @@
-"""A real browser before the page: fixtures that `conftest` offers to all tests, and helpers."""
+"""Fixtures and helpers for tests of the page in a real browser."""
 
 import re
 import shutil
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # as the systems name it; otherwise Playwright's own
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # commands of systems; the fallback is Playwright's own
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 LOOKS = ((PHONE, "dark"), (DESKTOP, "light"))
-PATIENCE = 120_000  # milliseconds: a test fails because something does not happen, not because the machine is busy
+TIMEOUT_MS = 120_000  # long enough for a busy machine
 DICE = """
 let state = 1;
 Math.random = () => ((state = (48271 * state) % 2147483647) - 1) / 2147483646;
-"""  # Lehmer's generator: each page picks the same puzzles in each run
+"""  # Lehmer's generator, so that pages pick the same puzzles in every run
 FITS = "document.documentElement.scrollWidth <= window.innerWidth"
 
 
 class Browser:
-    """Opens pages that remember nothing, with patience and without chance; keeps what they complain of."""
+    """Opens pages without stored settings, with fixed random numbers; collects their errors."""
 
     def __init__(self, launched: Any) -> None:
         self._launched = launched
@@ -30,7 +30,7 @@ class Browser:
 
     def new_page(self, size: dict[str, int] = DESKTOP) -> Any:
         context = self._launched.new_context(viewport=size)
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         context.add_init_script(DICE)
         page = context.new_page()
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -38,7 +38,7 @@ class Browser:
         return page
 
     def open(self, address: str, size: dict[str, int] = DESKTOP) -> Any:
-        """A page that waits for a person's move."""
+        """Open a page and wait until a person is to move."""
         page = self.new_page(size)
         page.goto(address)
         page.wait_for_selector(".column[aria-disabled='false']")
@@ -47,7 +47,7 @@ class Browser:
 
 @pytest.fixture
 def browser(launched_browser: Any) -> Iterator[Browser]:
-    """A browser without pages; whatever a test has opened is closed after it, and must not have complained."""
+    """A browser whose pages are closed after the test, and must not have had errors."""
     browser = Browser(launched_browser)
     yield browser
     for context in launched_browser.contexts:
@@ -57,12 +57,12 @@ def browser(launched_browser: Any) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def launched_browser() -> Iterator[Any]:
-    """The system's Chromium, or the one that Playwright has downloaded.
+    """The system's Chromium, or Playwright's own.
 
-    For a module, not for all: its event loop keeps running in this thread, where other tests need their own.
+    Its scope is a module, because its event loop runs in this thread, where other tests need their own loop.
     """
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
-    sync_api.expect.set_options(timeout=PATIENCE)
+    sync_api.expect.set_options(timeout=TIMEOUT_MS)
     with sync_api.sync_playwright() as playwright:
         program = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
         if not Path(program).exists():
@@ -91,7 +91,7 @@ def static_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("site") / "below" / "connect-four"
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ALPHAC4_CACHE")  # the user's own, where a download of 33 MB may be
+        patch.delenv("ALPHAC4_CACHE")  # use the user's cache, which may have the download of 33 MB
         try:
             read_runtime(None)
         except RuntimeError as error:
@@ -120,14 +120,14 @@ def expect(page: Any, selector: str, pattern: str) -> None:
 
 
 def expect_count(page: Any, selector: str, count: int) -> None:
-    """Wait until there are so many such elements."""
+    """Wait until the number of matching elements is ``count``."""
     from playwright.sync_api import expect
 
     expect(page.locator(selector)).to_have_count(count)
 
 
 def expect_moves(page: Any, moves: str) -> None:
-    """Wait until the page's address names this position: the browser tells a new address a moment later."""
+    """Wait until the page's address contains these moves; browsers update it with a delay."""
     page.wait_for_url(lambda url: url.partition("#")[2] == moves)
 
 
@@ -137,7 +137,7 @@ def press(page: Any, keys: Iterable[str]) -> None:
 
 
 def audit(page: Any) -> None:
-    """Fail on whatever axe finds, minor things too, on a phone in the dark and on a desk by day."""
+    """Fail on any accessibility problem that axe finds, on a phone in dark and on a desktop in light colours."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
     for size, scheme in LOOKS:
         page.set_viewport_size(size)

@@ -352,7 +352,7 @@ def test_evaluate_agrees_with_the_command(checkpoint: Path, capsys: pytest.Captu
     budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, budget in enumerate((0, 8)):
         expected = {name: figures["mistakes"]["value"] for name, figures in budgets[index]["sets"].items()}
-        assert report.errors(budget) == expected
+        assert report.mistakes(budget) == expected
     last = 100 * expected["all"]
     assert repr(report).splitlines()[-1].startswith(f"Mistakes in all 18 positions: {last:.1f} ± ")
 

@@ -578,8 +578,8 @@ def test_the_command_builds_a_certificate_that_it_verifies(
 ) -> None:
     """The player is an untrained network that moves second; a record belongs to one claim and one search."""
     network, record = save_untrained(tmp_path / "small.safetensors", SMALL), tmp_path / "record"
-    command = ["certificate", "build", "--player", f"{network}@300", "--record", str(record)]
-    command += ["--side", "second", "--after", AFTER, "--backend", "torch-fp32"]
+    command = ["certificate", "build", "--player", f"{network}@300", "--output", str(record)]
+    command += ["--side", "second", "--moves", AFTER, "--backend", "torch-fp32"]
     assert main(command) == 0
     assert f"after {AFTER} the second player always wins" in capsys.readouterr().out
     made = (record / "best.certificate").read_bytes()

@@ -1,22 +1,32 @@
+import inspect
 import io
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
 import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
 from alphac4.commands import judge, play, ship, train
+from alphac4.commands.arguments import read_arguments
 from alphac4.storage.files import check_folder, check_output
+from alphac4.training.config import PRESETS
+
+COMMAND_TYPES: dict[str, Any] = {
+    name: vars(module)[f"{name.title().replace(' ', '')}Command"]
+    for module, group in ((play, "Play"), (train, "Train"), (judge, "Judge"), (ship, "Ship"))
+    for name in GROUPS[group]
+}
 
 
-def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
-    """The message on a command line that is refused with exit code 2."""
+def error_of(capsys: pytest.CaptureFixture[str], *line: str) -> str:
+    """Run an invalid command line, which must end with exit code 2, and return its error message."""
     capsys.readouterr()
     assert main(line) == 2
     output = capsys.readouterr()
@@ -25,9 +35,9 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
-        ("export", "PATH The network's file"),
+        ("export", "NETWORK The network: a file"),
         ("solve 44 55", "Unrecognized options: 55"),
         ("certificate", "{build,verify}"),
         ("certificate bild", "Expected one of ('build', 'verify')"),
@@ -42,22 +52,21 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("train --learning.batchsize 64", "Perhaps you meant: --learning.batch-size"),
     ],
 )
-def test_unreadable_options_are_reported_with_the_nearest(
-    line: str, told: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_are_reported_with_the_most_similar_one(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in re.sub(r"[\s│─]+", " ", refused(capsys, *line.split()))
+    assert message in re.sub(r"[\s│─]+", " ", error_of(capsys, *line.split()))
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
-        ("slove 44", "no command 'slove' (is it solve?); there are play"),
+        ("slove 44", "unknown command 'slove' (is it solve?); the commands are play"),
         ("arena a b --games -4", "alphac4 arena: games must be at least 2, not -4"),
         ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
-        ("search 44 --depth 0", "depth must be at least 1, not 0"),
-        ("search 44 --player fast@0 --svg tree.svg", "fast@0 searches no tree that --svg could draw"),
+        ("search 44 --player fast@0 --svg tree.svg", "fast@0 has no search tree for --svg"),
         ("export fast --kaggle main.py --license mit", "--license has no effect without --hub"),
         ("train --run FILE", "FILE: is a file, but a run needs a folder"),
         ("train --run FILE/run", "FILE"),
@@ -73,14 +82,14 @@ def test_unreadable_options_are_reported_with_the_nearest(
                 not Path("/proc").is_dir(), reason="needs a folder in which there can be no other"
             ),
         ),
-        ("arena random random", "two different players"),
+        ("arena random random", "at least two different players"),
         ("arena random uct:10 --games 3", "--games must be an even number, not 3"),
         ("arena random uct:10 --sprt 30 0", "ELO0 below ELO1"),
-        ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
+        ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes has no effect with --cluster"),
         ("arena random missing.safetensors", "missing.safetensors: no such file"),
         ("play --moves 49", "illegal move"),
-        ("play --moves nofile.txt", "there is no such file"),
-        # No name that a file could have:
+        ("play --moves nofile.txt", "nor an existing file"),
+        # Longer than any file name:
         pytest.param("play --moves " + "4" * 5000, "illegal move '4' after '444444'", id="a long name"),
         ("solve 44 --batch", "--batch reads positions from the standard input: leave out the moves"),
         ("search 44 --player master", "'master' is a level of `alphac4 play`, not a player"),
@@ -88,18 +97,18 @@ def test_unreadable_options_are_reported_with_the_nearest(
         ("review 44 --html .", "is a folder"),
     ],
 )
-def test_what_is_wrong_is_reported_and_nothing_is_begun(
-    line: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_invalid_input_is_reported_in_one_line_without_side_effects(
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("FILE").touch()
-    error = refused(capsys, *line.split())
-    assert told in error
+    error = error_of(capsys, *line.split())
+    assert message in error
     assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
 
 
-def test_commands_are_listed_in_groups_with_examples_that_are_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_overview_lists_commands_in_groups_with_valid_examples(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     page = capsys.readouterr().out
     assert re.findall(r"^(\w+):$", page, re.MULTILINE) == [*GROUPS, "Examples"]
@@ -109,40 +118,56 @@ def test_commands_are_listed_in_groups_with_examples_that_are_commands(capsys: p
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_tells_every_option_with_its_default(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples_and_describes_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*name.split(), "--help"]) == 0
     output = capsys.readouterr()
-    assert f"\nusage: alphac4 {name}" in output.out
+    about, _, options = output.out.partition("usage: ")
+    assert options.startswith(f"alphac4 {name}")
     assert output.err == ""
-    assert name in ("export", "players") or "(default: " in output.out
-    assert "{None}" not in output.out
-    about = output.out.partition("usage: ")[0]
-    assert max(map(len, about.splitlines())) <= 80, "broken by the terminal, within words"
+    assert name in ("export", "players") or "(default: " in options
+    assert not re.search(r"\{None\}|\bPATH\b|default: (None)?\)", options)
+    assert name == "train" or not re.search(r"\bSTR\b", options), "a value without a descriptive name"
+    assert max(map(len, about.splitlines())) <= 80, "lines too long for a terminal"
+    assert name == "players" or re.search(rf"^    .*alphac4 {name}", about, re.MULTILINE), "no example"
+
+
+EXAMPLE = re.compile(r"^    alphac4 (.*?)(?:  .*| <.*)?$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "line", [line for kind in COMMAND_TYPES.values() for line in EXAMPLE.findall(inspect.getdoc(kind) or "")]
+)
+def test_examples_of_the_help_are_valid(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their options are parsed and checked; files that they read need not exist."""
+    monkeypatch.setattr(Path, "exists", lambda _path: True)
+    name, *words = re.fullmatch(f"({'|'.join(sorted(COMMANDS, key=len, reverse=True))})(?: (.*))?", line).groups()
+    arguments = shlex.split(words[0] or "")
+    kind = COMMAND_TYPES[name]
+    default = kind(config=PRESETS["standard"]) if name == "train" else None
+    assert read_arguments(kind, arguments, name, default) is not None
 
 
 def test_json_is_a_flag_in_every_command_that_has_it() -> None:
-    kinds = {name: kind for module in (judge, play, ship, train) for name, kind in vars(module).items()}
-    hints = {name: get_type_hints(kind).get("json") for name, kind in kinds.items() if name.endswith("Command")}
-    expected = {f"{name}Command" for name in ("Arena", "Doctor", "Evaluate", "Review", "Search", "Solve")}
-    assert len(hints) == len(COMMANDS)
+    hints = {name: get_type_hints(kind).get("json") for name, kind in COMMAND_TYPES.items()}
+    expected = {"arena", "doctor", "evaluate", "review", "search", "solve"}
     assert {name for name, hint in hints.items() if hint is bool} == expected
     assert set(hints.values()) == {bool, None}
 
 
 @pytest.mark.parametrize(
-    ("line", "told", "status"),
+    ("line", "message", "status"),
     [
-        ("play human", "is no column from 1 to 7", 0),
-        ("play puzzles", "is no column and no command", 0),
+        ("play human", "is neither a column from 1 to 7", 0),
+        ("play puzzles", "is neither a column nor a command", 0),
         ("engine --player uct:10", "error unknown command '\\xe9'", 0),
         ("solve --batch", "line 1: illegal move", 2),
         ("review - --player none --seconds 0", "the standard input, line 1: illegal move", 2),
     ],
 )
-def test_input_that_cannot_be_decoded_is_reported_like_any_other_bad_input(
-    line: str, told: str, status: int, monkeypatch: pytest.MonkeyPatch
+def test_undecodable_input_is_reported_like_other_invalid_input(
+    line: str, message: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a terminal without Unicode, where the answer cannot be written either."""
+    """On a terminal without Unicode, which cannot show the message's quotation either."""
     given = io.TextIOWrapper(io.BytesIO(b"\xc3\xa9\nquit\n"), encoding="ascii")
     written = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdin", given)
@@ -150,16 +175,16 @@ def test_input_that_cannot_be_decoded_is_reported_like_any_other_bad_input(
     monkeypatch.setattr(sys, "stderr", written)
     assert main(line.split()) == status
     written.seek(0)
-    assert told in written.read()
+    assert message in written.read()
 
 
-def test_a_package_that_cannot_be_loaded_is_told_in_one_line(
+def test_a_missing_required_package_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also by `doctor`, whose exit code is then that of an installation that is not sound."""
+    """The exit code is that of a broken installation."""
     monkeypatch.setitem(sys.modules, "alphac4.commands.doctor", None)
     assert main(["doctor"]) == 1
-    assert re.fullmatch("alphac4 doctor: the installation is not sound, .+\n", capsys.readouterr().err)
+    assert re.fullmatch("alphac4 doctor: the installation is broken; reinstall .+\n", capsys.readouterr().err)
 
 
 HELP = """
@@ -191,15 +216,14 @@ assert all(getattr(alphac4, name) is not None for name in alphac4.__all__)
 """
 
 
-def test_options_are_explained_before_anything_is_loaded() -> None:
-    """PyTorch takes two seconds of processor time, Numba a third of one."""
+def test_help_and_errors_do_not_load_large_packages() -> None:
+    """PyTorch takes two seconds of processor time, Numba a third of a second."""
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-def test_nothing_is_loaded_before_it_is_needed() -> None:
-    # PyTorch takes seconds to import; neither the solver nor the board before a network's first move needs it.
+def test_solver_and_board_do_not_load_pytorch() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
@@ -208,25 +232,25 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "message"),
     [
         ("solve 112233 >/dev/full", 2, "No space left on device"),
         ("play human <&-", 0, ""),
-        ("slove >&-", 2, "no command 'slove'"),
+        ("slove >&-", 2, "unknown command 'slove'"),
         ("solve --rows x >&-", 2, "--rows"),
         ("solve --help | true", 0, ""),
     ],
 )
-def test_full_and_closed_streams_end_the_command_without_a_traceback(line: str, code: int, told: str) -> None:
+def test_full_and_closed_streams_end_the_command_without_a_traceback(line: str, code: int, message: str) -> None:
     command = f"set -o pipefail; {sys.executable} -m alphac4 {line}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stderr
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr  # nor does Python complain once more at its end
-    assert "Exception ignored" not in done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr  # at the exit of Python
 
 
-def test_places_that_cannot_be_written_are_reported_beforehand(tmp_path: Path) -> None:
+def test_unwritable_outputs_are_reported_in_advance(tmp_path: Path) -> None:
     file, good, bad = (tmp_path / name for name in ("file", "good", "bad"))
     file.write_text("kept")
     good.symlink_to(tmp_path / "new")
@@ -243,7 +267,7 @@ def test_places_that_cannot_be_written_are_reported_beforehand(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["train", "play", "evaluate", "arena"])
-def test_scripts_are_the_commands(
+def test_scripts_run_the_commands_of_their_names(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = Path(__file__).parents[1] / "scripts" / f"{name}.py"

@@ -31,16 +31,16 @@ PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 
 @pytest.mark.slow
-def test_this_installation_is_sound() -> None:
+def test_this_installation_passes_all_checks() -> None:
     assert all(check() for check in CHECKS.values())
 
 
-def test_every_extra_of_the_project_is_known() -> None:
+def test_extras_are_those_of_the_project() -> None:
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS) == set(extras) - {"dev"}
 
 
-def test_a_missing_extra_is_named_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_listed_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"web": (("json", "no_such_module"), "the page")})
     assert list(find_extras()) == ["  --   web, for the page: ./scripts/setup.sh web (no_such_module)"]
     monkeypatch.setattr("alphac4.machine.__file__", "/usr/lib/python3/site-packages/alphac4/machine.py")
@@ -48,24 +48,25 @@ def test_a_missing_extra_is_named_with_its_purpose(monkeypatch: pytest.MonkeyPat
     assert "pip install 'alphac4[web]'" in extra  # where there is no clone
 
 
-def test_what_does_not_work_is_told_and_ends_with_1(
+def test_failed_checks_are_listed_and_end_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("alphac4.solver.Solver.solve", lambda _solver, _position: 1)
     for module in ("commands.doctor", "storage.checkpoints"):
         monkeypatch.setattr(f"alphac4.{module}.SHIPPED", {"best": "missing.safetensors"})
-    monkeypatch.setattr(doctor, "CHECKS", {name: CHECKS[name] for name in ("rules and solver", "networks", "the page")})
+    monkeypatch.setattr(doctor, "CHECKS", {name: CHECKS[name] for name in ("rules and solver", "networks", "web page")})
     assert main(["doctor"]) == 1
-    told = capsys.readouterr().out
-    assert "BAD  rules and solver: the solver scores 112233 as 1 instead of 18" in told
-    assert "BAD  networks: the shipped network 'best' is missing" in told
-    assert "ok   the page: " in told
+    output = capsys.readouterr().out
+    assert "BAD  rules and solver: the solver scores 112233 as 1 instead of 18" in output
+    assert "BAD  networks: the shipped network 'best' is missing" in output
+    assert "ok   web page: " in output
+    assert "The installation is broken" in output
 
 
-def test_the_estimate_brings_a_recorded_run_back() -> None:
-    """From its first iteration's work a position and its mean step, within a tenth of what it took.
+def test_estimated_duration_agrees_with_a_recorded_run() -> None:
+    """Within a tenth, from the work per position of the first iteration and the mean time per evaluation and step.
 
-    The first iteration's own seconds include compilation: the later ones' time an evaluation is taken.
+    The time per evaluation is that of the later iterations, because the first one includes compilation.
     """
     history = read_reports(PROJECT.parent / "docs" / "notebooks" / "quick-reports.jsonl")
     first, later = history[0], history[1:]
@@ -76,7 +77,7 @@ def test_the_estimate_brings_a_recorded_run_back() -> None:
     assert (LATER_WORK_SHARE * play + learn) / (1 - OTHER_WORK_SHARE) == pytest.approx(seconds, rel=0.1)
 
 
-def test_what_needs_a_gpu_is_not_said_to_work_without_one(
+def test_device_cuda_is_rejected_without_a_gpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -88,14 +89,14 @@ def test_what_needs_a_gpu_is_not_said_to_work_without_one(
     ("seconds", "actors", "rate"),
     [
         (3, "ab", 300 / 2 + 100 / 2),  # each from its first block to its last
-        (1, "ab", 100 / 1 + 50 / 2),  # each has had one block
-        (3, "a", 2 * 1200 / 4),  # b has had none: it is taken to be as fast
+        (1, "ab", 100 / 1 + 50 / 2),  # each has one block
+        (3, "a", 2 * 1200 / 4),  # b has none, and is assumed to be as fast as a
     ],
 )
-def test_self_play_is_timed_from_block_to_block(
+def test_self_play_rate_is_measured_between_blocks(
     seconds: float, actors: str, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Evaluations a second, worked by hand; the games stop at the first block after the time."""
+    """Evaluations per second, computed by hand; the games stop at the first block after the time limit."""
     now = [0.0]
 
     def play(_samples: int, on_block: Callable[..., None]) -> None:
@@ -108,13 +109,13 @@ def test_self_play_is_timed_from_block_to_block(
     assert self_play_rate(playing, seconds)[0] == pytest.approx(rate)
 
 
-def test_a_presets_duration_follows_from_its_settings() -> None:
-    """Worked by hand: 10 iterations of 2,000 positions at 50/s and 125 steps at 5/s; the rest is a quarter of a run."""
+def test_run_minutes_follow_from_the_settings() -> None:
+    """By hand: 10 iterations of 2,000 positions at 50/s and 125 steps at 5/s; other work is a quarter of a run."""
     config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 32, "replay_ratio": 2})
     assert run_minutes(config, samples=50, steps=5) == pytest.approx((0.55 * 400 + 250) / 0.75 / 60)
 
 
-def test_a_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-fp32"])
     config = tiny_run(iterations=10, samples=2_000)
     found = measure_preset("tiny", config, seconds=0.1, device="cpu")
@@ -123,26 +124,26 @@ def test_a_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.Monk
     assert "torch-fp32" in found.unit
 
 
-def test_inference_measures_the_named_network_by_every_backend(
+def test_inference_measures_the_network_with_every_backend(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "INFERENCE_SECONDS", 0.01)
     assert main(["doctor", "--json", "--only", "inference", "--network", str(checkpoint)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["checks"] == []
-    names = [figure["name"] for figure in found["figures"]]
+    results = json.loads(capsys.readouterr().out)
+    assert results["checks"] == []
+    names = [item["name"] for item in results["measurements"]]
     assert {f"{checkpoint}, torch-fp32, batch 1", f"{checkpoint}, torch-fp32, batch 128"} <= set(names)
     assert len(set(names)) == len(names)
-    assert all(figure["value"] > 0 for figure in found["figures"])
+    assert all(item["value"] > 0 for item in results["measurements"])
 
 
-def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_part_is_rejected_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--only", "inferense"]) == 2
     assert "unknown part 'inferense' (is it inference?)" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_other_programs_for_the_game_can_be_measured() -> None:
+def test_peer_programs_can_be_measured() -> None:
     for package in ("pyspiel", "jax", "pgx", "mctx"):
         pytest.importorskip(package, reason="needs pip install 'alphac4[peers]'")
     peers = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "peers.py"))

@@ -29,7 +29,7 @@ class Conversation:
         self.engine = Engine(self.lines.append, Analyst.named("uct:100"), 100)
 
     def say(self, *lines: str) -> list[str]:
-        """Send lines; what it wrote meanwhile, once its search is over."""
+        """Send lines, wait for the search, and return the output."""
         start = len(self.lines)
         for line in lines:
             self.engine.handle(line)
@@ -38,7 +38,7 @@ class Conversation:
         return self.lines[start:]
 
 
-def test_the_handshake_lists_every_option_and_each_can_be_set() -> None:
+def test_handshake_lists_options_that_can_be_set() -> None:
     talk = Conversation()
     answer = talk.say("c4i")
     assert answer[0].startswith("id name alphac4")
@@ -48,7 +48,7 @@ def test_the_handshake_lists_every_option_and_each_can_be_set() -> None:
     assert talk.say("isready") == ["readyok"]
 
 
-def test_a_search_informs_and_ends_with_the_best_move() -> None:
+def test_search_prints_info_and_ends_with_the_best_move() -> None:
     talk = Conversation()
     answer = talk.say("position startpos moves 1 1 2 2 3 3", "go nodes 50")
     assert answer[-1] == "bestmove 4"
@@ -61,9 +61,9 @@ def test_a_search_informs_and_ends_with_the_best_move() -> None:
     assert talk.say("position 112233", "exact")[0].split()[4] == "18"
 
 
-def test_an_endless_search_answers_when_stopped() -> None:
+def test_infinite_search_answers_when_stopped() -> None:
     talk = Conversation()
-    for position in ("44", "112233"):  # the second is proven at once
+    for position in ("44", "112233"):  # the second is proven immediately
         talk.say(f"position {position}", "go infinite")
         time.sleep(0.1)
         assert not any(line.startswith("bestmove") for line in talk.lines)
@@ -84,7 +84,7 @@ def test_an_endless_search_answers_when_stopped() -> None:
         "\x00\x01",
     ],
 )
-def test_whatever_is_not_understood_is_one_error_line(line: str) -> None:
+def test_invalid_line_is_answered_by_one_error_line(line: str) -> None:
     talk = Conversation()
     talk.say("position 4")
     (answer,) = talk.say(line)
@@ -92,7 +92,7 @@ def test_whatever_is_not_understood_is_one_error_line(line: str) -> None:
     assert talk.engine.position == Position.from_moves("4")
 
 
-def test_a_finished_game_is_not_searched_and_a_search_not_disturbed() -> None:
+def test_go_after_the_end_of_the_game_and_commands_during_a_search_are_errors() -> None:
     talk = Conversation()
     assert talk.say("position 1122334", "go")[0].startswith("error")
     talk.say("position 4", "go infinite")
@@ -101,8 +101,8 @@ def test_a_finished_game_is_not_searched_and_a_search_not_disturbed() -> None:
     talk.say("stop")
 
 
-def test_whoever_has_read_the_answer_may_command_at_once() -> None:
-    # Though the thread that wrote it has not ended: a busy machine may let it wait after its last line is read.
+def test_commands_are_accepted_as_soon_as_the_answer_is_written() -> None:
+    # The thread that wrote it may still be running, as on a busy machine.
     read = threading.Event()
     lines: list[str] = []
 
@@ -121,10 +121,10 @@ def test_whoever_has_read_the_answer_may_command_at_once() -> None:
     engine.close()
 
 
-def test_the_tree_is_kept_until_a_new_game() -> None:
+def test_tree_is_reused_until_a_new_game() -> None:
     talk = Conversation()
     talk.say("position 44", "go nodes 300")
-    # Also when the other side asks whether the engine is ready, as many programs do before each move.
+    # Also after isready, which many programs send before each move.
     assert talk.say("isready", "position 44", "go nodes 1")[-2].split()[:3] == ["info", "nodes", "1"]
     analyst = talk.engine._analyst
     assert analyst.node(Position.from_moves("44"), []).total_visits == 301
@@ -132,11 +132,11 @@ def test_the_tree_is_kept_until_a_new_game() -> None:
     assert analyst.node(Position.from_moves("44"), []).total_visits == 1
 
 
-def test_the_solver_is_stopped_like_a_search() -> None:
+def test_exact_can_be_stopped_like_a_search() -> None:
     talk = Conversation()
     board = make_geometry(7, 8)
     talk.engine = Engine(talk.lines.append, Analyst.named("uct:100", geometry=board), geometry=board)
-    for line in ("exact", "go", "stop"):  # the empty board, for which there is no book, takes minutes
+    for line in ("exact", "go", "stop"):  # this empty board takes minutes without an opening book
         talk.engine.handle(line)
     assert talk.lines == ["error a search is in progress; stop it first", "error the solver was stopped"]
     assert talk.say("position 112233", "go nodes 50")[-1] == "bestmove 4"
@@ -152,7 +152,7 @@ NUMBERS = [b"-1", b"0", b"1.5", b"1" + b"0" * 400]
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """A valid line with bytes changed, a word doubled or lost, or another number."""
+    """Draw a valid line with changed bytes, a doubled or missing word, or another number."""
     line = draw(st.sampled_from(VALID))
     words, start = line.split(b" "), draw(st.integers(0, len(line)))
     changed = line[:start] + draw(st.binary(max_size=2)) + line[start + draw(st.integers(0, 1)) :]
@@ -161,7 +161,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 
 def is_harmless(line: bytes) -> bool:
-    """Return whether a line neither ends the engine nor takes the solver minutes."""
+    """Return whether a line neither ends the engine nor starts the solver, which may take minutes."""
     return not line.strip() or line.split()[0].lower() not in (b"quit", b"exact")
 
 
@@ -169,9 +169,9 @@ LINES = (mutated() | st.binary(max_size=300)).map(lambda line: line.translate(No
 
 
 @given(st.lists(LINES, max_size=25))
-def test_whatever_lines_come_the_engine_answers_by_its_protocol(lines: list[bytes]) -> None:
-    """A search of a known position then ends with a legal move, and the engine with code 0."""
-    asked = [
+def test_engine_answers_arbitrary_lines_by_its_protocol(lines: list[bytes]) -> None:
+    """Afterwards a search ends with a legal move, and the engine with exit code 0."""
+    commands = [
         b"\xef\xbb\xbfisready",
         *lines,
         b"stop",
@@ -181,18 +181,18 @@ def test_whatever_lines_come_the_engine_answers_by_its_protocol(lines: list[byte
         b"isready",
         b"the-end",
     ]
-    output, complaint = io.StringIO(), io.StringIO()
+    output, errors = io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(complaint),
+        contextlib.redirect_stderr(errors),
     ):
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(line + b"\n" for line in asked))))
-        code = main(["engine", "--player", "uct:20", "--nodes", "20"])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(line + b"\n" for line in commands))))
+        code = main(["engine", "--player", "uct:20", "--simulations", "20"])
     answers = output.getvalue().splitlines()
-    assert (code, complaint.getvalue()) == (0, "")
+    assert (code, errors.getvalue()) == (0, "")
     assert {answer.split()[0] for answer in answers} <= ANSWERS
-    assert answers[0] == "readyok"  # although some programs begin with a byte-order mark
+    assert answers[0] == "readyok"  # despite the byte-order mark
     best, ready, end = answers[-3:]
     assert best in {f"bestmove {column}" for column in (1, 2, 3, 5, 6, 7)}
     assert (ready, end[:32]) == ("readyok", "error unknown command 'the-end';")
@@ -205,7 +205,7 @@ def command(player: str) -> list[str]:
 
 @contextlib.contextmanager
 def searching_process(player: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in an endless search, which does not outlive the test."""
+    """Start an engine in an infinite search, and kill it at the end of the block."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command(player), bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
@@ -218,8 +218,8 @@ def searching_process(player: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-def test_an_interrupted_engine_leaves_by_the_usual_way() -> None:
-    # Not by the abort of a library whose thread is cut off at the interpreter's end.
+def test_interrupted_engine_exits_cleanly() -> None:
+    # Libraries abort if their threads are still running at the interpreter's exit.
     with searching_process("fast") as process:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=300)
@@ -229,7 +229,7 @@ def test_an_interrupted_engine_leaves_by_the_usual_way() -> None:
 
 
 @pytest.mark.slow
-def test_the_engine_ends_quietly_when_nobody_reads() -> None:
+def test_engine_exits_without_an_error_when_its_output_is_closed() -> None:
     with searching_process("uct:100") as process:
         process.stdout.close()
         process.stdin.write(b"isready\n")
@@ -238,8 +238,8 @@ def test_the_engine_ends_quietly_when_nobody_reads() -> None:
 
 
 @pytest.mark.slow
-def test_the_engine_plays_whole_games_through_pipes(rng: np.random.Generator) -> None:
-    player = EnginePlayer(shlex.join([*command("uct:200"), "--nodes", "200"]))
+def test_engine_plays_games_through_pipes(rng: np.random.Generator) -> None:
+    player = EnginePlayer(shlex.join([*command("uct:200"), "--simulations", "200"]))
     result = play_match(player, RandomPlayer(rng), [Position()])
     player.close()
     assert (result.wins, player._process.returncode) == (2, 0)

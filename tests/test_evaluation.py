@@ -1,4 +1,4 @@
-"""Strength against exact play: judging answers, the sets of positions, and `alphac4 evaluate` and `positions`."""
+"""Metrics against exact play, sets of positions, and the commands `evaluate` and `positions`."""
 
 import itertools
 import json
@@ -16,12 +16,10 @@ from helpers import save_untrained
 
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
-from alphac4.arena.specifications import LEAVES, parse_player
 from alphac4.cli import main
-from alphac4.compute import choose
 from alphac4.evaluation import answers
-from alphac4.evaluation.answers import ask_players, judge, judge_sets, mean, proportion
-from alphac4.evaluation.measurement import untrained
+from alphac4.evaluation.answers import collect_answers, judge, judge_sets, mean, proportion
+from alphac4.evaluation.measurement import untrained_copy
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
@@ -42,8 +40,8 @@ from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import FileError
 
-# A won, a drawn, a lost and a won position; no move errs in the last two. In the first red holds three in columns 1 to
-# 3 of the bottom row: 4 wins at once. The scores are made up for the counting.
+# A won, a drawn, a lost and a won position; no move is a mistake in the last two. In the first, 4 completes the bottom
+# row. The scores are invented for the test.
 LINES = [
     "112233 -2 0 1 18 0 -3 -1",
     "4 -4 -2 0 0 0 -2 -4",
@@ -56,67 +54,67 @@ def scores_of(row: np.ndarray) -> list[int | None]:
     return [None if score == -128 else int(score) for score in row]
 
 
-def test_moves_are_judged_as_by_hand() -> None:
-    """A win given away, a draw kept, a loss made faster, a win made slower: one error in four."""
+def test_move_metrics_agree_with_computation_by_hand() -> None:
+    """A win given away, a draw kept, a loss made faster, a win made slower: one mistake in four moves."""
     positions = parse_positions(LINES, "lines", "by hand")
     assert positions.decisive.tolist() == [True, True, False, False]
-    found = judge(positions, np.array([1, 2, 4, 0]))
-    assert (found.mistakes.value, found.mistakes.count) == (0.25, 4)
-    assert found.fastest.value == 0.25  # only the draw
-    assert found.score_loss.value == (18 + 0 + 2 + 2) / 4
-    assert (found.decisive.value, found.decisive.count) == (0.5, 2)
+    metrics = judge(positions, np.array([1, 2, 4, 0]))
+    assert (metrics.mistakes.value, metrics.mistakes.count) == (0.25, 4)
+    assert metrics.fastest.value == 0.25  # only the draw
+    assert metrics.score_loss.value == (18 + 0 + 2 + 2) / 4
+    assert (metrics.decisive.value, metrics.decisive.count) == (0.5, 2)
     best = judge(positions, np.array([3, 3, 6, 4]))
     assert (best.mistakes.value, best.fastest.value, best.score_loss.value) == (0.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="move 4 after '444444': the column is full"):
         judge(positions, np.array([3, 3, 6, 3]))
 
 
-def test_values_are_judged_as_by_hand() -> None:
-    """Outcomes 1, 0, -1, 1 against 0.5, 0.5, -1, 0.9: the two predictions of 0.5 came to 0.5 on average."""
+def test_value_metrics_agree_with_computation_by_hand() -> None:
+    """Outcomes 1, 0, -1, 1 against 0.5, 0.5, -1, 0.9: where 0.5 was predicted twice, the mean outcome is 0.5."""
     positions = parse_positions(LINES, "lines", "by hand")
-    found = judge(positions, np.array([3, 3, 6, 4]), np.array([0.5, 0.5, -1.0, 0.9])).value
-    assert found is not None
-    assert found.error.value == pytest.approx((0.5 + 0.5 + 0.0 + 0.1) / 4)
-    assert [(b.predicted, b.outcome, b.count) for b in found.bins] == [(-1.0, -1.0, 1), (0.5, 0.5, 2), (0.9, 1.0, 1)]
-    assert found.calibration_error == pytest.approx(0.1 / 4)
+    metrics = judge(positions, np.array([3, 3, 6, 4]), np.array([0.5, 0.5, -1.0, 0.9])).value
+    assert metrics is not None
+    assert metrics.absolute_error.value == pytest.approx((0.5 + 0.5 + 0.0 + 0.1) / 4)
+    assert [(b.predicted, b.outcome, b.count) for b in metrics.bins] == [(-1.0, -1.0, 1), (0.5, 0.5, 2), (0.9, 1.0, 1)]
+    assert metrics.calibration_error == pytest.approx(0.1 / 4)
 
 
-def test_intervals_are_those_of_the_textbook() -> None:
-    """Wilson's interval for 2 of 10 is [0.0567, 0.5098]; it never closes, and a mean's is +- 1.96 errors."""
+def test_intervals_agree_with_textbook_values() -> None:
+    """Wilson's interval for 2 of 10 is [0.0567, 0.5098]; that of a mean is +- 1.96 standard errors."""
     two, none = proportion(np.arange(10) < 2), proportion(np.zeros(20, bool))
     assert (two.low, two.high, none.low, none.high) == pytest.approx((0.0567, 0.5098, 0.0, 0.1611), abs=1e-4)
     average = mean(np.array([1.0, 2.0, 3.0]))
-    assert average.error == pytest.approx(1 / 3**0.5)
+    assert average.stderr == pytest.approx(1 / 3**0.5)
     assert average.high == pytest.approx(2 + 1.959964 / 3**0.5)
     assert proportion(np.zeros(0, bool)).count == 0
 
 
-def ask_uniform(
+def answers_of_uniform(
     sets: Sequence[PositionSet], simulations: int, players: int = 1
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The answers of a network without any opinion, by as many players at a time."""
+    """Collect the answers of copies of a network with uniform policy and value 0."""
     budget = Budget(simulations=simulations)
-    return ask_players([NetworkPlayer("network", UniformEvaluator(), budget) for _ in range(players)], sets)
+    return collect_answers([NetworkPlayer("network", UniformEvaluator(), budget) for _ in range(players)], sets)
 
 
-def test_the_raw_network_does_not_look_ahead() -> None:
-    """Without any opinion it plays the first open column, past wins at once that a single simulation sees."""
+def test_zero_simulations_play_by_the_raw_policy() -> None:
+    """A uniform policy plays the first open column, and misses immediate wins that a search finds."""
     part = parse_positions([LINES[0], "111111 . 1 1 1 1 1 1"], "lines", "wins")
-    columns, values = ask_uniform([part], 0)
+    columns, values = answers_of_uniform([part], 0)
     assert columns.tolist() == [0, 1]
     assert values is not None
     assert values.tolist() == [0.0, 0.0]
-    assert ask_uniform([part], 8)[0][0] == 3
+    assert answers_of_uniform([part], 8)[0][0] == 3
 
 
-def test_answers_do_not_depend_on_threads() -> None:
+def test_answers_do_not_depend_on_the_number_of_threads() -> None:
     sets = packaged_positions(40)
-    one, three = (ask_uniform(sets, 16, players)[0] for players in (1, 3))
+    one, three = (answers_of_uniform(sets, 16, players)[0] for players in (1, 3))
     assert one.tolist() == three.tolist()
 
 
-def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many batches nobody has asked about yet: who waits for a player gets one."""
+def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for a player get one, so that all of them end."""
 
     class Failing(RandomPlayer):
         def choose(self, positions: Sequence[Position]) -> list[int]:
@@ -126,14 +124,14 @@ def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyP
     players = [Failing(np.random.default_rng(0)) for _ in range(2)]
     before = set(threading.enumerate())
     with pytest.raises(RuntimeError, match="no idea about 16"):
-        ask_players(players, packaged_positions(40))
+        collect_answers(players, packaged_positions(40))
     for thread in set(threading.enumerate()) - before:
         thread.join(60)
         assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
         (np.float32("nan"), "it returned NaN for a column"),
         (2.0, "player random returned 2.0 for a column"),
@@ -141,30 +139,30 @@ def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyP
         (7, r"illegal move 7 \(columns count from 0\).*player random"),
     ],
 )
-def test_a_player_without_legal_moves_is_not_measured(column: Any, told: str) -> None:
+def test_illegal_answers_are_rejected(column: Any, message: str) -> None:
     """Without a check, column -1 would count as the last one, and 2.0 as 2."""
 
     class Odd(RandomPlayer):
         def choose(self, positions: Sequence[Position]) -> list[int]:
             return [column] * len(positions)
 
-    with pytest.raises(ValueError, match=told):
-        ask_players([Odd(np.random.default_rng(0))], packaged_positions(2))
+    with pytest.raises(ValueError, match=message):
+        collect_answers([Odd(np.random.default_rng(0))], packaged_positions(2))
 
 
-def test_the_solver_makes_no_errors() -> None:
-    """On sets that it solves quickly the solver keeps every outcome, and by default no score is lost either."""
+def test_the_solver_makes_no_mistakes() -> None:
+    """On sets that it solves quickly. By default, no score is lost either."""
     sets = packaged_positions(40)[3:]
     fastest, outcome = (
-        judge_sets(sets, *ask_players([SolverPlayer(np.random.default_rng(0), fastest=fastest)], sets))["all"]
+        judge_sets(sets, *collect_answers([SolverPlayer(np.random.default_rng(0), fastest=fastest)], sets))["all"]
         for fastest in (True, False)
     )
     assert (fastest.mistakes.value, fastest.fastest.value) == (0.0, 1.0)
     assert outcome.mistakes.value == 0.0
 
 
-def test_the_packaged_sets_are_what_their_names_say_and_have_the_solvers_scores() -> None:
-    """A sample of them, early ones rarely: they take long. Near the end a plain minimax agrees with the outcomes."""
+def test_packaged_sets_match_their_names_and_the_solvers_scores() -> None:
+    """For a sample, with few early positions, which take long. Late outcomes agree with plain minimax."""
     sets, solver = packaged_positions(), Solver()
     assert [part.name for part in sets] == list(SETS)
     for part in sets:
@@ -184,16 +182,16 @@ def test_public_files_are_named_after_their_sets(tmp_path: Path) -> None:
     assert load_positions(path).name == "begin-hard"
 
 
-def test_positions_fall_into_the_six_sets_by_their_stones() -> None:
+def test_positions_are_assigned_to_sets_by_their_stones() -> None:
     fourteen = Position.from_moves("44444433333355")
     assert (stage_of(fourteen), stage_of(fourteen.play(5))) == ("begin", "middle")
-    # 14 on the board, a score of 14 wins with the next stone; -8 loses with the 14th stone from here, -7 with the 16th.
+    # With 14 stones, a score of 14 wins with the next stone; -8 loses with the 14th stone from here, -7 with the 16th.
     assert set_of(fourteen, 14) == set_of(fourteen, -8) == "begin-easy"
     assert set_of(fourteen, -7) == set_of(fourteen, 0) == "begin-medium"  # 28 stones fill the board
     assert set_of(Position.from_moves("4444443333335"), 0) == "begin-hard"
 
 
-def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set(tmp_path: Path) -> None:
+def test_generation_resumes_incomplete_sets_and_keeps_other_files(tmp_path: Path) -> None:
     solver = Solver()
     whole, cut = tmp_path / "whole.columns", tmp_path / "cut.columns"
 
@@ -212,20 +210,20 @@ def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set
         assert whole.read_bytes() == content
 
 
-def test_samples_are_drawn_from_move_strings_alone(
+def test_sources_provide_positions_but_no_scores(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wrong scores in the source make no difference. Too few positions are told."""
+    """Wrong scores in a source are ignored. Too few positions cause a warning."""
     part = packaged_positions(12)[5]
     source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
     source.write_text("".join(f"{position.moves} 0\n" for position in part.positions))
-    assert main(["positions", str(made.parent), "--count", "15", "--sample", str(source)]) == 0
-    assert "12 of 15 positions; the sample has no more of this set" in caplog.text
+    assert main(["positions", str(made.parent), "--count", "15", "--sources", str(source)]) == 0
+    assert "only 12 of 15 positions; the source has no more of this set" in caplog.text
     source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board
-    over = ["positions", str(made.parent), "--sets", "end-easy", "--count", "99", "--sample", str(source)]
+    over = ["positions", str(made.parent), "--sets", "end-easy", "--count", "99", "--sources", str(source)]
     assert main(over) == 2
     assert "end-easy.columns, line 1: the game is over after 6661" in capsys.readouterr().err
-    assert main(["positions", str(made.parent), "--sample", str(source.rename(tmp_path / "other.columns"))]) == 2
+    assert main(["positions", str(made.parent), "--sources", str(source.rename(tmp_path / "other.columns"))]) == 2
     assert "unknown set 'other', the name of" in capsys.readouterr().err
     found = load_positions(made)
     assert dict(zip([p.moves for p in found.positions], found.scores.tolist(), strict=True)) == dict(
@@ -234,73 +232,53 @@ def test_samples_are_drawn_from_move_strings_alone(
 
 
 def evaluate(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """The report of `alphac4 evaluate` as its JSON says it; numbers that do not exist are null, never NaN."""
+    """Return the JSON report of `alphac4 evaluate`; undefined numbers are null, never NaN."""
     assert main(["evaluate", *arguments, "--backend", "torch-fp32", "--json"]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
     return report
 
 
-def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_player_has_them(
+def test_report_has_the_metrics_of_every_subject_set_and_budget(
     checkpoint: Path, network: PolicyValueNetwork, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A player that tells no value has no value figures; the untrained twin can be left out and changes nothing."""
-    arguments = [str(checkpoint), "--simulations", "8,0", "--count", "12", "--reference", "random"]
+    """They agree with those of the arena's player. Leaving out the untrained network changes nothing else."""
+    arguments = [str(checkpoint), "--simulations", "8,0", "--count", "12", "--references", "random"]
     every = join_sets(packaged_positions(12))
     report = evaluate(capsys, *arguments)
     assert [subject["name"] for subject in report["subjects"]] == [str(checkpoint), "untrained", "random"]
     for subject in report["subjects"]:
-        told = subject["name"] != "random"
-        assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if told else [None])
+        has_values = subject["name"] != "random"
+        assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if has_values else [None])
         for budget in subject["budgets"]:
             assert list(budget["sets"]) == [*SETS, "all"]
         for budget, part in itertools.product(subject["budgets"], [*packaged_positions(12), every]):
-            figures = budget["sets"][part.name]
+            metrics = budget["sets"][part.name]
             decisive = part.decisive.sum()
             for kind, count in (("mistakes", len(part)), ("fastest", len(part)), ("decisive", decisive)):
-                share = figures[kind]
+                share = metrics[kind]
                 assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
                 assert share["count"] == count
-            if told:
-                assert sum(b["count"] for b in figures["value"]["bins"]) == len(part)
+            if has_values:
+                assert sum(b["count"] for b in metrics["value"]["bins"]) == len(part)
             else:
-                assert figures["value"] is None
+                assert metrics["value"] is None
 
     sets, evaluator = packaged_positions(12), Evaluator(network, backend="torch-fp32", device="cpu")
     budgets = report["subjects"][0]["budgets"]
     for found in budgets:
         budget = Budget(simulations=found["simulations"])
         player = NetworkPlayer("x", evaluator, budget, np.random.default_rng(0))
-        for name, figures in judge_sets(sets, *ask_players([player], sets)).items():
-            assert found["sets"][name]["mistakes"]["value"] == figures.mistakes.value
+        for name, metrics in judge_sets(sets, *collect_answers([player], sets)).items():
+            assert found["sets"][name]["mistakes"]["value"] == metrics.mistakes.value
 
-    ours, _ = evaluate(capsys, *arguments, "--no-twin")["subjects"]
-    assert [budget["sets"] for budget in ours["budgets"]] == [budget["sets"] for budget in budgets]
-
-
-@pytest.mark.parametrize(("option", "leaves"), [("", LEAVES), (",leaves=1", 1)])
-def test_evaluate_searches_as_many_leaves_at_once_as_the_player(
-    option: str, leaves: int, checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tree of more than 64 visits has two leaves at once, and other values than with one."""
-    count, simulations = 4, 200
-    report = evaluate(capsys, f"{checkpoint}{option}", "--simulations", str(simulations), "--count", str(count))
-    actual = report["subjects"][0]["budgets"][0]["sets"]["all"]["value"]["error"]["value"]
-    compute, sets = choose("cpu", "torch-fp32"), packaged_positions(count)
-    errors = {}
-    for number in (1, LEAVES):
-        name = f"{checkpoint}@{simulations},leaves={number}"
-        player = parse_player(name, rng=np.random.default_rng(0), compute=compute)
-        values = judge_sets(sets, *ask_players([player], sets))["all"].value
-        assert values is not None
-        errors[number] = values.error.value
-    assert actual == pytest.approx(errors[leaves], abs=1e-6)
-    assert abs(errors[1] - errors[LEAVES]) > 1e-5
+    without, _ = evaluate(capsys, *arguments, "--no-untrained")["subjects"]
+    assert [budget["sets"] for budget in without["budgets"]] == [budget["sets"] for budget in budgets]
 
 
-def test_the_untrained_network_has_the_same_shape_and_is_always_the_same(network: PolicyValueNetwork) -> None:
-    """Its weights depend on the seed alone, and no other random number is drawn."""
+def test_untrained_copy_has_the_same_architecture_and_depends_only_on_the_seed(network: PolicyValueNetwork) -> None:
+    """The global random state does not change."""
     state = torch.random.get_rng_state()
-    first, again, other = (untrained(Checkpoint(network=network), seed).network for seed in (0, 0, 1))
+    first, again, other = (untrained_copy(Checkpoint(network=network), seed).network for seed in (0, 0, 1))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert first.config == network.config
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
@@ -308,25 +286,25 @@ def test_the_untrained_network_has_the_same_shape_and_is_always_the_same(network
     assert not torch.equal(first.policy.weight, network.policy.weight)
 
 
-def test_a_report_on_another_board_is_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # no formula for matplotlib
+def test_report_for_another_board_is_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # not a formula
     save_untrained(path, make_geometry(4, 4, 3))
     positions.write_text("1234 1 1 1 1\n11 0 1 -1 0\n")
     picture = tmp_path / "report.png"
     arguments = [str(path), "--positions", str(positions), "--simulations", "0,4"]
-    told = evaluate(capsys, *arguments)
+    report = evaluate(capsys, *arguments)
     assert main(["evaluate", *arguments, "--backend", "torch-fp32", "--picture", str(picture)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    for subject in told["subjects"]:
+    for subject in report["subjects"]:
         for budget in subject["budgets"]:
-            error = budget["sets"]["all"]["mistakes"]
-            farther = max(error["high"] - error["value"], error["value"] - error["low"])
-            shown = [f"{100 * error['value']:.1f}", "±", f"{100 * farther:.1f}"]
+            share = budget["sets"]["all"]["mistakes"]
+            farther = max(share["high"] - share["value"], share["value"] - share["low"])
+            shown = [f"{100 * share['value']:.1f}", "±", f"{100 * farther:.1f}"]
             assert any(row[:1] == [str(budget["simulations"])] and row[-3:] == shown for row in rows), shown
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_set_without_decisive_positions_has_no_rate(
+def test_rate_is_null_in_a_set_without_decisive_positions(
     tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = tmp_path / "lost.columns"
@@ -336,21 +314,21 @@ def test_a_set_without_decisive_positions_has_no_rate(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
         (["random", "--simulations", "\u0661"], "--simulations takes numbers such as 0 100 or 0,100, not '\u0661'"),
         (["random", "--positions", "absent.columns"], "absent.columns: No such file"),
-        (["other.safetensors"], "standard board only; --positions takes files of another"),
+        (["other.safetensors"], "standard board only; give files with --positions"),
         (["other.safetensors", "--positions", "seven.columns"], "line 1: expected moves and a score for each of 6"),
-        (["random", "--positions", "empty.columns"], "empty.columns: holds no positions"),
+        (["random", "--positions", "empty.columns"], "empty.columns: contains no positions"),
         (["random", "--positions", "binary.columns"], "binary.columns, line 1: expected moves"),
     ],
 )
-def test_bad_input_is_reported_in_one_line(
+def test_invalid_input_is_reported_in_one_line(
     arguments: list[str],
-    told: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -361,13 +339,13 @@ def test_bad_input_is_reported_in_one_line(
         Path(f"{name}.columns").write_bytes(content)
     assert main(["evaluate", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert told in line
+    assert message in line
 
 
-def test_position_sets_are_made_and_can_be_evaluated_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_positions_command_makes_sets_for_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["positions", str(tmp_path), "--sets", "end-easy", "middle-easy", "--count", "5"]) == 0
     files = [str(tmp_path / f"{name}.columns") for name in ("end-easy", "middle-easy")]
     report = evaluate(capsys, "solver", "--positions", *files)
-    (subject,) = report["subjects"]  # no untrained twin
+    (subject,) = report["subjects"]  # no untrained network
     assert list(subject["budgets"][0]["sets"]) == ["middle-easy", "end-easy", "all"]
     assert subject["budgets"][0]["sets"]["all"]["mistakes"]["value"] == 0.0

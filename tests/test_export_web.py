@@ -1,4 +1,4 @@
-"""`alphac4 export --web`: the files, and the download of the runtime."""
+"""`alphac4 export --web`: the files of the page, and the download of the runtime."""
 
 import base64
 import hashlib
@@ -21,13 +21,13 @@ from alphac4.play.web.pages import LOCAL, RUNTIME_FILES, STATIC, page_setup
 
 @pytest.fixture(autouse=True)
 def written_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the network's file, which is not tested here."""
+    """Replace the network's file, which these tests do not use."""
     monkeypatch.setattr(pages, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
 
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small replacement of npm's archive of onnxruntime-web, with its digest."""
+    """A small npm package in place of onnxruntime-web, with a matching digest."""
     path = tmp_path / "ort.tgz"
     with tarfile.open(path, "w:gz") as archive:
         for name in RUNTIME_FILES:
@@ -39,8 +39,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_page_is_complete_and_has_only_relative_addresses(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
-    """Every address in a file leads to another file."""
+def test_exported_page_is_complete_and_uses_relative_addresses(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
     folder = tmp_path / "site" / "page"
     assert main(["export", str(checkpoint), "--web", str(folder), "--web-runtime", str(runtime)]) == 0
     assert [path.name for path in folder.parent.iterdir()] == ["page"]
@@ -55,12 +54,12 @@ def test_the_page_is_complete_and_has_only_relative_addresses(checkpoint: Path, 
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert set(listed) == kept - {"offline.js", "README.md"} | {"./"}
     both = {path.name for path in STATIC.iterdir()} & {path.name for path in LOCAL.iterdir()}
-    assert both == {"engine.js"}  # the other files do not overwrite the page's own
+    assert both == {"engine.js"}  # the only file that the export replaces
     assert {path.name for path in (folder / "static" / "onnxruntime").iterdir()} == set(RUNTIME_FILES)
 
 
-def test_the_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
-    """Its metadata, read by the hub's client, has the documented form of a static Space."""
+def test_exported_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
+    """The hub's client reads its metadata, which has the documented form of a static Space."""
     hub = pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
     folder = tmp_path / "page"
     assert main(["export", str(checkpoint), "--web", str(folder), "--web-runtime", str(runtime)]) == 0
@@ -73,8 +72,8 @@ def test_the_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path, tmp
     assert not data["emoji"].isascii()
 
 
-def test_the_server_and_the_export_have_the_same_page_setup() -> None:
-    """The export adds the settings of the search, and has no solver."""
+def test_settings_of_server_and_export_agree() -> None:
+    """The export adds the settings of the search, and leaves out the solver's level on other boards."""
     geometry = make_geometry(5, 10, 4, False)
     exported = pages.exported_setup(geometry, "network")
     served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
@@ -82,7 +81,7 @@ def test_the_server_and_the_export_have_the_same_page_setup() -> None:
     assert set(exported) - set(served) == {"search", "review_simulations"}
 
 
-def test_an_export_replaces_nothing_and_a_failed_one_leaves_nothing(
+def test_export_overwrites_nothing_and_removes_incomplete_pages(
     checkpoint: Path,
     runtime: Path,
     tmp_path: Path,
@@ -91,33 +90,33 @@ def test_an_export_replaces_nothing_and_a_failed_one_leaves_nothing(
 ) -> None:
     page, other = tmp_path / "page", tmp_path / "thesis"
 
-    def check_error(folder: Path, message: str, *options: str) -> None:
+    def assert_error(folder: Path, message: str, *options: str) -> None:
         assert main(["export", str(checkpoint), "--web", str(folder), *options]) == 2
         assert message in capsys.readouterr().err.splitlines()[-1]
 
     options = ("--web-runtime", str(runtime))
     other.mkdir()
     (other / "chapter").write_text("one")
-    check_error(other, f"{other} exists already: remove it, or choose a new folder", *options)
+    assert_error(other, f"{other} exists already: remove it, or choose a new folder", *options)
     runtime.write_bytes(runtime.read_bytes()[:-10])
-    check_error(page, "not the onnxruntime-web expected", *options)
+    assert_error(page, "is not the expected onnxruntime-web", *options)
     monkeypatch.setattr(pages, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
-    check_error(page, "give the file by --web-runtime")
-    nonsense = Mock(side_effect=http.client.BadStatusLine("nonsense"))
-    monkeypatch.setattr("urllib.request.urlopen", nonsense)
-    check_error(page, "cannot be downloaded (nonsense); give the file by --web-runtime")
+    assert_error(page, "give the file with --web-runtime")
+    invalid = Mock(side_effect=http.client.BadStatusLine("nonsense"))
+    monkeypatch.setattr("urllib.request.urlopen", invalid)
+    assert_error(page, "cannot be downloaded (nonsense); give the file with --web-runtime")
     assert not page.exists()
     assert not list(tmp_path.glob(".*"))
 
 
-def test_the_runtime_is_downloaded_once(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runtime_is_downloaded_once(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged copy in the cache is replaced."""
-    content, requests = runtime.read_bytes(), []
-    monkeypatch.setattr(pages, "_download", lambda url: requests.append(url) or content)
+    content, urls = runtime.read_bytes(), []
+    monkeypatch.setattr(pages, "_download", lambda url: urls.append(url) or content)
     monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
     assert pages.read_runtime(None) == pages.read_runtime(None) == content
-    assert len(requests) == 1
-    (cached,) = (tmp_path / "cache").iterdir()
-    cached.write_bytes(b"damaged")
+    assert len(urls) == 1
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_bytes(b"damaged")
     assert pages.read_runtime(None) == pages.read_runtime(None) == content
-    assert len(requests) == 2
+    assert len(urls) == 2

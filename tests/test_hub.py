@@ -170,7 +170,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     network, report = folder / "net.safetensors", folder / "report.json"
     save_small(network, make_geometry())
-    evaluate = ["evaluate", str(network), "--simulations", "0,100", "--count", "3", "--no-twin"]
+    evaluate = ["evaluate", str(network), "--simulations", "0,100", "--count", "3", "--no-untrained"]
     with report.open("w") as file, contextlib.redirect_stdout(file):
         assert main([*evaluate, "--backend", "torch-fp32", "--json"]) == 0
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Results go where links lead, and never to devices or where another process is writing."""
+"""Commands write through links, and never to devices or to files in use by another process."""
 
 import stat
 from pathlib import Path
@@ -11,23 +11,23 @@ from alphac4.storage.locks import lock_file
 
 EVALUATE = "evaluate random --count 2 "
 
-# Every command that writes a file: its line, and what the file's name must end in.
+# Commands that write a file: the line, and the suffix of the file's name.
 WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
     "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
     "export --kaggle": ("export {checkpoint} --kaggle ", ""),
     "arena --output": ("arena random uct:1 --games 2 --processes 1 --output ", ""),
-    "prove --record": ("prove negamax:1 --plies 1 --record ", ""),
+    "prove --output": ("prove negamax:1 --max-stones 1 --output ", ""),
     "export --onnx": pytest.param("export {checkpoint} --onnx ", "", marks=pytest.mark.slow),
 }
 
 
 @pytest.mark.parametrize(("line", "suffix"), WRITERS.values(), ids=WRITERS)
-def test_what_a_command_writes_goes_where_it_is_told(
+def test_commands_write_through_links_but_not_to_devices(
     line: str, suffix: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """To what a link names, in folders that are made; a device is refused in one line."""
+    """Missing folders of a link's target are created; a device is rejected in one line."""
     words = line.format(checkpoint=checkpoint).split()
     link, real = tmp_path / f"link{suffix}", tmp_path / "new" / "deeper" / "file"
     link.symlink_to(real)
@@ -47,36 +47,36 @@ def test_what_a_command_writes_goes_where_it_is_told(
 
 
 APPENDING = {
-    "arena": ("arena random uct:1 --games 2 --processes 1 --output {place}/t.jsonl", "t.jsonl"),
-    "prove": ("prove negamax:1 --plies 1 --record {place}/walk", "walk"),
-    "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {place}", ""),
-    "positions": ("positions {place} --count 1 --sets end-easy", ""),
-    "certificate": ("certificate build --player fast@1 --stones 0 --backend torch-fp32 --record {place}", ""),
+    "arena": ("arena random uct:1 --games 2 --processes 1 --output {folder}/t.jsonl", "t.jsonl"),
+    "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
+    "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {folder}", ""),
+    "positions": ("positions {folder} --count 1 --sets end-easy", ""),
+    "certificate": ("certificate build --player fast@1 --max-stones 0 --backend torch-fp32 --output {folder}", ""),
 }
 
 
 @pytest.mark.parametrize(("line", "name"), APPENDING.values(), ids=APPENDING)
-def test_a_second_process_is_kept_from_a_record_until_the_first_is_killed(
+def test_output_in_use_by_another_process_is_rejected_until_that_ends(
     line: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    (tmp_path / "another name").symlink_to(place)
-    lock = place / (f".{name}.lock" if name else "lock")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    lock = folder / (f".{name}.lock" if name else "lock")
     with held_elsewhere(lock):
-        for path in (place, tmp_path / "another name"):
-            assert main([word.format(place=path) for word in line.split()]) == 2
-            told = capsys.readouterr().err
-            of = path / name if name else path
-            assert told.startswith(f"alphac4 {line.split()[0]}: {of} is in use by process 4711 on")
-            assert len(told.splitlines()) == 1
-            assert list(place.iterdir()) == [lock]
-    assert main([word.format(place=place) for word in line.split()]) == 0
+        for path in (folder, tmp_path / "link"):
+            assert main([word.format(folder=path) for word in line.split()]) == 2
+            error = capsys.readouterr().err
+            output = path / name if name else path
+            assert error.startswith(f"alphac4 {line.split()[0]}: {output} is in use by process 4711 on")
+            assert len(error.splitlines()) == 1
+            assert list(folder.iterdir()) == [lock]
+    assert main([word.format(folder=folder) for word in line.split()]) == 0
     assert not lock.exists()
-    assert any(place.iterdir())
+    assert any(folder.iterdir())
 
 
-def test_a_records_lock_is_known_by_what_its_name_leads_to(tmp_path: Path) -> None:
+def test_lock_of_a_link_is_that_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "t.jsonl")
     with lock_file(tmp_path / "link"):

@@ -1,4 +1,4 @@
-"""The exported page in a browser, where network, search and solver run without a server."""
+"""The exported page in a browser, with network, search and solver in the page."""
 
 import json
 import shutil
@@ -21,8 +21,8 @@ ONE_CACHE = """async (before) => {
 
 
 @pytest.fixture(scope="module")
-def tireless_address(static_address: str, static_folder: Path) -> str:
-    """The exported page, where analyses search for days, and the levels expert and master as long as they may."""
+def endless_address(static_address: str, static_folder: Path) -> str:
+    """The exported page with analyses that take days, and levels expert and master that use their full time."""
     folder = static_folder.parent / "tireless"
     shutil.copytree(static_folder, folder)
     setup = json.loads((folder / "setup.json").read_text())
@@ -34,10 +34,8 @@ def tireless_address(static_address: str, static_folder: Path) -> str:
     return static_address.replace(static_folder.name, folder.name)
 
 
-def test_the_exported_page_works_offline_and_is_renewed(
-    browser: Browser, static_address: str, static_folder: Path
-) -> None:
-    """Once visited it plays, analyses, solves, reviews and sets puzzles; a new export replaces what is kept of it."""
+def test_exported_page_works_offline_and_is_updated(browser: Browser, static_address: str, static_folder: Path) -> None:
+    """After a first visit, all features work without a network. A new export replaces the cached files."""
     folder = static_folder.parent / "renewed"
     shutil.copytree(static_folder, folder)
     address = static_address.replace(static_folder.name, folder.name)
@@ -55,7 +53,7 @@ def test_the_exported_page_works_offline_and_is_renewed(
     page.select_option("#second", "")
     page.select_option("#first", "master")
     page.click("#resume")
-    expect_moves(page, "436")  # which the certificate knows, and the network does not
+    expect_moves(page, "436")  # the certificate's move, which the network would not play
     page.select_option("#first", "")
     page.goto(address + "#44")
     page.check("#analyse")
@@ -75,7 +73,7 @@ def test_the_exported_page_works_offline_and_is_renewed(
     expect(page, "#exact", "^Solve$")
     page.goto(address + "#4444452226671")
     page.click("#exact")
-    expect(page, "#status", "Exact: Yellow loses in 11 moves with 3")
+    expect(page, "#status", "Exact: every move loses; 3 holds out longest, 11 moves")
     page.goto(address + "#4444")
     page.click("#review-ask")
     expect(page, "#sides", "Red: 2 of 2 best, 0 mistakes.*Yellow: 2 of 2 best, 0 mistakes")
@@ -95,23 +93,24 @@ def test_the_exported_page_works_offline_and_is_renewed(
     expect_count(page, "#second option", 4)
 
 
-def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Browser, tireless_address: str) -> None:
-    """An analysis makes room for that of the next position, and so does a hint; a level's move for another level's.
+def test_searches_of_the_exported_page_stop_when_they_are_superseded(browser: Browser, endless_address: str) -> None:
+    """An analysis or a hint stops for the next position, and a level's move for another level's.
 
-    The master plays what the solver soon knows, without a search.
+    The master plays exact moves without a search if the solver is quick.
     """
-    page = browser.open(tireless_address)
+    page = browser.open(endless_address)
     page.select_option("#second", "")
     page.check("#analyse")
     expect(page, "#viewpoint", r"for\s+Red")
     expect(page, "#outlook", "wins")
-    assert sum(worker.url.endswith("/worker.js") for worker in page.workers) == 2  # no opponent waits for the analysis
+    assert sum(worker.url.endswith("/worker.js") for worker in page.workers) == 2  # the opponent has its own worker
     press(page, "4")
     expect(page, "#viewpoint", r"for\s+Yellow")
     expect(page, "#outlook", "wins")
     page.uncheck("#analyse")
     page.click("#hint")
-    expect(page, "#status", r"Hint: column 4 loses in \d+ moves \(exact\)\.")  # exact play waits for no search
+    # Exact play does not wait for a search.
+    expect(page, "#status", r"Hint: every move loses; column 4 holds out longest, \d+ moves \(exact\)\.")
     press(page, "4")
     page.check("#analyse")
     expect(page, "#viewpoint", r"for\s+Red")
@@ -122,14 +121,14 @@ def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Bro
     expect(page, "#status", "thinking")
     page.select_option("#first", "beginner")
     expect(page, "#status", "Your move")
-    page = browser.open(tireless_address)
+    page = browser.open(endless_address)
     page.select_option("#second", "master")
     press(page, "4")
     expect_moves(page, "44")
 
 
-def test_the_exported_pages_hint_gives_no_win_away(browser: Browser, static_address: str, static_folder: Path) -> None:
-    """After 4 3 3 3 5 4 3 column 6 alone wins, which takes a busy machine too long; here it may take its time."""
+def test_hint_of_the_exported_page_keeps_a_win(browser: Browser, static_address: str, static_folder: Path) -> None:
+    """After 4 3 3 3 5 4 3 only column 6 wins. The time limit is raised for busy machines."""
     folder = static_folder.parent / "patient"
     shutil.copytree(static_folder, folder)
     engine = folder / "static" / "engine.js"
@@ -140,9 +139,8 @@ def test_the_exported_pages_hint_gives_no_win_away(browser: Browser, static_addr
     expect(page, "#status", r"^Hint: column 6 wins \(exact\)\.$")
 
 
-def test_a_page_opened_as_a_file_says_what_it_needs(browser: Browser, static_folder: Path) -> None:
-    """Instead of "Loading" for ever."""
+def test_page_opened_as_a_file_asks_for_a_web_server(browser: Browser, static_folder: Path) -> None:
     page = browser.new_page()
     page.goto((static_folder / "index.html").as_uri())
     expect(page, "#status", "needs a web server")
-    browser.errors.clear()  # modules that cannot be loaded
+    browser.errors.clear()  # of modules that cannot be loaded

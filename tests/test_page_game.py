@@ -1,4 +1,4 @@
-"""The game's side of the page in a browser, as people use it."""
+"""Games and analysis on the page, in a browser."""
 
 import threading
 from typing import Any
@@ -11,7 +11,7 @@ from alphac4.play.levels import LEVELS
 from alphac4.play.web.pages import page_setup
 
 pytestmark = pytest.mark.slow
-LOST = "4444452226671"  # the solver tells in a moment: loses in 11 moves with 3
+LOST = "4444452226671"  # solved quickly: loses in 11 moves with 3, sooner with other moves
 SLOW_SETUP = """
 const fetched = window.fetch;
 window.fetch = async (...request) => {
@@ -22,8 +22,8 @@ window.fetch = async (...request) => {
 WORDS = ["loss 1", "loss 1", "loss 11", "loss 1", "loss 1", "loss 1", "loss 1"]
 
 
-def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, address: str) -> None:
-    """With clicks on a phone, where nothing overflows; in words and aloud; undo goes back to the person's move."""
+def test_a_person_plays_a_level_by_clicks_on_a_phone(browser: Browser, address: str) -> None:
+    """The result is shown and announced, nothing overflows, and undo goes back to the person's move."""
     game, page = "17172727", browser.new_page(PHONE)
 
     def answer(route: Any) -> None:
@@ -45,14 +45,14 @@ def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, addr
 
 
 def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> None:
-    """Digits, arrows with Enter, undo and a step on; a link shows the position; a new game can be taken back, once.
+    """Digits, arrows with Enter, undo and a step forward; links show positions; a new game can be undone once.
 
     A double click drops one stone.
     """
     page = browser.open(address)
     page.focus("#second")
     page.select_option("#second", "")
-    press(page, "1")  # at once, where the list still has the focus
+    press(page, "1")  # while the list still has the focus
     expect_moves(page, "1")
     page.locator("body").click(position={"x": 2, "y": 2})
     press(page, [*"1223u", "ArrowRight", "3"])
@@ -65,12 +65,12 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     other.goto(page.url)
     expect(other, "#result", "^Red wins$")
     other.goto(address + "#999")
-    expect(other, "#status", "break the rules")
+    expect(other, "#status", "illegal moves")
     other.select_option("#first", "novice")
     other.goto("about:blank")
     other.goto(address + "#999")
-    expect(other, "#status", "break the rules")
-    expect(other, "#resume", "Play on")  # the level waits until this has been read
+    expect(other, "#status", "illegal moves")
+    expect(other, "#resume", "Play on")  # the level waits until the message has been read
     other.goto(address + "#45")
     other.click("#new")
     expect_count(other, "#moves li", 1)  # the level's
@@ -90,8 +90,8 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     expect_moves(page, "444444123")
 
 
-def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
-    """Also when the last move has been taken back; where a button goes away or a list was clicked, the board has it."""
+def test_buttons_keep_the_focus(browser: Browser, address: str) -> None:
+    """Also after undo of the last move. If a button disappears or a list was clicked, the board gets the focus."""
     page = browser.open(address)
     focused = "document.activeElement.id || document.activeElement.getAttribute('class') || 'body'"
     page.select_option("#second", "")
@@ -112,8 +112,8 @@ def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
     assert page.evaluate(focused) == "column"
 
 
-def test_the_end_of_a_game_leads_to_a_rematch(browser: Browser, address: str) -> None:
-    """The result stands above the board; the rematch is played with sides swapped."""
+def test_rematch_swaps_the_sides_after_the_end_of_a_game(browser: Browser, address: str) -> None:
+    """The result is shown on top of the board."""
     page = browser.open(address + "#445566", PHONE)
     expect(page, "#status", "Your move")
     assert page.locator("#rematch").is_hidden()
@@ -136,8 +136,8 @@ def test_the_end_of_a_game_leads_to_a_rematch(browser: Browser, address: str) ->
 
 
 @pytest.mark.parametrize("way", ["reload", "undo and forward", "puzzles and back"])
-def test_a_level_that_was_thinking_moves_after_an_interruption(way: str, browser: Browser, address: str) -> None:
-    """Only a link from elsewhere lets it wait."""
+def test_a_thinking_level_moves_after_an_interruption(way: str, browser: Browser, address: str) -> None:
+    """It only waits after a link to a position."""
     page, answers = browser.new_page(), threading.Event()
 
     def move(route: Any) -> None:
@@ -163,7 +163,7 @@ def test_a_level_that_was_thinking_moves_after_an_interruption(way: str, browser
 
 
 def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str) -> None:
-    """A link that only this machine can open is not offered."""
+    """A link is only offered if other machines can open it."""
     page = browser.open(address + "#4455")
     page.click("#share")
     assert page.input_value("#share-moves") == "4455"
@@ -184,7 +184,7 @@ def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_the_board_stays_where_it_is_when_analysis_opens(size: dict[str, int], browser: Browser, address: str) -> None:
+def test_board_does_not_move_when_analysis_opens(size: dict[str, int], browser: Browser, address: str) -> None:
     page = browser.open(address + "#44", size)
     before = page.locator("#board").bounding_box()
     page.check("#analyse")
@@ -194,10 +194,10 @@ def test_the_board_stays_where_it_is_when_analysis_opens(size: dict[str, int], b
 
 
 @pytest.mark.parametrize(("width", "height"), [(1024, 640), (844, 390)])
-def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(
+def test_small_windows_show_all_buttons_and_the_board_does_not_move_at_the_end(
     width: int, height: int, browser: Browser, address: str
 ) -> None:
-    """Nor does a phone on its side."""
+    """Also on a phone in landscape orientation."""
     page = browser.open(address + "#445566", {"width": width, "height": height})
     before = page.locator("#board").bounding_box()
     press(page, "7")
@@ -212,8 +212,8 @@ def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(
     assert all(box["x"] + box["width"] <= width for box in players)
 
 
-def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:
-    """Also after a look at the puzzles, and the moves beyond the position shown."""
+def test_browser_stores_players_settings_and_position(browser: Browser, address: str) -> None:
+    """Also after a visit of the puzzles, with the moves after the position shown."""
     page = browser.open(address)
     page.select_option("#second", "club")
     page.click("#settings summary")
@@ -237,8 +237,8 @@ def test_the_browser_remembers_players_looks_and_position(browser: Browser, addr
     expect(page, "#status", "Move 3 of 5")
 
 
-def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:
-    """Off until it is asked for; the tree as list and picture to click into; axe finds nothing."""
+def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) -> None:
+    """The tree is a list and a picture with clickable nodes; axe finds no problems."""
     page = browser.open(address + "#44")
     assert page.locator("#analysis").is_hidden()
     page.check("#analyse")
@@ -250,28 +250,28 @@ def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:
     expect_count(page, "#path button", 2)
     page.click("#path button >> nth=0")
     expect_count(page, "#path button", 1)
-    page.locator("#picture .node").first.click()  # drawn first: the answer to the move most visited
+    page.locator("#picture .node").first.click()  # drawn first: the reply to the most visited move
     expect_count(page, "#path button", 3)
     page.click("#settings summary")
     audit(page)
 
 
-def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Browser, address: str) -> None:
-    """The solver's verdict, which shows on the board too; else the certificate's; the best line can be played."""
+def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, address: str) -> None:
+    """The solver's result, also on the board, or else the certificate's. The best line can be played."""
     page = browser.open(address + "#44")
     page.click("#exact")
-    page.wait_for_selector(".word")  # by now the server has read its book, and its verdict is soon known
+    page.wait_for_selector(".word")  # from now on the server has loaded its book, and is quick
     page.check("#analyse")
     button = page.wait_for_selector("#variation button")
     expect(page, "#effort", "2,000 simulations")
-    assert button.evaluate("button => button.isConnected")  # or a click during the analysis could get lost
+    assert button.evaluate("button => button.isConnected")  # otherwise a click during the analysis could be lost
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
     expect(page, "#viewpoint", r"for\s+Red, to move")
     expect(page, "#outlook", "The network's opinion: wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".pill.opinion", 0)
     expect_count(page, ".stone.suggested", 1)
-    expect(page, "#effort", "2,000 simulations")  # from now on the line stays as it is
+    expect(page, "#effort", "2,000 simulations")  # from now on the line does not change
     page.click("#variation button >> nth=1")
     expect_count(page, "#moves li", 4)
     press(page, ["ArrowLeft"])
@@ -287,13 +287,13 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     expect(other, "#verdict", r"Yellow loses in at most \d+ moves \(proven by the certificate\)")
 
 
-def test_the_solver_answers_above_the_columns(browser: Browser, address: str) -> None:
-    """And to those who hear the page; live analysis leaves it there, and so do undo and a step forward."""
+def test_exact_results_are_shown_above_the_columns(browser: Browser, address: str) -> None:
+    """They are announced to screen readers, and are kept during analysis and after undo and a step forward."""
     page = browser.open(f"{address}#{LOST}")
     page.check("#analyse")
     page.click("#exact")
-    expect(page, "#status", "Exact: Yellow loses in 11 moves with 3")
-    expect(page, "#announcement", "Exact: Yellow loses in 11 moves")
+    expect(page, "#status", "Exact: every move loses; 3 holds out longest, 11 moves")
+    expect(page, "#announcement", "Exact: every move loses")
     expect(page, "#effort", r"(1,9\d\d|2,000) simulations")  # fewer, if they prove the outcome
     assert page.locator(".word").all_text_contents() == WORDS
     assert "loses in 11 moves, best" in page.get_attribute(".column >> nth=2", "aria-label")
@@ -306,7 +306,7 @@ def test_the_solver_answers_above_the_columns(browser: Browser, address: str) ->
 
 
 def test_solving_can_be_stopped(browser: Browser, address: str) -> None:
-    """By the same button or by Escape; then another position can be solved, or this one after all."""
+    """By the same button or by Escape; afterwards positions can be solved again."""
     page = browser.new_page()
     page.route("**/api/exact", lambda _route: None)  # never answers
     page.goto(address + "#44")
@@ -321,8 +321,8 @@ def test_solving_can_be_stopped(browser: Browser, address: str) -> None:
     expect(page, "#status", "wins in 1 move with 3")
 
 
-def test_nothing_is_offered_before_the_page_listens(browser: Browser, address: str) -> None:
-    """A click on a slow connection is not lost."""
+def test_buttons_are_hidden_until_the_page_is_loaded(browser: Browser, address: str) -> None:
+    """A click on a slow connection would be lost."""
     page = browser.new_page()
     page.add_init_script(SLOW_SETUP)
     page.goto(address + "#444445267614")
@@ -330,11 +330,11 @@ def test_nothing_is_offered_before_the_page_listens(browser: Browser, address: s
     expect(page, "#status", "wins in 1 move with 3")
 
 
-def test_a_hint_follows_exact_play_and_stays_until_the_next_move(browser: Browser, address: str) -> None:
-    """After 4 3, which the opening book knows, the network would play 3, and only 6 and 7 win."""
+def test_hint_is_exact_and_is_shown_until_the_next_move(browser: Browser, address: str) -> None:
+    """After 4 3, which is in the opening book, the network would play 3, but only 6 and 7 win."""
     page = browser.open(address + "#43")
     page.click("#exact")
-    page.wait_for_selector(".word")  # by now the server has read its book, and a hint is in time on a busy machine
+    page.wait_for_selector(".word")  # from now on the server has loaded its book, and is quick on a busy machine too
     press(page, "h")
     expect(page, "#status", r"Hint: column [67] wins in \d+ moves \(exact\)\.")
     page.check("#analyse")
@@ -342,8 +342,8 @@ def test_a_hint_follows_exact_play_and_stays_until_the_next_move(browser: Browse
     expect_count(page, ".hinted", 1)
 
 
-def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -> None:
-    """In one line with a button, and the game goes on where it was."""
+def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, address: str) -> None:
+    """By one line with a button; the game continues where it was."""
     page, lost = browser.new_page(), threading.Event()
     page.route("**/api/*", lambda route: route.abort() if lost.is_set() else route.continue_())
     page.goto(address)
@@ -357,7 +357,7 @@ def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -
         lost.set()
         ask()
         expect(page, "#problem", "The server does not answer")
-        if page.locator(".column").count():  # else there is only the line that says so
+        if page.locator(".column").count():  # otherwise there is only the error
             audit(page)
         lost.clear()
         page.click("#retry")
@@ -369,13 +369,13 @@ def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -
     page.click("#exact")
     expect(page, "#problem", "The server does not answer")
     lost.clear()
-    page.click("#exact")  # not by the box's button
+    page.click("#exact")  # instead of the button for another attempt
     page.wait_for_selector(".word")
     assert page.locator("#problem").is_hidden()
     browser.errors.clear()  # the requests that failed
 
 
-def test_another_board_is_shown_and_has_no_puzzles(browser: Browser, address: str) -> None:
+def test_another_board_has_no_puzzles(browser: Browser, address: str) -> None:
     setup = page_setup(make_geometry(5, 5, 4), "network", LEVELS, simulations=2000, exact=True, review=True)
     page = browser.new_page()
     page.route("**/api/setup", lambda route: route.fulfill(json=setup))

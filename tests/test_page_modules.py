@@ -1,4 +1,4 @@
-"""The modules of the exported page in Node.js against ours: rules, search, solver, reviews."""
+"""Rules, search, solver and reviews of the exported page, in Node.js, against those in Python."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ const board = new Rules(setup);
 
 @pytest.fixture(scope="module")
 def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
-    """Runs a script beside the page's modules, which is given some values and tells what it has found."""
+    """Runs a script with the page's modules; it reads its arguments as ``given`` and returns JSON by ``tell``."""
     folder = tmp_path_factory.mktemp("modules")
     for part in (pages.STATIC, pages.LOCAL):
         shutil.copytree(part, folder, dirs_exist_ok=True)
@@ -65,7 +65,7 @@ def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
 
 
 def random_positions(lengths: Iterable[int], geometry: Geometry = STANDARD) -> list[Position]:
-    """Positions after so many random moves, or where the game ends before."""
+    """Make positions after these numbers of random moves, or at the end of the game if that comes first."""
     rng, positions = np.random.default_rng(8), []
     for length in lengths:
         position = Position(geometry=geometry)
@@ -99,7 +99,7 @@ tell({ answers, wrong: given.wrong.map((text) => rules.read(text)), words: given
     [STANDARD, make_geometry(4, 12, 4), make_geometry(3, 4, 3, False)],
     ids=["standard", "twelve columns", "no diagonals"],
 )
-def test_the_page_knows_the_rules_of_every_board_and_our_words(geometry: Geometry, run_in_node: RunInNode) -> None:
+def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node: RunInNode) -> None:
     positions = random_positions(np.linspace(1, geometry.cells, 200).astype(int), geometry)
     beyond = "123456789abcdefghijklmnopqrstuvwxyz"[geometry.columns]
     wrong, proofs = [beyond, "0", "x y", "1" * (geometry.rows + 1)], list(range(-128, 128))
@@ -107,16 +107,16 @@ def test_the_page_knows_the_rules_of_every_board_and_our_words(geometry: Geometr
     found = run_in_node(RULES, geometry, games=games, wrong=wrong, proofs=proofs)
     assert found["wrong"] == [None] * len(wrong)
     assert found["words"] == [describe_proof(proof) for proof in proofs]
-    for position, told in zip(positions, found["answers"], strict=True):
-        assert told["written"] == position.moves
+    for position, answer in zip(positions, found["answers"], strict=True):
+        assert answer["written"] == position.moves
         outcome = position.outcome()
         if outcome is None:
-            assert told["result"] is None
-            assert told["legal"] == position.legal_columns()
-            assert told["wins"] == [c for c in position.legal_columns() if position.play(c).outcome() == -1]
+            assert answer["result"] is None
+            assert answer["legal"] == position.legal_columns()
+            assert answer["wins"] == [c for c in position.legal_columns() if position.play(c).outcome() == -1]
         else:
-            assert told["legal"] == []
-            assert told["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
+            assert answer["legal"] == []
+            assert answer["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
 
 
@@ -132,7 +132,7 @@ const evaluate = async (planes) => {
 const results = [];
 for (const line of games) {
   const search = new Search(setup, evaluate);
-  for (const moves of line.length ? [[], line] : [[]]) { // the second time from the kept tree
+  for (const moves of line.length ? [[], line] : [[]]) { // the second search reuses the tree
     search.plant(moves);
     await search.run(simulations);
     results.push({
@@ -149,8 +149,8 @@ tell({ results, drawn, sure: sample([4, 5], [1, 2], 0) });
 
 
 @pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 6, 4, False)])
-def test_the_pages_search_is_ours(geometry: Geometry, run_in_node: RunInNode) -> None:
-    """The same visits, moves, proofs, values and variations, with fresh trees and with kept ones."""
+def test_search_of_the_page_agrees(geometry: Geometry, run_in_node: RunInNode) -> None:
+    """Visits, moves, proofs, values and variations, with new and with reused trees."""
     evaluator, simulations = SumsOfEighths(geometry), 150
     lines = ["", "44", "1122", "1212", "3344", "15254", "4444", "112233"]
     weights = {"policy": evaluator.policy.tolist(), "value": evaluator.value.tolist()}
@@ -182,15 +182,15 @@ for (const moves of games) verdicts.push(await judge.columns(moves));
 const weak = given.middle.map((moves) => Math.sign(solver.score(board.at(moves), true)));
 const [first, second] = given.paused.map((moves) => board.at(moves));
 const paused = solver.advance(first) === null;
-solver.abandon(); // the next question does not go on where this one was
+solver.abandon(); // the next position must not continue this search
 tell({ verdicts, weak, paused, answers: [solver.score(second), solver.score(first)] });
 """
 
 
-def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
-    """Scores, words and best columns from the opening, whose book it has, to the last stone; outcomes alone.
+def test_solver_of_the_page_agrees(run_in_node: RunInNode) -> None:
+    """Scores, texts and best columns from the opening, by its book, to the last stone; and outcomes only.
 
-    A search that pauses is abandoned: the next question gets its own answer, and so does the abandoned position.
+    After a paused search is abandoned, the next position and the abandoned one have their own results.
     """
     openings = ["", "4", "7", "444", "172"]
     late = [puzzle.moves for puzzle in packaged_puzzles()[::12]]
@@ -201,8 +201,8 @@ def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
     given = {"games": games, "middle": middle, "paused": ["12345671", "4444452226671"]}
     columns = {name: columns_of(some) for name, some in given.items()}
     found = run_in_node(SOLVER + SOLVE, **columns, book=pages.book())
-    for game, told in zip(games, found["verdicts"], strict=True):
-        assert told == [
+    for game, verdicts in zip(games, found["verdicts"], strict=True):
+        assert verdicts == [
             {"column": item.column, "score": item.score, "outcome": item.text, "best": item.best}
             for item in exact(Position.from_moves(game))
         ], game
@@ -214,20 +214,20 @@ def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
 
 QUEUE = """
 import { Judge } from "./judge.js";
-globalThis.Worker = class { postMessage() {} }; // which never answers
+globalThis.Worker = class { postMessage() {} }; // never answers
 Object.defineProperty(globalThis, "navigator", { value: { hardwareConcurrency: 1 } });
 const judge = new Judge(setup, given.book), running = new AbortController(), queued = new AbortController();
 const signals = [running.signal, queued.signal, AbortSignal.abort()];
-const asked = signals.map((signal) => judge.score({}, signal).catch((error) => error.name));
-const last = await asked[2];
+const results = signals.map((signal) => judge.score({}, signal).catch((error) => error.name));
+const last = await results[2];
 queued.abort();
-const second = await asked[1];
+const second = await results[1];
 running.abort();
-tell({ names: [await asked[0], second, last], waiting: judge.waiting.length, idle: judge.idle.length });
+tell({ names: [await results[0], second, last], waiting: judge.waiting.length, idle: judge.idle.length });
 """
 
 
-def test_a_question_to_the_solver_can_be_stopped_while_it_waits_for_others(run_in_node: RunInNode) -> None:
+def test_waiting_and_running_positions_of_the_solver_can_be_stopped(run_in_node: RunInNode) -> None:
     found = run_in_node(QUEUE, book=pages.book())
     assert found == {"names": ["AbortError"] * 3, "waiting": 0, "idle": 1}
 
@@ -253,21 +253,21 @@ tell(reviews);
 """
 
 
-def test_the_pages_reviews_are_ours(run_in_node: RunInNode) -> None:
-    """Grades, words, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
+def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
+    """Grades, texts, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
     positions = [Position.from_moves(DRAWN), *random_positions([20, 24, 28, 32, 42, 42, 42])]
     assert {position.outcome() for position in positions} == {None, 0, -1}
     games = [position.moves for position in positions if position.plies >= LATE]
     found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)
-    for game, told in zip(games, found, strict=True):
+    for game, actual in zip(games, found, strict=True):
         player = Counting()
-        ours = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
-        for move in ours["reviewed"]:
+        expected = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
+        for move in expected["reviewed"]:
             del move["opinion"]["prior"]
         for name in ("moves", "turning_points", "unjudged", "reviewed", "values"):
-            assert told[name] == ours[name], (game, name)
-        assert told["asked"] == player.asked  # not about the end of a finished game
+            assert actual[name] == expected[name], (game, name)
+        assert actual["asked"] == player.asked  # without the end of a finished game
         for name in ("accuracy", "best", "judged", "slips"):
-            assert [side[name] for side in told["sides"]] == pytest.approx([side[name] for side in ours["sides"]])
+            assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
     grades = {move["grade"] for review in found for move in review["reviewed"]}
     assert grades == {"best", "keeps", "slips-win", "slips-draw", "throws-win"}

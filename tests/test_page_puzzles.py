@@ -1,4 +1,4 @@
-"""Puzzles and reviews in the page, in a real browser."""
+"""Puzzles and reviews on the page, in a browser."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ GAME = "6372714243736534153221"  # moves 17 to 21 are mistakes
 
 
 def open_puzzles(browser: Browser, address: str, puzzle: Puzzle | None = None, size: dict[str, int] = DESKTOP) -> Any:
-    """The page with a puzzle: that one, or one of its own choice."""
+    """Open the page with this puzzle, or one of the page's choice."""
     page = browser.new_page(size)
     page.goto(f"{address}#puzzles" + (f"/{puzzle.moves}" if puzzle else ""))
     expect(page, "#status", "(Red|Yellow) to move and win")
@@ -32,7 +32,7 @@ def shown(page: Any) -> Puzzle:
 
 
 def finish(page: Any, puzzle: Puzzle) -> None:
-    """Play a puzzle out by the solver's moves, until the page says that it is solved."""
+    """Play out a puzzle by the solver's moves, until the page shows that it is solved."""
     position, column = puzzle.position, puzzle.solution
     for left in range(puzzle.distance - 1, 0, -1):
         press(page, str(column + 1))
@@ -47,8 +47,8 @@ def finish(page: Any, puzzle: Puzzle) -> None:
     expect_count(page, ".ring.run", 4)
 
 
-def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Browser, address: str) -> None:
-    """Two without a wrong move; a wrong move is told what it does and ends the streak; a reload forgets nothing."""
+def test_puzzles_are_solved_and_the_streak_is_stored(browser: Browser, address: str) -> None:
+    """A wrong move shows its result and ends the streak; a reload keeps everything."""
     page = open_puzzles(browser, address, size=PHONE)
     for count in (1, 2):
         puzzle = shown(page)
@@ -70,15 +70,15 @@ def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Browser, addre
     assert page.evaluate(FITS)
 
 
-def test_tabs_side_by_side_forget_no_solved_puzzle(browser: Browser, address: str) -> None:
-    """Each has been opened before the other solves its puzzle; both are remembered."""
+def test_puzzles_solved_in_two_tabs_are_both_stored(browser: Browser, address: str) -> None:
+    """Each tab was opened before the other solved its puzzle."""
     first, second = [puzzle for puzzle in packaged_puzzles() if puzzle.difficulty == 1][:2]
     page = open_puzzles(browser, address, first)
     other = page.context.new_page()
     other.goto(f"{address}#puzzles/{second.moves}")
     expect(other, "#status", "to move and win")
     finish(page, first)
-    while "bestStreak" not in (other.evaluate("localStorage.alphac4") or ""):  # browsers tell a page's other tabs later
+    while "bestStreak" not in (other.evaluate("localStorage.alphac4") or ""):  # other tabs see changes with a delay
         other.wait_for_timeout(50)
     finish(other, second)
     expect(other, "#solved", "2 of")
@@ -86,8 +86,8 @@ def test_tabs_side_by_side_forget_no_solved_puzzle(browser: Browser, address: st
     expect(page, "#solved", "2 of")
 
 
-def test_hints_never_rule_the_solution_out(browser: Browser, address: str) -> None:
-    """And leave two moves at least; the solution is played out to its end."""
+def test_hints_never_rule_out_the_solution(browser: Browser, address: str) -> None:
+    """They leave at least two moves. The solution is played out to the end."""
     puzzle = next(puzzle for puzzle in packaged_puzzles() if len(puzzle.position.legal_columns()) == 7)
     page = open_puzzles(browser, address, puzzle)
     while page.get_attribute("#puzzle-hint", "aria-disabled") == "false":
@@ -100,8 +100,8 @@ def test_hints_never_rule_the_solution_out(browser: Browser, address: str) -> No
     expect_count(page, ".ring.run", 4)
 
 
-def test_a_slower_win_is_accepted_and_a_lost_one_is_not(browser: Browser, address: str) -> None:
-    """After the first move of a puzzle, whatever still wins continues it."""
+def test_slower_wins_are_accepted_after_the_first_move(browser: Browser, address: str) -> None:
+    """Moves that do not win are rejected."""
     puzzle = next(p for p in packaged_puzzles() if p.distance == 3)
     page = open_puzzles(browser, address, puzzle)
     press(page, str(puzzle.solution + 1))
@@ -116,8 +116,8 @@ def test_a_slower_win_is_accepted_and_a_lost_one_is_not(browser: Browser, addres
     expect(page, "#status", rf"answers \d\. (Red|Yellow) wins in {slower.moves - 1} move")
 
 
-def test_a_puzzle_has_a_link(browser: Browser, address: str) -> None:
-    """The address leads to it, also after a reload and within the page; one that names none leads to another."""
+def test_puzzles_have_links(browser: Browser, address: str) -> None:
+    """Also after a reload and within the page; an unknown puzzle's link shows another one."""
     first, second = packaged_puzzles()[0], packaged_puzzles()[-1]
     page = open_puzzles(browser, address, second)
     page.reload()
@@ -126,13 +126,13 @@ def test_a_puzzle_has_a_link(browser: Browser, address: str) -> None:
     page.evaluate(f"location.hash = 'puzzles/{first.moves}'")
     expect(page, "#status", f"to move and win in {first.distance} move")
     page.evaluate("location.hash = 'puzzles/12'")
-    expect(page, "#status", "There is no puzzle 12; this is another")
+    expect(page, "#status", "Unknown puzzle 12; this is another one")
     assert shown(page)
 
 
 @pytest.fixture
 def reviewed(browser: Browser, address: str) -> Any:
-    """Opens a page, on which the first of two people reviews the game of `GAME` without its last move."""
+    """Opens a page with the review of `GAME` without its last move, for two people."""
     game = GAME[:-1]
     review = review_game(game, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
 
@@ -148,8 +148,8 @@ def reviewed(browser: Browser, address: str) -> Any:
     return open_page
 
 
-def test_a_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> None:
-    """It is hidden until it is found or asked for; the way from mistake to mistake is round."""
+def test_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> None:
+    """It is hidden until it is found or requested; the first mistake follows the last."""
     page, review = reviewed()
     points, moves = review["turning_points"], review["reviewed"]
     game, count = review["moves"], len(review["turning_points"])
@@ -165,8 +165,8 @@ def test_a_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> Non
             wrong = [name for name in legal if name not in [move["move"], *move["better"]]]
             for name in wrong[:2]:
                 press(page, name)
-                expect(page, "#status", f"^No, {name} is no better")
-            press(page, move["move"])  # which is known to be the mistake
+                expect(page, "#status", f"^No, {name} is not better")
+            press(page, move["move"])  # the mistake itself is ignored
             expect_moves(page, game[: ply - 1])
             if number % 2:
                 page.click("#review-show")
@@ -182,8 +182,8 @@ def test_a_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> Non
     audit(page)
 
 
-def test_analysis_gives_no_better_move_away_and_another_line_leads_back_to_the_review(reviewed: Any) -> None:
-    """Analysis, hint and solver are hidden while a better move is looked for."""
+def test_analysis_is_hidden_during_an_exercise_and_other_lines_lead_back_to_the_review(reviewed: Any) -> None:
+    """Hint and solver are disabled too."""
     page, review = reviewed()
     page.check("#analyse")
     expect(page, "#outlook", "^Hidden while you look for the better move")
@@ -203,8 +203,8 @@ def test_analysis_gives_no_better_move_away_and_another_line_leads_back_to_the_r
     expect(page, "#mistake-number", "^Mistake 1 of")
 
 
-def test_a_review_begins_with_the_persons_own_mistake(reviewed: Any) -> None:
-    """The other side's are among those to step to."""
+def test_review_starts_with_the_persons_own_mistake(reviewed: Any) -> None:
+    """The other side's mistakes can be reached from there."""
     page, review = reviewed()
     side = review["reviewed"][review["turning_points"][0] - 1]["side"]
     own = next(ply for ply in review["turning_points"] if review["reviewed"][ply - 1]["side"] != side)
@@ -215,8 +215,8 @@ def test_a_review_begins_with_the_persons_own_mistake(reviewed: Any) -> None:
     expect_moves(page, review["moves"][: own - 1])
 
 
-def test_a_review_that_the_game_has_outrun_says_so(reviewed: Any) -> None:
-    """And offers to judge the rest; the curve does not run through positions that nobody has judged."""
+def test_incomplete_review_offers_to_judge_the_rest(reviewed: Any) -> None:
+    """The curve is interrupted at positions without an evaluation."""
     page, _ = reviewed()
     assert page.locator("#outdated").is_hidden()
     press(page, ["End", GAME[-1]])
@@ -239,7 +239,7 @@ def test_a_review_that_the_game_has_outrun_says_so(reviewed: Any) -> None:
     assert asked.value.post_data_json["moves"] == "4415253"
 
 
-def test_on_a_phone_the_way_to_the_next_mistake_is_in_sight(reviewed: Any) -> None:
+def test_buttons_for_mistakes_are_visible_on_a_phone(reviewed: Any) -> None:
     page, _ = reviewed(PHONE)
     assert page.evaluate("scrollY") == 0
     for name in ("#previous", "#next", "#review-show"):
@@ -248,8 +248,8 @@ def test_on_a_phone_the_way_to_the_next_mistake_is_in_sight(reviewed: Any) -> No
     assert page.evaluate(FITS)
 
 
-def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:
-    """From mistake to mistake, by keys and by clicks, one game after the other; axe finds nothing."""
+def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path: Path) -> None:
+    """From mistake to mistake and game to game; axe finds no problems."""
     games, file = tmp_path / "games.txt", tmp_path / "review.html"
     games.write_text("1122334\n44235")  # three mistakes before red wins; unfinished
     board = ["--rows", "5", "--columns", "6"]
@@ -257,7 +257,7 @@ def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     page.goto(file.as_uri())
     press(page, ["Home"])
-    expect(page, "#now", "The game begins")
+    expect(page, "#now", "Start of the game")
     press(page, ["ArrowDown"])
     expect(page, "#now", "With best play")
     audit(page)

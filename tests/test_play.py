@@ -39,14 +39,14 @@ def fast_level(level: Level) -> Player:
 def run_game(
     lines: Lines, moves: str = "", first: RandomPlayer | None = None, second: RandomPlayer | None = None
 ) -> tuple[TerminalGame, str]:
-    """A terminal game fed with these lines, and what it wrote; a side without a player is a person."""
+    """Play a terminal game with these input lines; return it and its output. A side without a player is a person."""
     output = io.StringIO()
     game = TerminalGame(
         Session(moves),
         (first, second),
         Screen(output),
         reader(lines),
-        fast_level,
+        lambda name: fast_level(find_level(name)),
         lambda: Analyst.named("uct:200"),
         lambda moves: f"the review of {moves}",
     )
@@ -65,15 +65,15 @@ def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str, given: str) ->
 
 
 @pytest.mark.parametrize("end", [[], ["quit"], [KeyboardInterrupt]])
-def test_an_unfinished_game_is_not_lost(end: Lines) -> None:
+def test_terminal_game_prints_the_moves_of_an_unfinished_game(end: Lines) -> None:
     assert run_game(["4", "4", "5", *end])[1].endswith("The game so far: 445\n")
 
 
 @pytest.mark.parametrize("by_network", [False, True])
-def test_a_game_is_reviewed_where_it_was_played(
+def test_terminal_review_uses_the_board_of_the_game(
     by_network: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also on a board that the options name, or the network."""
+    """The options or the network define the board."""
     assert "the review of 4" in run_game(["4", "review"])[1]
     board = ["--rows", "5", "--columns", "6"]
     if by_network:
@@ -82,70 +82,84 @@ def test_a_game_is_reviewed_where_it_was_played(
     output = capsys.readouterr().out
     assert "\033" not in output  # no colours in a pipe
     assert "x: accuracy" in output
-    assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the game's board, and the review's
+    assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the boards of the game and of the review
 
 
-def test_bad_input_is_one_line_and_changes_nothing() -> None:
-    wrong = {
-        "8": "'8' is no column",
-        "Hnit": "and no command (is it hint?)",
-        "load nowhere.txt": "'nowhere.txt' is no game",
+def test_terminal_game_rejects_invalid_input_without_changing() -> None:
+    messages = {
+        "8": "'8' is neither a column from 1 to 7",
+        "Hnit": "nor a command (is it hint?)",
+        "load nowhere.txt": "'nowhere.txt' is neither a game",
         "load 49": "illegal move '9'",
         "save /proc/none/x": "No such file",
-        "level nobody": "no level 'nobody'",
+        "level nobody": "unknown level 'nobody'; the levels are beginner, novice,",
         "1": "the column is full",
     }
-    game, text = run_game(list(wrong), "1" * 6)
+    game, text = run_game(list(messages), "1" * 6)
     assert game.session.moves == "1" * 6
-    assert all(told in text for told in wrong.values()), text
+    assert all(message in text for message in messages.values()), text
     assert run_game(["5", "hint"], "1122334")[1].count("the game is over") == 2
 
 
-def test_undo_against_a_player_takes_its_answer_too() -> None:
+def test_undo_against_a_player_takes_back_its_answer() -> None:
     assert run_game(["4", "undo"], second=random_player())[0].session.moves == ""
     assert len(run_game(["4", "undo", "redo"], second=random_player())[0].session.moves) == 2
     assert "nothing to take back" in run_game(["undo"], second=random_player())[1]
 
 
-def test_a_player_taken_back_to_the_start_waits_for_a_move() -> None:
-    # A question is none, nor is a second undo: what was undone can still be played again. An empty line lets the player
-    # move.
+def test_first_player_waits_after_undo_to_the_start() -> None:
+    # Commands that show something, or a second undo, do not let it move, so that redo works. An empty line does.
     game, text = run_game(["undo", "moves", "level", "undo", "redo"], first=random_player())
     assert "(no moves yet)" in text
     assert text.count("random plays") == len(game.session.moves) == 1
     assert run_game(["undo", ""], first=random_player())[1].count("random plays") == 2
 
 
-def test_hints_and_analyses_say_whose_chances_they_show() -> None:
+def test_hint_and_analysis_name_the_side_to_move() -> None:
     _, text = run_game(["hint", "analysis"], "112233")
     assert "would play 4" in text
-    assert "wins in 1" in text
+    assert "exact: x wins in 1 move with 4" in text
     assert ": x wins 100 %" in text
     _, text = run_game(["analysis"], "7112233")
     assert ": o wins" in text
     assert ": o wins 0 %" not in text
 
 
-def test_a_hint_is_the_solvers_where_it_knows_at_once_and_does_not_wait_for_it_elsewhere() -> None:
-    _, text = run_game(["hint"], "43")  # in the opening book: 6 and 7 alone win
-    told = next(line for line in text.splitlines() if "by exact play" in line)
-    assert re.search(r"by exact play (6|7|6 or 7|7 or 6): wins in \d+ moves", told)
-    # the last that the book has: of no move it knows more
-    assert "by exact play x draws" in run_game(["hint"], "4344")[1]
+def test_hint_is_exact_only_if_the_solver_is_quick() -> None:
+    _, text = run_game(["hint"], "43")  # in the opening book: only 6 and 7 win
+    assert re.search(r"exact: x wins in \d+ moves with (6|7|6 or 7)\n", text)
+    # With four stones, the book has the position's score but not those of its moves.
+    assert "exact: x draws\n" in run_game(["hint"], "4344")[1]
     _, text = run_game(["hint"], "444444")
     assert "would play" in text
-    assert "by exact play" not in text
+    assert "exact:" not in text
 
 
-def test_a_hint_is_the_certificates_where_the_solver_takes_longer() -> None:
+@pytest.mark.parametrize("command", ["hint", "analysis"])
+def test_a_lost_position_shows_only_the_moves_that_hold_out_longest(command: str) -> None:
+    moves = "4444452226671"  # o to move loses in 11 moves with 3, and sooner with any other move
+    _, text = run_game([command], moves)
+    assert "exact: every move loses; 3 holds out longest, 11 moves\n" in text
+    assert "would play" not in text
+    assert "simulations" not in text
+
+
+def test_hint_is_certified_if_the_solver_takes_longer() -> None:
     _, text = run_game(["hint", "4", "hint", "2", "1", "hint"], "4524")
-    assert re.findall(r"by the certificate(.*): (.) wins in at most (\d+) moves", text) == [
-        (" 4", "x", "19"),
-        ("", "x", "18"),
+    assert re.findall(r"proven by a certificate: (.) wins in at most (\d+) moves(.*)", text) == [
+        ("x", "19", " with 4"),
+        ("x", "18", ""),
     ]
 
 
-def test_the_solver_tells_the_truth_and_ctrl_c_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_analysis_explains_its_marks_and_appears_once_per_turn() -> None:
+    """Against a player, the position after a person's move is answered at once, and neither drawn nor analysed."""
+    _, text = run_game(["analysis", "4", "4"], "44", second=random_player())
+    assert text.count("* the search's choice") == 3  # on request, and before two moves of the person
+    assert text.count("\n  1 2 3 4 5 6 7\n") == 3  # at the start, and after two answers
+
+
+def test_solve_shows_exact_results_and_stops_on_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "4  wins in 1 move  *" in run_game(["solve"], "112233")[1]
     assert [item.score for item in exact(Position.from_moves("112233")) if item.best] == [18]
     monkeypatch.setattr(screen, "exact", lambda _position, _pause: signal.raise_signal(signal.SIGINT))
@@ -154,7 +168,7 @@ def test_the_solver_tells_the_truth_and_ctrl_c_stops_it(monkeypatch: pytest.Monk
     assert game.session.moves == "717174"
 
 
-def test_a_player_is_made_while_the_board_is_shown() -> None:
+def test_lazy_player_loads_in_the_background() -> None:
     begun = threading.Event()
 
     def make() -> RandomPlayer:
@@ -173,13 +187,23 @@ def test_a_player_is_made_while_the_board_is_shown() -> None:
         LazyPlayer("the network", fail, background=True).choose([Position()])
 
 
-def test_levels_can_be_changed_in_the_game() -> None:
+def test_level_command_changes_the_opponent() -> None:
     game, text = run_game(["level 2", "level", "level beginner"])
     assert [line.split()[1] for line in text.splitlines() if "<- now" in line] == ["novice"]
-    assert [player and player.name for player in game.players] == [None, "fast, beginner"]
+    assert [player and player.name for player in game.players] == [None, "fast (level beginner)"]
 
 
-def test_a_level_is_a_player_by_its_number_as_by_its_name(
+def test_level_command_accepts_any_player_and_suggests_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(monkeypatch, "human", given="level bst\nlevel mastr\nlevel negamax:2\n") == 0
+    output = capsys.readouterr().out
+    assert "'bst' (is it best?)" in output
+    assert "'mastr' (is it master?)" in output
+    assert "now playing against negamax:2" in output
+
+
+def test_levels_can_be_named_by_number_or_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for first in ("8", "perfect"):
@@ -189,18 +213,18 @@ def test_a_level_is_a_player_by_its_number_as_by_its_name(
         assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
 
 
-def test_levels_play_on_the_board_of_their_network_and_the_perfect_one_on_any(
+def test_only_the_perfect_level_plays_on_boards_without_a_network(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     board = ["--rows", "4", "--columns", "5"]
     assert run_command(monkeypatch, "random", *board, given="level 6\n3\nlevel 8\nlevel\n3\n") == 0
     output = capsys.readouterr().out
     assert "not on 4 x 5 with runs of 4" in output
-    assert "random plays" in output  # the game went on
+    assert "random plays" in output  # the game continued
     assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
 
 
-def test_every_level_plays_and_stronger_ones_take_wins() -> None:
+def test_levels_from_club_up_take_immediate_wins() -> None:
     position = Position.from_moves("112233")
     for number, level in enumerate(LEVELS, start=1):
         column = fast_level(level).choose([position])[0]
@@ -208,8 +232,8 @@ def test_every_level_plays_and_stronger_ones_take_wins() -> None:
         assert number < 4 or column == 3, level.name
 
 
-def test_the_master_keeps_every_win_that_it_begins_with() -> None:
-    """Also where the network would only draw."""
+def test_master_keeps_wins_as_first_player() -> None:
+    """Also in positions in which the network would only draw."""
     master = fast_level(find_level("master"))
     for moves in ("", "45", "43", "4441"):
         position = Position.from_moves(moves)
@@ -217,7 +241,7 @@ def test_the_master_keeps_every_win_that_it_begins_with() -> None:
         assert all(item.score < 0 for item in exact(position)), moves
 
 
-def test_games_are_saved_and_loaded_and_other_files_are_left_alone(
+def test_games_are_saved_and_loaded_without_overwriting_other_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "game.txt"
@@ -225,24 +249,24 @@ def test_games_are_saved_and_loaded_and_other_files_are_left_alone(
         run_game([f"save {path}"], moves)
         assert path.read_text() == f"{moves}\n"
     assert run_game([f"load {path}", "3"])[0].session.moves == "443"
-    for notes, told in (
+    for content, message in (
         (b"to be kept\n", "is neither"),
         (b"\xcd", "columns are"),
-        (b"", "holds no"),
-        (b"# a", "holds no"),
+        (b"", "contains no game"),
+        (b"# a", "contains no game"),
         (b"4\n5", "2 games"),
     ):
-        path.write_bytes(notes)
-        if notes:
-            assert "holds no game" in run_game([f"save {path}"], "4455")[1]
+        path.write_bytes(content)
+        if content:
+            assert "exists and is not a game" in run_game([f"save {path}"], "4455")[1]
         assert main(["play", "--moves", str(path)]) == 2
         error = capsys.readouterr().err
         assert str(path) in error
-        assert told in error
-        assert path.read_bytes() == notes
+        assert message in error
+        assert path.read_bytes() == content
 
 
-def test_a_session_keeps_its_game_when_a_move_is_refused() -> None:
+def test_session_keeps_its_game_after_an_illegal_move() -> None:
     session = Session("444444")
     with pytest.raises(IllegalMove):
         session.play(3)
@@ -250,11 +274,11 @@ def test_a_session_keeps_its_game_when_a_move_is_refused() -> None:
         session.load("48")
     assert session.moves == "444444"
     assert (session.undo(2), session.redo(1)) == (2, 1)
-    session.play(0)  # forgets what was undone
+    session.play(0)  # discards the undone moves
     assert (session.moves, session.redo(), session.undo(99)) == ("444441", 0, 6)
 
 
-def test_analysis_adds_up_and_is_json() -> None:
+def test_analysis_visits_add_up_and_it_converts_to_json() -> None:
     position = Position.from_moves("44444")
     analysis = Analyst.named("uct:500", seed=1).analyze(position)
     assert analysis.finished
@@ -264,7 +288,7 @@ def test_analysis_adds_up_and_is_json() -> None:
     assert json.loads(json.dumps(analysis.to_dict()))["moves"] == "44444"
 
 
-def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analysis_reuses_its_tree_keeps_its_time_limit_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     analyst = Analyst.named("uct:3000")
     first = analyst.analyze(Position())
     second = analyst.analyze(Position().play(first.move), Budget(simulations=10))
@@ -279,7 +303,7 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
     analysis = analyst.analyze(Position.from_moves("3"), Budget(simulations=16_000_000), stop=stop, on_progress=watch)
     assert not analysis.finished
     assert len(reports) == 1
-    # However fast the last slice was, as where it found its evaluations in the cache, none takes longer than is left.
+    # No slice takes longer than the remaining time, however fast the last slice was.
     budgets: list[Budget] = []
     search = analyst._player.search
     monkeypatch.setattr(analyst._player, "search", lambda p, budget: budgets.append(budget) or search(p, budget))
@@ -287,8 +311,8 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
     assert all(budget.seconds is not None and budget.seconds <= 0.05 for budget in budgets)
 
 
-def test_the_time_of_slices_does_not_change_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where several leaves of the tree wait for the network at the same time."""
+def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with several leaves per evaluation."""
     found = []
     for seconds in (100.0, 0.0001):
         monkeypatch.setattr("alphac4.play.analysis.SLICE_SECONDS", seconds)
@@ -301,7 +325,9 @@ def test_the_time_of_slices_does_not_change_an_analysis(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("encoding", "stone"), [("ascii", "\033[91mX"), ("utf-8", "\033[91m●")])
-def test_a_terminal_without_unicode_shows_letters(encoding: str, stone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_board_shows_letters_on_a_terminal_without_unicode(
+    encoding: str, stone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
@@ -309,6 +335,67 @@ def test_a_terminal_without_unicode_shows_letters(encoding: str, stone: str, mon
     Screen(terminal).board(Position.from_moves("4"))
     terminal.seek(0)
     assert stone in terminal.read().replace(BOLD, "").replace(UNDERLINE, "")
+
+
+NOT_FINITE = """
+from typing import NamedTuple
+
+import alphac4
+import numpy as np
+from alphac4.arena.players import NetworkPlayer
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import UniformEvaluator
+
+
+class NotFinite(UniformEvaluator):
+    def evaluate(self, planes):
+        logits, wdl = super().evaluate(planes)
+        return np.full_like(logits, np.nan), wdl
+
+
+class Parameters(NamedTuple):
+    prior_temperature: float = 1.0
+
+
+@alphac4.register_selection_rule(Parameters)
+def score(trees, t, node, action, totals, parameters):
+    return np.nan
+
+
+def player(evaluator, *rule):
+    search = NetworkSearch(evaluator, *rule, reuse="trees")
+    return NetworkPlayer("mine", evaluator, Budget(simulations=10), search=search)
+
+
+def network():
+    return player(NotFinite())
+
+
+def rule():
+    return player(UniformEvaluator(), Parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("network", "the network returned numbers that are not finite"), ("rule", "the rule for Parameters")],
+)
+def test_a_player_with_nan_ends_search_and_play_with_one_error(
+    kind: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A network's answer, or a selection rule's score, is NaN at the root."""
+    name = f"not_finite_{kind}"
+    (tmp_path / f"{name}.py").write_text(NOT_FINITE)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["search", "44", "--player", f"{name}:{kind}"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert re.fullmatch(f"alphac4 search: .*{message}.*\n", output.err)
+    assert run_command(monkeypatch, "human", f"{name}:{kind}", given="4\n") == 2
+    output = capsys.readouterr()
+    assert output.out.endswith("The game so far: 4\n")
+    assert re.fullmatch(f"alphac4 play: .*{message}.*\n", output.err)
 
 
 class Terminal(io.StringIO):
@@ -321,12 +408,12 @@ def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.Monkey
     text = "short\nlearning in bf16 and self-play by openvino-int8 go on\n\033[91m" + "x" * 40 + "\033[0m"
     assert wrap_text(text, io.StringIO()) == text
     short, *long, coloured = wrap_text(text, Terminal()).split("\n")
-    assert (short, coloured) == ("short", text.split("\n")[2])  # colours take no room
+    assert (short, coloured) == ("short", text.split("\n")[2])  # colours take no space
     assert [line.strip() for line in long] == ["learning in bf16 and self-play by", "openvino-int8 go on"]
 
 
 @pytest.mark.slow
-def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
+def test_play_command_plays_a_game_on_a_terminal() -> None:
     pty = pytest.importorskip("pty", reason="needs a system with terminals that a program can open")
     master, slave = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
@@ -338,10 +425,11 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
     try:
         while part := os.read(master, 4096):
             shown += part
-    except OSError:  # how the end of a terminal reads
+    except OSError:  # the end of a terminal
         pass
     assert process.wait(60) == 0
     os.close(master)
     text = shown.decode()
-    for told in ("\033[91m", "red: you", "yellow to move", "red wins.", "1122334"):
-        assert told in re.sub("\033\\[0?m", "", text), told
+    assert text.index("loading") < text.index("red: you")
+    for expected in ("\033[91m", "red: you", "yellow to move", "red wins.", "1122334"):
+        assert expected in re.sub("\033\\[0?m", "", text), expected

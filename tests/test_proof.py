@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import DRAWN
 from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
@@ -26,16 +25,16 @@ def walk(
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(walk_games([player], outcome_solver(SMALL), known, claim, plies=plies, beyond_mistakes=beyond))
+    return list(walk_games([player], outcome_solver(SMALL), known, claim, max_stones=plies, beyond_mistakes=beyond))
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
-    """Return the number of moves of each kind, by the number of stones."""
+    """Count the kinds of moves by the number of stones."""
     return {report.stones: Counter(MoveKind(kind).name for kind in report.kinds) for report in reports}
 
 
 def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
-    """Judge the moves of a record by plain minimax on boards of strings; count them like `counts_of`."""
+    """Judge the moves of a journal by boards of strings and plain minimax; mirror images count once."""
     table: dict[Board, tuple[int, str]] = {}
     for moves in Journal(path, FORMAT, read_about(path, FORMAT) or {}).read(lambda entry: unpack_moves(entry, SMALL)):
         for key, column, kind in zip(*moves, strict=True):
@@ -80,8 +79,8 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
 @pytest.mark.parametrize("beyond", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", ["random", "network"])
-def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
-    """For two players that make mistakes, one of which proves wins."""
+def test_walk_counts_and_judges_positions_like_minimax(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
+    """Two players that make mistakes, one of which proves wins."""
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":
@@ -97,8 +96,8 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     assert any(report.count(MoveKind.PROOF) for report in reports) == (kind == "network")
 
 
-def test_an_interrupted_walk_resumes_from_its_record(tmp_path: Path) -> None:
-    """Recorded moves are not chosen again, also if the last line was cut short."""
+def test_interrupted_walk_resumes(tmp_path: Path) -> None:
+    """Recorded moves are not requested again, even if the last line is incomplete."""
 
     class Interrupted(RandomPlayer):
         left = 2
@@ -120,67 +119,45 @@ def test_an_interrupted_walk_resumes_from_its_record(tmp_path: Path) -> None:
     assert naive_walk(path, True, 16) == counts_of(reports)
 
 
-def test_prove_reports_its_findings_and_keeps_records_of_other_players(
+def test_prove_command_prints_a_verdict_and_keeps_existing_records(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start = ["--start", "444444222222666666"]  # late in a game, so that it is quick
-    assert main(["prove", "solver", *start, "--plies", "22"]) == 0
+    start = ["--moves", "444444222222666666"]  # late in a game, so that it is quick
+    assert main(["prove", "solver", *start, "--max-stones", "22"]) == 0
     assert "solver, moving first, makes no mistake in the " in capsys.readouterr().out
     path = tmp_path / "moves.txt"
-    assert main(["prove", "random", *start, "--side", "second", "--plies", "25", "--record", str(path)]) == 1
+    assert main(["prove", "random", *start, "--side", "second", "--max-stones", "25", "--output", str(path)]) == 1
     shown = capsys.readouterr().out
     assert "random, moving second, makes a mistake in " in shown
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
-    assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
+    assert main(["prove", "negamax:1", *start, "--output", str(path)]) == 2
     assert 'holds player "random", not "negamax:1"' in capsys.readouterr().err
     assert path.read_text() == before
     Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
-    assert main(["prove", "random", *start, "--record", str(tmp_path / "less.txt")]) == 2
+    assert main(["prove", "random", *start, "--output", str(tmp_path / "less.txt")]) == 2
     assert "less.txt holds side null, not" in capsys.readouterr().err
-    for nothing, message in (
-        ("--start 4444 --plies 2", "the start has 4 stones already"),
-        ("--start 1212121", "the game is over"),
-        ("--side second --plies 0", "random, moving second, has its first move after that"),
+    for options, message in (
+        ("--moves 4444 --max-stones 2", "the start has 4 stones already"),
+        ("--moves 1212121", "the game is over"),
+        ("--side second --max-stones 0", "random, moving second, first moves after that"),
     ):
-        assert main(["prove", "random", *nothing.split()]) == 2
+        assert main(["prove", "random", *options.split()]) == 2
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("player", "is_proof"),
-    [
-        ("FILE@2", True),
-        ("FILE@0.01s", False),
-        ("FILE@2,temperature=1", False),
-        ("random", False),
-        ("uct:9", False),
-        ("solver", False),
-    ],
-)
-def test_a_walk_without_mistakes_proves_something_only_of_a_repeatable_player(
-    player: str, is_proof: bool, checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Three stones before the end of a drawn game no move is a mistake."""
-    player = player.replace("FILE", str(checkpoint))
-    command = ["prove", player, "--start", DRAWN[:39], "--side", "second"]
-    assert main([*command, "--device", "cpu", "--backend", "torch-fp32"]) == 0
-    verdict = capsys.readouterr().out.splitlines()[-1]
-    assert verdict.endswith("proven." if is_proof else "It may move differently next time, so this is not a proof.")
-
-
-def test_a_proof_ends_a_line_only_if_the_player_plays_it_out() -> None:
-    """The longer search of `@auto` proves a win, but the next move's search begins anew and makes a mistake."""
+def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
+    """The longer search of `@auto` proves the win here, but the next move is a new search, which makes a mistake."""
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
     claim = Claim(after="616156132153")
-    reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, plies=14))
+    reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
 
 
-def test_prove_resumes_with_the_backend_of_its_record(
+def test_resumed_walk_uses_the_recorded_backend(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, path = [], tmp_path / "moves.txt"
@@ -190,7 +167,7 @@ def test_prove_resumes_with_the_backend_of_its_record(
         return Compute(device="cpu", backend="torch-fp32", threads=threads)
 
     monkeypatch.setattr("alphac4.compute.choose", choose)
-    command = ["prove", f"{checkpoint}@2", "--start", "444444222222666666", "--record", str(path)]
-    for plies in ("18", "20"):
-        assert main([*command, "--plies", plies]) in (0, 1)
+    command = ["prove", f"{checkpoint}@2", "--moves", "444444222222666666", "--output", str(path)]
+    for stones in ("18", "20"):
+        assert main([*command, "--max-stones", stones]) in (0, 1)
     assert taken == ["auto", "torch-fp32"]

@@ -26,7 +26,7 @@ WRONG = [str(column + 1) for column in PUZZLE.position.legal_columns() if column
 
 
 def both(puzzle: Puzzle) -> set[str]:
-    """Return the move strings of a puzzle and its mirror image."""
+    """Return the moves of a puzzle and of its mirror image."""
     return {puzzle.moves, puzzle.mirrored.moves}
 
 
@@ -41,11 +41,11 @@ def test_every_packaged_puzzle_has_exactly_one_winning_move() -> None:
         assert moves_to_end(puzzle.position.geometry, puzzle.position.plies, score) == puzzle.distance >= 2, puzzle
 
 
-def test_there_are_puzzles_of_every_difficulty_and_no_two_are_alike() -> None:
+def test_packaged_puzzles_cover_every_difficulty_without_duplicates() -> None:
     counts = Counter(puzzle.difficulty for puzzle in PUZZLES)
     assert len(PUZZLES) >= 450
     assert min(counts[difficulty] for difficulty in range(1, 6)) >= 20
-    grids = [puzzle.position.grid() for puzzle in PUZZLES]  # not the key that the generator uses
+    grids = [puzzle.position.grid() for puzzle in PUZZLES]  # independent of the generator's keys
     assert len({min(grid.tobytes(), grid[:, ::-1].tobytes()) for grid in grids}) == len(PUZZLES)
 
 
@@ -56,7 +56,7 @@ def test_solutions_are_neither_immediate_wins_nor_blocks() -> None:
                 assert position.play(column).outcome() is None, puzzle
 
 
-def test_a_mirror_image_is_the_same_puzzle() -> None:
+def test_mirror_image_has_the_mirrored_solution() -> None:
     for puzzle in PUZZLES[::50]:
         assert both(puzzle.mirrored) == both(puzzle)
         assert winning_moves(puzzle.mirrored) == [puzzle.mirrored.solution] == [6 - puzzle.solution]
@@ -65,7 +65,7 @@ def test_a_mirror_image_is_the_same_puzzle() -> None:
 
 @pytest.fixture
 def random_players(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random players in place of the networks: fast, and they make mistakes."""
+    """Replace all networks by random players, which are fast and make mistakes."""
 
     def make(_name: str, *, rng: np.random.Generator, batch_size: int) -> Player:  # noqa: ARG001
         return RandomPlayer(np.random.default_rng(rng.integers(2**31)))
@@ -74,7 +74,7 @@ def random_players(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("random_players")
-def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
+def test_generated_puzzles_depend_on_the_seed_and_have_one_winning_move() -> None:
     first, again, other = (next(generate_puzzles(seed)) for seed in (5, 5, 6))
     assert first == again != other
     assert first
@@ -87,26 +87,26 @@ def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
 @pytest.mark.parametrize(
     "line", ["44", "44 9 3 1", "444444 4 3 1", "49 1 3 1", "44 1 x 1", "44 1 3 6", "1122334 1 2 1"]
 )
-def test_an_invalid_line_of_a_puzzle_file_is_rejected(line: str) -> None:
+def test_invalid_line_is_rejected(line: str) -> None:
     with pytest.raises(FileError, match="here, line 2"):
         parse_puzzles(["# comment", line], "here")
 
 
 def solve(lines: list[str], puzzles: list[Puzzle], seed: int = 0) -> tuple[PuzzleGame, str]:
-    """Play puzzles in a terminal with these lines of input; return the game and its output."""
+    """Play puzzles in a terminal with these input lines; return the game and its output."""
     output = io.StringIO()
     game = PuzzleGame(puzzles, Screen(output), reader(lines), np.random.default_rng(seed))
     game.run()
     return game, output.getvalue()
 
 
-def test_a_puzzle_is_solved_in_the_terminal() -> None:
+def test_terminal_puzzles_count_solved_ones_and_the_streak() -> None:
     game, text = solve(["dance", WRONG[0], RIGHT, RIGHT, RIGHT, "hint", RIGHT, RIGHT], [PUZZLE] * 5)
-    assert "'dance' is no column" in text
+    assert "'dance' is neither a column" in text
     assert "draws" in text or "loses" in text
     assert f"Right: {RIGHT} wins in {PUZZLE.distance} moves" in text
-    assert "The streak is 2." in text
-    assert (game.solved, game.streak) == (5, 1)  # the hint has ended the streak
+    assert "Streak 2." in text
+    assert (game.solved, game.streak) == (5, 1)  # the hint ended the streak
     puzzle = next(puzzle for puzzle in PUZZLES if len(puzzle.position.legal_columns()) < 7)
     full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
     assert solve([full, str(puzzle.solution + 1)], [puzzle])[0].streak == 1  # a full column is not an attempt
@@ -118,7 +118,7 @@ def hints(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("answer", [RIGHT, "solution"])
-def test_a_puzzle_ends_with_best_play(answer: str) -> None:
+def test_puzzle_ends_with_a_line_of_best_play(answer: str) -> None:
     _, text = solve([answer], [PUZZLE])
     (line,) = re.findall(r"^For example (.*)\.$", text, re.MULTILINE)
     names = line.split()
@@ -131,7 +131,7 @@ def test_a_puzzle_ends_with_best_play(answer: str) -> None:
         assert position.outcome() is not None or solver.solve(position) == score
 
 
-def test_hints_rule_moves_out_but_never_the_solution() -> None:
+def test_hints_never_rule_out_the_solution() -> None:
     game, text = solve(["hint"] * 5 + [RIGHT], [PUZZLE])
     assert all(RIGHT in left for left in hints(text))
     assert len(hints(text)[-1]) == 2
@@ -139,16 +139,16 @@ def test_hints_rule_moves_out_but_never_the_solution() -> None:
     assert (game.solved, game.streak) == (1, 0)
 
 
-def test_hints_exclude_tried_moves_and_do_not_reveal_the_solution() -> None:
+def test_hints_leave_a_random_wrong_move_that_was_not_tried() -> None:
     left = {move for seed in range(60) for move in hints(solve(["hint"] * 4, [PUZZLE], seed)[1])[-1]}
-    assert left == {RIGHT, *WRONG}  # the wrong move that remains is random
+    assert left == {RIGHT, *WRONG}
     for seed in range(9):
         assert WRONG[-1] not in hints(solve([WRONG[-1], "hint"], [PUZZLE], seed)[1])[0]
 
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """A function that returns the output of `alphac4 play puzzles` for lines of input."""
+    """Run `alphac4 play puzzles` with these input lines, and return the output."""
 
     def answer(*options: str, lines: str = "") -> str:
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
@@ -171,18 +171,18 @@ def test_solved_puzzles_come_last_at_the_next_start(
     two = shown(f"{one.solution + 1}\n")[1]
     shown("solution\n")  # does not count as solved
     assert both(shown()[0]) == both(two) != both(one)
-    assert "1 of 150 are solved" in play("--difficulty", "1")
+    assert "You have solved 1 of 150" in play("--difficulty", "1")
     assert both(shown("skip\n" * 150)[-1]) == both(one)
     (tmp_path / "file").touch()
-    monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))  # where nothing can be stored
+    monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))  # cannot be written
     assert "Right: " in play("--difficulty", "1", lines=f"{one.solution + 1}\n")
 
 
 @pytest.mark.usefixtures("random_players")
-def test_the_commands_make_and_play_puzzles(tmp_path: Path, play: Callable[..., str]) -> None:
-    shown = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", play(lines="skip\n" * len(PUZZLES)))
-    assert len(shown) == len(PUZZLES)
-    assert shown == sorted(shown, key=lambda item: (len(item[0]), item[1]))
+def test_commands_play_and_make_puzzles(tmp_path: Path, play: Callable[..., str]) -> None:
+    order = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", play(lines="skip\n" * len(PUZZLES)))
+    assert len(order) == len(PUZZLES)
+    assert order == sorted(order, key=lambda item: (len(item[0]), item[1]))
     path = tmp_path / "made.txt"
     assert main(["puzzles", "--output", str(path), "--count", "3"]) == 0
     made = load_puzzles(path)
@@ -195,8 +195,8 @@ def test_the_commands_make_and_play_puzzles(tmp_path: Path, play: Callable[..., 
     ("arguments", "message"),
     [
         ("play puzzles --difficulty 6", "difficulty must be at most 5"),
-        (f"play puzzles FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
-        ("puzzles --output FILE --count 1", "is there already"),
+        (f"play puzzles FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "contains no puzzle of difficulty"),
+        ("puzzles --output FILE --count 1", "exists already"),
     ],
 )
 def test_invalid_options_are_reported_and_change_no_file(
@@ -207,6 +207,6 @@ def test_invalid_options_are_reported_and_change_no_file(
     before = path.read_bytes()
     assert main(arguments.replace("FILE", str(path)).split()) == 2
     error = capsys.readouterr().err
-    assert message in re.sub(r"[\s│]+", " ", error)  # also where the parser draws a box around it
-    assert error.count("\n") == 1 or "--difficulty 6" in arguments  # the parser's own error
+    assert message in re.sub(r"[\s│]+", " ", error)  # the parser may draw a box around it
+    assert error.count("\n") == 1 or "--difficulty 6" in arguments  # an error of the parser
     assert path.read_bytes() == before

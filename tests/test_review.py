@@ -23,11 +23,11 @@ from alphac4.solver.solver import TimeIsUp, Verdict
 
 PLAIN = Screen(io.StringIO())  # without colours
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
-GAME = "5122256411234321551344"  # random moves, with slips of every kind
+GAME = "5122256411234321551344"  # random moves, with mistakes of every kind
 
 
 def all_scores(moves: str) -> list[list[int | None]]:
-    """The scores of every column before each move, each position analysed for itself."""
+    """Solve every column before each move independently."""
     solver = Solver(SMALL, book=no_known_scores())
     return [solver.analyze(Position.from_moves(moves[:ply], SMALL)) for ply in range(len(moves))]
 
@@ -37,7 +37,7 @@ def review() -> Review:
     return review_game(GAME, SMALL, solver=Solver(SMALL, book=no_known_scores()), seconds=600)
 
 
-def test_moves_are_graded_as_the_scores_of_all_columns_say(review: Review) -> None:
+def test_grades_agree_with_the_scores_of_all_columns(review: Review) -> None:
     assert {move.grade for move in review.reviewed} >= {Grade.BEST, Grade.KEEPS, Grade.SLIPS_DRAW, Grade.THROWS_WIN}
     for move, scores in zip(review.reviewed, all_scores(GAME), strict=True):
         best, played = max(score for score in scores if score is not None), scores[move.column]
@@ -45,7 +45,7 @@ def test_moves_are_graded_as_the_scores_of_all_columns_say(review: Review) -> No
         assert move.grade.slips == (np.sign(best) != np.sign(played))
         assert (move.grade is Grade.BEST) == (best == played)
         assert sorted(move.better) == (best_columns(scores) if move.grade.slips else [])
-        if move.grade is Grade.KEEPS:  # the outcome, by a later win or a sooner loss than the best
+        if move.grade is Grade.KEEPS:  # a later win or a sooner loss than by the best move
             assert move.delay == (move.played.moves - move.best.moves) * move.best.outcome > 0
             assert f"{move.delay} move" in move.comment
 
@@ -61,7 +61,7 @@ def test_best_lines_keep_the_score(review: Review) -> None:
 
 def test_accuracy_is_the_mean_credit() -> None:
     win, draw, loss = Verdict(score=5, moves=3), Verdict(score=0, moves=0), Verdict(score=-2, moves=4)
-    worked = [  # by hand, for one move of each kind
+    worked = [  # by hand, one move of each kind
         (win, Verdict(score=3, moves=5), 0.9),  # two moves later: 1 - 2 * 0.05
         (win, win, 1),
         (win, draw, 0.3),
@@ -80,7 +80,7 @@ def test_accuracy_is_the_mean_credit() -> None:
     assert (side.judged, side.best, side.slips) == (6, 1, 3)
 
 
-def test_without_time_only_what_is_known_is_judged() -> None:
+def test_without_time_only_moves_in_the_opening_book_are_judged() -> None:
     review = review_game("444445", seconds=0)
     assert review.reviewed[0].grade is Grade.BEST
     assert review.unjudged >= 1
@@ -90,7 +90,7 @@ def test_without_time_only_what_is_known_is_judged() -> None:
 
 
 class HurriedSolver(Solver):
-    """Has no time for positions of fewer stones than ``fewest`` once the game's own positions are solved."""
+    """Runs out of time for positions with fewer stones than ``fewest`` once the positions of the game are solved."""
 
     def __init__(self, fewest: int) -> None:
         super().__init__(SMALL, book=no_known_scores())
@@ -103,7 +103,7 @@ class HurriedSolver(Solver):
         return super().solve(position, on_pause)
 
 
-def test_better_moves_are_looked_for_from_the_end(review: Review) -> None:
+def test_better_moves_are_searched_from_the_end_of_the_game(review: Review) -> None:
     slips = [move.ply for move in review.turning_points]
     assert review.unmended == 0
     middle = slips[len(slips) // 2]
@@ -113,7 +113,7 @@ def test_better_moves_are_looked_for_from_the_end(review: Review) -> None:
     assert f"missing for {hurried.unmended} mistakes" in describe_review(hurried, PLAIN)
 
 
-def test_whoever_waits_can_end_it() -> None:
+def test_review_can_be_interrupted() -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 
@@ -121,8 +121,8 @@ def test_whoever_waits_can_end_it() -> None:
         review_game("4444", on_pause=stop)
 
 
-def test_the_players_time_is_none_of_the_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network that takes longer than the solver may take for better moves leaves it its time."""
+def test_the_solvers_time_limit_does_not_include_the_player(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow network leaves the solver its full time for better moves."""
     now = [0.0]
     monkeypatch.setattr("alphac4.solver.solver.time", SimpleNamespace(monotonic=lambda: now[0]))
 
@@ -136,7 +136,7 @@ def test_the_players_time_is_none_of_the_solvers(monkeypatch: pytest.MonkeyPatch
     assert found.unmended == 0
 
 
-def test_opinions_are_those_of_the_player() -> None:
+def test_opinions_are_the_players_search_results() -> None:
     player = parse_searching_player("uct:300", rng=np.random.default_rng(0))
     review = review_game("1122334", player=player, seconds=0.1)
     assert review.player == "uct:300"
@@ -147,56 +147,66 @@ def test_opinions_are_those_of_the_player() -> None:
     assert review.values[6] == pytest.approx(1, abs=0.1)  # x wins in column 4
 
 
-def test_the_player_is_asked_about_the_last_position_too() -> None:
+def test_values_include_the_last_position() -> None:
     def review(moves: str) -> Review:
         return review_game(moves, SMALL, player=Counting(), seconds=0)
 
     unfinished = review("11223")
     assert unfinished.values == (0, -0.01, 0.02, -0.03, 0.04, -0.05)  # for x
-    told = json.loads(json.dumps(unfinished.to_dict()))
-    assert [move["opinion"]["value"] for move in told["reviewed"]] == [0, 0.01, 0.02, 0.03, 0.04]
-    assert told["values"] == list(unfinished.values)
+    data = json.loads(json.dumps(unfinished.to_dict()))
+    assert [move["opinion"]["value"] for move in data["reviewed"]] == [0, 0.01, 0.02, 0.03, 0.04]
+    assert data["values"] == list(unfinished.values)
     assert review("1122334").values[-2:] == (0.06, 1)  # won by x
     assert review("61121314").values[-1] == -1
     assert review("").values == (0,)
 
 
-def test_text_and_page_hold_the_whole_review(review: Review) -> None:
+def test_text_and_page_contain_the_whole_review(review: Review) -> None:
     text, page = describe_review(review, PLAIN), review_page([review])
     assert GAME in text
     assert "Turning points" in text
     assert len(re.findall(r"^ +\d+  [xo] \d", text, re.MULTILINE)) == len(GAME)
-    assert not re.search(r"(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)", page)  # and needs nothing else
+    assert not re.search(r"(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)", page)  # is self-contained
     assert json.dumps(GAME) in page
-    assert page.count("</script>") == 2  # the reviews, and what shows them
+    assert page.count("</script>") == 2  # the reviews, and the script that shows them
 
 
-def test_the_graph_tells_the_exact_outcomes() -> None:
+def test_review_text_explains_the_marks_that_occur(review: Review) -> None:
+    text = describe_review(review, PLAIN)
+    assert "mistakes |" in text
+    for mark in ("~", "?", "??"):
+        assert len(re.findall(rf"^{re.escape(mark)} \w", text, re.MULTILINE)) == 1
+    perfect = describe_review(review_game("4444"), PLAIN)  # only best moves
+    assert "mistakes |" not in perfect
+    assert not re.search(r"^[~?]", perfect, re.MULTILINE)
+
+
+def test_graph_shows_the_exact_outcomes() -> None:
     scores = [shared_solver(SMALL).solve(Position.from_moves(moves, SMALL)) for moves in ("", "1", "12")]
     outcomes = [scores[0], -scores[1], scores[2]]  # for x
     line = "   exact |" + " ".join("x" if score > 0 else "o" if score < 0 else "=" for score in outcomes)
     assert line in describe_review(review_game("12", SMALL), PLAIN).splitlines()
-    # A player that sees x win until the seventh move: points stand above the moves that have led there; . is the start.
+    # A player that expects x to win until the seventh move: points are above the moves that led there; . is the start.
     seen = replace(review_game("61121314", SMALL, player=Counting(), seconds=0), values=(1,) * 7 + (-1,) * 2)
     lines = {line.partition(" |")[0].strip(): line for line in describe_review(seen, PLAIN).splitlines()}
     for name, moves in (("x wins", ".611213"), ("o wins", "14")):
         assert [lines["played"][place] for place, mark in enumerate(lines[name]) if mark == "*"] == list(moves)
 
 
-def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
+def test_games_are_read_from_files_and_the_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "games.txt"
-    path.write_bytes("\ufeff# ours\r\n4455\n\n1 1 2 2 # spaces\n".encode())  # also as Windows' editors save it
+    path.write_bytes("\ufeff# ours\r\n4455\n\n1 1 2 2 # spaces\n".encode())  # as saved by editors on Windows
     assert read_games(str(path), [], STANDARD) == ["4455", "1122"]
     assert read_games("-", io.StringIO("44\n"), STANDARD) == ["44"]
     assert read_games(" 4 4 5 5", [], STANDARD) == ["4455"]
     path.write_text("44\n49\n")
     with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
         read_games(str(path), [], STANDARD)
-    with pytest.raises(ValueError, match=r"'nofile.txt' is no game .* there is no such file"):
+    with pytest.raises(ValueError, match=r"'nofile.txt' is neither a game .* nor an existing file"):
         read_games("nofile.txt", [], STANDARD)
 
 
-def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_review_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, page = tmp_path / "games.txt", tmp_path / "review.html"
     path.write_text("1122334\n112233\n")
 
@@ -204,10 +214,10 @@ def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.
         assert main(["review", *arguments, "--rows", "5", "--columns", "6"]) == 0
         return capsys.readouterr().out
 
-    # By the solver alone, as no network comes for such a board; that of another would bring its own.
+    # By default without a player, because the package has no network for this board.
     assert re.search("1 2 3 4 5 6\n.*x has won", command("1122334"), re.DOTALL)
-    told = [json.loads(line) for line in command(str(path), "--player", "uct:50", "--json").splitlines()]
-    assert [review["outcome"] for review in told] == [1, None]
-    assert told[0]["reviewed"][-1]["move"] == "4"
+    reviews = [json.loads(line) for line in command(str(path), "--player", "uct:50", "--json").splitlines()]
+    assert [review["outcome"] for review in reviews] == [1, None]
+    assert reviews[0]["reviewed"][-1]["move"] == "4"
     assert command(str(path), "--player", "none", "--html", str(page)) == ""
     assert '"moves": "1122334"' in page.read_text()

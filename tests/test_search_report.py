@@ -1,4 +1,4 @@
-"""`alphac4 search`, what it reports and draws, and the board as its and other commands' options."""
+"""`alphac4 search`: its report and drawing, and the board options of several commands."""
 
 import json
 import xml.etree.ElementTree as ElementTree
@@ -28,18 +28,18 @@ def searched() -> UctSearch:
     return search
 
 
-def test_a_node_is_what_its_parent_says_of_it(searched: UctSearch) -> None:
+def test_node_statistics_agree_with_the_edge_from_the_parent(searched: UctSearch) -> None:
     root = searched.node(0, [])
     column = int(root.visits.argmax())
     child = searched.node(0, [column])
     assert child.position.moves == f"44{column + 1}"
-    assert child.total_visits == root.visits[column] - 1  # the visit that made it was its own evaluation
+    assert child.total_visits == root.visits[column] - 1  # the first visit evaluated the child itself
     edge_total = root.values[column] * root.visits[column]
     below = np.nansum(child.values * child.visits)
-    assert abs(edge_total + below) <= 1 + 1e-6  # they differ by that one rollout
+    assert abs(edge_total + below) <= 1 + 1e-6  # the difference is that one rollout
 
 
-def test_shares_of_results_and_the_report_agree_with_the_value() -> None:
+def test_wdl_agrees_with_the_value() -> None:
     positions = [Position.from_moves("44"), Position.from_moves("4455")]  # the second is won in three plies
     result = UctSearch(rng=np.random.default_rng(0)).search(positions, Budget(simulations=400))
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
@@ -50,7 +50,7 @@ def test_shares_of_results_and_the_report_agree_with_the_value() -> None:
     assert "win 100 %" in text
 
 
-def test_a_column_without_visits_shows_no_score() -> None:
+def test_table_shows_no_score_for_unvisited_columns() -> None:
     position = Position.from_moves("44")
     result = UctSearch(rng=np.random.default_rng(0)).search([position], Budget(simulations=3))
     table = SearchedPosition.of_result(position, "uct", result).table()
@@ -58,37 +58,37 @@ def test_a_column_without_visits_shows_no_score() -> None:
         assert (line.split()[2] == "-", "-" in line.split()[4:5]) == (visits == 0, visits == 0)
 
 
-def test_the_drawing_holds_the_nodes_asked_for(searched: UctSearch) -> None:
+def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
     root = ElementTree.fromstring(draw_tree(searched, depth=2, width=2))
     space = "{http://www.w3.org/2000/svg}"
     cards = [rect for rect in root.iter(f"{space}rect") if "card" in rect.get("class", "")]
     assert (len(cards), len(list(root.iter(f"{space}path")))) == (1 + 2 + 4, 2 + 4)
 
 
-def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "tree.svg"
     assert main(["search", "44", "--player", "uct:200", "--svg", str(picture)]) == 0
     assert "best line" in capsys.readouterr().out
     ElementTree.parse(picture)
     assert main(["search", "44", "--player", "uct:200", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    actual = json.loads(capsys.readouterr().out)
     agent = alphac4.load("uct:200", seed=0)
     expected = agent.search("44")
-    assert told["move"] == str(expected.move + 1)
-    assert told["value"] == expected.value
-    assert [told["win"], told["draw"], told["loss"]] == list(expected.wdl)
-    assert told["pv"] == [str(column + 1) for column in expected.pv]
-    assert {name: found["visits"] for name, found in told["columns"].items()} == {
-        str(column + 1): found.visits for column, found in expected.columns.items()
+    assert actual["move"] == str(expected.move + 1)
+    assert actual["value"] == expected.value
+    assert [actual["win"], actual["draw"], actual["loss"]] == list(expected.wdl)
+    assert actual["pv"] == [str(column + 1) for column in expected.pv]
+    assert {name: item["visits"] for name, item in actual["columns"].items()} == {
+        str(column + 1): item.visits for column, item in expected.columns.items()
     }
-    assert main(["search", "44", "--player", "random"]) == 2  # searches no tree
+    assert main(["search", "44", "--player", "random"]) == 2  # does not search
     assert main(["search", "12", "--rows", "4", "--columns", "4", "--run-length", "3"]) == 0
-    assert "x to move, uct:10000" in capsys.readouterr().out  # where no network comes with the project
+    assert "x to move, uct:10000" in capsys.readouterr().out  # the package has no network for this board
 
 
 @pytest.mark.parametrize("command", [ArenaCommand, EngineCommand, PlayCommand, SearchCommand, SolveCommand])
-def test_every_command_takes_the_board_alike(command: Any) -> None:
+def test_commands_accept_the_same_board_options(command: Any) -> None:
     words = ["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"]
-    given = read_arguments(command, words, "search")
-    assert given.board.geometry() == make_geometry(5, 8, 3, False)
+    options = read_arguments(command, words, "search")
+    assert options.board.geometry() == make_geometry(5, 8, 3, False)
     assert read_arguments(command, [], "search").board.geometry() == make_geometry()

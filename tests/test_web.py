@@ -1,4 +1,4 @@
-"""The page's server without sockets: what its routes answer, and to whom."""
+"""The web application without sockets: its routes and its access control."""
 
 import json
 import threading
@@ -26,9 +26,9 @@ from alphac4.review import review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import TimeIsUp
 
-PATIENCE = 120  # seconds
+TIMEOUT_S = 120
 HARD = "22661"  # takes the solver a quarter of a minute
-MOVE = {"moves": "112233", "level": "strong"}  # three on the bottom row: whoever looks ahead plays 4
+MOVE = {"moves": "112233", "level": "strong"}  # three on the bottom row: a search plays 4
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def application(service: SearchService) -> Iterator[WebApplication]:
 
 @pytest.fixture(scope="module")
 def client(application: WebApplication) -> Iterator[TestClient]:
-    """The page's visitor, on the same machine."""
+    """A visitor on the same machine."""
     guarded = AccessControl(application.starlette, "127.0.0.1", 8000)
     with TestClient(guarded, base_url="http://localhost:8000") as client:
         yield client
@@ -53,7 +53,7 @@ def client(application: WebApplication) -> Iterator[TestClient]:
 
 @pytest.fixture
 def stranger(service: SearchService) -> Iterator[TestClient]:
-    """A visitor from the network, where the link has a token."""
+    """A visitor from the network, who needs the token."""
     application = WebApplication(service)
     guarded = AccessControl(application.starlette, "0.0.0.0", 8000, token="a-secret-word")
     with TestClient(guarded, base_url="http://192.168.0.9:8000", follow_redirects=False) as client:
@@ -62,15 +62,15 @@ def stranger(service: SearchService) -> Iterator[TestClient]:
 
 
 def ask(client: TestClient, name: str, **body: Any) -> Any:
-    """The answer of the API, as visitor of one session unless ``body`` names another."""
+    """Return the answer of the API, by default for one common session."""
     response = client.post(f"/api/{name}", json={"session": "a-session-of-tests"} | body)
     assert response.status_code == 200, response.text
     lines = [json.loads(line) for line in response.text.splitlines()]
     return lines if name in ("analyze", "review") else lines[0]
 
 
-def test_the_page_and_what_it_is_made_from_are_served(client: TestClient) -> None:
-    """Nothing comes from elsewhere, and the headers forbid it."""
+def test_page_and_its_files_are_served(client: TestClient) -> None:
+    """Nothing is loaded from other sites, and the headers forbid it."""
     page = client.get("/")
     assert "alphac4" in page.text
     assert "default-src 'self'" in page.headers["content-security-policy"]
@@ -81,8 +81,7 @@ def test_the_page_and_what_it_is_made_from_are_served(client: TestClient) -> Non
     assert client.get("/static/..%2Fapp.py").status_code == client.get("/nowhere").status_code == 404
 
 
-def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
-    """Levels, solver, analysis."""
+def test_levels_solver_and_analysis_find_the_winning_move(client: TestClient) -> None:
     for level in ("strong", "expert", "perfect"):
         assert ask(client, "move", moves="444445267614", level=level)["column"] == 2
     assert [item["column"] for item in ask(client, "exact", moves="444445267614")["columns"] if item["best"]] == [2]
@@ -90,17 +89,17 @@ def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
 
 
 @pytest.mark.slow
-def test_a_hint_gives_no_win_away(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 4 3 3 3 5 4 3 column 6 alone wins, which outcomes show where scores take too long."""
+def test_hint_keeps_a_win(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 4 3 3 3 5 4 3 only column 6 wins. If exact scores take too long, outcomes decide."""
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
-    monkeypatch.setattr(searches, "OUTCOME_SECONDS", PATIENCE)
+    monkeypatch.setattr(searches, "OUTCOME_SECONDS", TIMEOUT_S)
     shared_solver.cache_clear()
     assert ask(client, "hint", moves="4333543") == {"column": 5, "outcome": "wins", "source": "exact"}
 
 
-def test_a_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact scores, a certificate, or the network."""
-    monkeypatch.setattr(searches, "HINT_SECONDS", PATIENCE)
+    monkeypatch.setattr(searches, "HINT_SECONDS", TIMEOUT_S)
     assert ask(client, "hint", moves="444445267614") == {"column": 2, "outcome": "wins in 1 move", "source": "exact"}
     assert ask(client, "hint", moves="43")["column"] in (5, 6)  # in the book
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
@@ -115,9 +114,8 @@ def test_a_hint_names_its_source(service: SearchService, client: TestClient, mon
     assert hint["source"] == "the network's opinion"
 
 
-def test_a_review_is_told_line_by_line(client: TestClient) -> None:
-    """It counts the positions that are solved, and ends with what `review_game` finds."""
-    moves = "4444"  # whose positions the opening book knows
+def test_review_streams_its_progress_and_ends_with_the_result_of_review_game(client: TestClient) -> None:
+    moves = "4444"  # in the opening book
     *progress, review = ask(client, "review", moves=moves)
     assert [line["done"] for line in progress] == list(range(5))
     assert {line["total"] for line in progress} == {4}
@@ -127,8 +125,8 @@ def test_a_review_is_told_line_by_line(client: TestClient) -> None:
     assert review["reviewed"] == expected["reviewed"]
 
 
-def test_the_tree_can_be_walked_after_an_analysis(client: TestClient) -> None:
-    """The child's visits are one less than its edge's; beyond the tree is an error, as is another position."""
+def test_nodes_of_the_tree_are_available_after_an_analysis(client: TestClient) -> None:
+    """A child has one visit less than its edge. A node outside the tree or of another position is an error."""
     last = ask(client, "analyze", moves="44", simulations=200)[-1]
     assert last["finished"]
     assert last["simulations"] == 200
@@ -162,8 +160,7 @@ def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: 
     assert "\n" not in response.json()["error"]
 
 
-def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one longest unused goes first: its tree is forgotten, the others' are not."""
+def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "MAX_SESSIONS", 2)
     service = SearchService("fast")
 
@@ -179,42 +176,39 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         service.node("session-2", Position(), [])
 
 
-def test_a_certificate_is_read_no_further_once_the_server_ends() -> None:
-    """Reading takes seconds, and whoever exits waits for it."""
+def test_loading_the_certificates_stops_with_the_server() -> None:
+    """It takes seconds, which delay the exit."""
     service = SearchService("fast")
     service.close()
     with pytest.raises(Stopped):
         service.proven_result(Position.from_moves("44"))
 
 
-def test_too_many_searches_are_reported(
+def test_a_full_queue_is_answered_by_status_503(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Status 503 before an answer has begun, for the solver and for searches alike."""
     for queue in (application.searches, application.exact_searches):
-        monkeypatch.setattr(queue, "places", 0)
+        monkeypatch.setattr(queue, "capacity", 0)
     for name, level in (("move", "club"), ("move", "perfect"), ("exact", ""), ("analyze", "")):
         body = {"moves": "44", "level": level, "session": "a-session-of-tests"}
         assert client.post(f"/api/{name}", json=body).status_code == 503
 
 
-def test_the_solver_has_a_time_limit_and_gives_its_place_back(
+def test_solver_timeout_is_answered_by_status_504_and_frees_the_queue(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A position that takes minutes is given up with status 504; the next question is answered."""
     with monkeypatch.context() as patch:
         patch.setattr(searches, "EXACT_SECONDS", 0.2)
         shared_solver.cache_clear()
         answer = client.post("/api/exact", json={"moves": HARD})
     assert answer.status_code == 504
-    assert not application.exact_searches.taken
+    assert not application.exact_searches.pending
     assert ask(client, "exact", moves="444445267614")["columns"]
 
 
-def test_a_search_has_its_whole_time_from_when_it_begins(
+def test_time_limit_starts_with_the_search_not_with_the_request(
     service: SearchService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long it has waited for the ones before."""
     looks: list[int] = []
 
     def solve(_position: Position, on_pause: Callable[[], None]) -> None:
@@ -235,11 +229,11 @@ def test_a_search_has_its_whole_time_from_when_it_begins(
 def assert_a_move_does_not_wait(
     client: TestClient, early: list[threading.Thread], queue: searches.WorkQueue, released: threading.Event
 ) -> None:
-    """Start requests that stay in a queue until they are released; a level moves meanwhile."""
+    """Start requests that stay in a queue until they are released, and request a level's move meanwhile."""
     try:
         for thread in early:
             thread.start()
-        while len(queue.taken) < len(early):
+        while len(queue.pending) < len(early):
             assert all(thread.is_alive() for thread in early)
             time.sleep(0.01)
         assert ask(client, "move", **MOVE)["column"] == 3
@@ -247,33 +241,33 @@ def assert_a_move_does_not_wait(
     finally:
         released.set()
         for thread in early:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT_S)
 
 
-def test_nobodys_search_waits_for_the_solver(
+def test_moves_do_not_wait_for_the_solver(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More positions than there are threads wait for the solver; a level moves at once."""
+    """Although more positions than threads wait for the solver."""
     released = threading.Event()
-    monkeypatch.setattr(application.service, "exact", lambda *_arguments: [] if released.wait(PATIENCE) else None)
+    monkeypatch.setattr(application.service, "exact", lambda *_arguments: [] if released.wait(TIMEOUT_S) else None)
     early = [threading.Thread(target=lambda: ask(client, "exact", moves=HARD)) for _ in range(4)]
     assert_a_move_does_not_wait(client, early, application.exact_searches, released)
 
 
-def test_no_move_waits_while_the_certificates_are_read(
+def test_moves_do_not_wait_for_loading_certificates(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More pages than there are threads ask for the certificates; a level that plays by none moves at once."""
+    """Although more requests than threads wait for the certificates; the level does not use them."""
     released = threading.Event()
     for name in ("proven_result", "certified_move"):
-        monkeypatch.setattr(application.service, name, lambda _position: None if released.wait(PATIENCE) else 0)
+        monkeypatch.setattr(application.service, name, lambda _position: None if released.wait(TIMEOUT_S) else 0)
     early = [threading.Thread(target=lambda: ask(client, "certificate", moves="4")) for _ in range(cores() + 1)]
     early += [threading.Thread(target=lambda: ask(client, "move", **MOVE | {"level": "master"}))]
     assert_a_move_does_not_wait(client, early, application.certificate_reads, released)
 
 
-def test_no_hint_waits_while_the_certificates_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact scores and the level that plays by them would wait for the hint."""
+def test_hints_do_not_wait_for_loading_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact scores and the perfect level would wait for the hint."""
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
     monkeypatch.setattr(searches, "OUTCOME_SECONDS", 0.0)
     shared_solver.cache_clear()
@@ -281,22 +275,22 @@ def test_no_hint_waits_while_the_certificates_are_read(monkeypatch: pytest.Monke
 
     def read(*_arguments: object, **_options: object) -> None:
         reading.set()
-        released.wait(PATIENCE)
+        released.wait(TIMEOUT_S)
         ended.set()
 
     monkeypatch.setattr(searches, "certificates", read)
     service = SearchService("fast")
     service.prepare()
     try:
-        assert reading.wait(PATIENCE)
+        assert reading.wait(TIMEOUT_S)
         assert service.hint(Position.from_moves("22661"), Stop()).source == "the network's opinion"
         assert not ended.is_set()
     finally:
         released.set()
 
 
-def test_an_analysis_holds_up_nobody_and_ends_with_the_sessions_next(client: TestClient) -> None:
-    """A session has one tree, so the first comes to its last line early, and says that it is not finished."""
+def test_analysis_does_not_delay_moves_and_is_stopped_by_the_sessions_next_one(client: TestClient) -> None:
+    """The last line of a stopped analysis is not finished."""
     lines: list[dict[str, Any]] = []
     first = threading.Thread(target=lambda: lines.extend(ask(client, "analyze", moves="4", simulations=20_000)))
     first.start()
@@ -306,13 +300,13 @@ def test_an_analysis_holds_up_nobody_and_ends_with_the_sessions_next(client: Tes
     assert ask(client, "move", **MOVE)["column"] == 3
     assert first.is_alive()
     assert ask(client, "analyze", moves="44", simulations=10)[-1]["finished"]
-    first.join(PATIENCE)
+    first.join(TIMEOUT_S)
     assert not lines[-1]["finished"]
     assert lines[-1]["simulations"] < 20_000
 
 
-def test_a_name_that_is_not_the_servers_own_is_refused(client: TestClient) -> None:
-    """A page has one whose name its owner has pointed at this machine (DNS rebinding)."""
+def test_foreign_host_names_are_rejected(client: TestClient) -> None:
+    """The owner of a foreign name may point it at this machine (DNS rebinding)."""
     for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:8000", "192.168.0.9"):
         assert client.post("/api/move", json=MOVE, headers={"host": host}).status_code == 403, host
         assert client.get("/", headers={"host": host}).status_code == 403, host
@@ -320,8 +314,8 @@ def test_a_name_that_is_not_the_servers_own_is_refused(client: TestClient) -> No
         assert client.get("/", headers={"host": own}).status_code == 200, own
 
 
-def test_another_sites_page_is_refused(client: TestClient) -> None:
-    """Also one that this machine serves on another port, and a type that it may send without asking the browser."""
+def test_requests_from_other_sites_are_rejected(client: TestClient) -> None:
+    """Also from other ports of this machine, and content types that need no preflight request."""
     others = ("evil.example", "localhost:8000.evil.example", "localhost:3000", "localhost")
     for origin in ("null", "", *(f"http://{host}" for host in others)):
         refused = client.post("/api/move", json=MOVE, headers={"origin": origin})
@@ -334,8 +328,8 @@ def test_another_sites_page_is_refused(client: TestClient) -> None:
         assert answer.status_code == status, kind
 
 
-def test_without_the_links_token_nothing_is_answered(stranger: TestClient) -> None:
-    """With it the browser gets a cookie that scripts cannot read, and goes on to the page without it in the address."""
+def test_requests_without_the_token_are_rejected(stranger: TestClient) -> None:
+    """The link sets a cookie that scripts cannot read, and redirects to an address without the token."""
     for path in ("", "api/setup", "static/app.js", "?token=guessed", "?token="):
         assert stranger.get(f"/{path}").status_code == 403, path
     guessed = {"cookie": "alphac4-8000=guessed"}
@@ -347,8 +341,8 @@ def test_without_the_links_token_nothing_is_answered(stranger: TestClient) -> No
     assert stranger.post("/api/move", json=MOVE).json()["column"] == 3
 
 
-def test_other_cookies_of_the_host_do_not_hide_the_token(stranger: TestClient) -> None:
-    """Whatever other programs on the same host let the browser send, before ours or after it."""
+def test_token_is_found_among_other_cookies_of_the_host(stranger: TestClient) -> None:
+    """Other programs on the same host may set cookies of any form."""
     others = ('prefs={"a":1}', "name=Jürgen", 'q="unterminated', "no-value", "alphac4-8001=another-word")
     for other in others:
         for word, status in (("a-secret-word", 200), ("guessed", 403)):
@@ -358,9 +352,9 @@ def test_other_cookies_of_the_host_do_not_hide_the_token(stranger: TestClient) -
                 assert answer.status_code == status, cookies
 
 
-def test_a_server_for_the_network_is_known_by_address_and_by_its_names() -> None:
-    """Any IP address will do, as a rebound name never is one; a proxy's name must be given; loopback needs no token."""
-    access = AccessControl(Starlette(), "0.0.0.0", 8000, names=("Play.example.org",))
+def test_server_for_the_network_accepts_addresses_and_allowed_hosts() -> None:
+    """Any IP address is safe, because DNS rebinding needs a name."""
+    access = AccessControl(Starlette(), "0.0.0.0", 8000, allowed_hosts=("Play.example.org",))
     assert all(map(access.accepts_host, ("192.168.0.9:8000", "[fe80::1]:8000", "play.example.org")))
     assert not any(map(access.accepts_host, ("example.org", "")))
     assert all(map(is_loopback, ("127.0.0.1", "127.0.0.2", "localhost", "::1")))

@@ -1,4 +1,4 @@
-"""The page's server with sockets: visitors who crowd or leave, and its end."""
+"""The page's server with sockets: many visitors, disconnections, and its shutdown."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessControl, HttpServer
 
-PATIENCE = 120.0  # seconds until an answer counts as never given
+TIMEOUT_S = 120.0
 HARD = "22661"  # takes the solver a quarter of a minute
 
 
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
 
 def request(path: str, body: bytes | None = None) -> bytes:
-    """The bytes of a request; HTTP 1.0, so that the end of the connection is the end of the answer."""
+    """Return an HTTP 1.0 request, whose answer ends with the connection."""
     lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.0", "Host: localhost"]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
@@ -49,7 +49,7 @@ def post(name: str, **body: object) -> bytes:
 
 @asynccontextmanager
 async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection, reset at the end if it is still open."""
+    """Open a connection, which is reset at the end of the block."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield reader, writer
@@ -58,8 +58,8 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
 
 
 async def read_answer(reader: asyncio.StreamReader) -> Answer:
-    """Read up to the end of the connection; fail if that does not come."""
-    async with asyncio.timeout(PATIENCE):
+    """Read up to the end of the connection."""
+    async with asyncio.timeout(TIMEOUT_S):
         head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
     words = head.split()
     return Answer(int(words[1]) if words else 0, body)
@@ -78,13 +78,13 @@ def service() -> SearchService:
 
 @pytest.fixture
 def application(service: SearchService) -> WebApplication:
-    """The page over it, which one server can serve: it ends with that."""
+    """A web application for one server, which closes it."""
     return WebApplication(service)
 
 
 @contextmanager
 def serving(application: WebApplication) -> Iterator[int]:
-    """A server in a thread of this process; its port."""
+    """Run a server in a thread and yield its port."""
     listener = server.listen("127.0.0.1", 0)
     running = HttpServer(application, AccessControl(application.starlette, "127.0.0.1", 8000))
     thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
@@ -93,7 +93,7 @@ def serving(application: WebApplication) -> Iterator[int]:
         yield listener.getsockname()[1]
     finally:
         running.should_exit = True
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT_S)
         listener.close()
         assert not thread.is_alive()
 
@@ -114,17 +114,19 @@ def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, mon
     async def leave(port: int) -> None:
         async with connected(port) as (_, writer):
             writer.write(post("exact", moves="44"))
-            await asyncio.to_thread(began.wait, PATIENCE)
+            await asyncio.to_thread(began.wait, TIMEOUT_S)
 
     monkeypatch.setattr(application.service, "exact", search)
     with serving(application) as port:
         asyncio.run(leave(port))
-        assert stopped.wait(PATIENCE)
+        assert stopped.wait(TIMEOUT_S)
 
 
-def test_there_are_only_so_many_connections(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one is told to come back; when one goes there is room again."""
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)  # uvicorn counts the connection that asks
+def test_connections_above_the_limit_get_status_503(
+    application: WebApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A closed connection makes room for another."""
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)  # uvicorn counts the requesting connection
 
     async def status(port: int) -> int:
         return (await ask(port, request("/api/setup"))).status
@@ -133,7 +135,7 @@ def test_there_are_only_so_many_connections(application: WebApplication, monkeyp
         async with connected(port) as (_, first), connected(port):
             assert await status(port) == 503
             first.transport.abort()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_S):
                 while await status(port) != 200:
                     await asyncio.sleep(0.01)
 
@@ -142,25 +144,25 @@ def test_there_are_only_so_many_connections(application: WebApplication, monkeyp
 
 
 @pytest.mark.parametrize(("name", "method"), [("move", "choose"), ("analyze", "analyze")])
-def test_a_server_that_ends_waits_for_no_search(
+def test_shutdown_does_not_wait_for_searches(
     application: WebApplication, monkeypatch: pytest.MonkeyPatch, name: str, method: str
 ) -> None:
-    """Its visitors are told, also of one that does not hear that it should stop."""
+    """Visitors get an error, even if their search does not check whether it should stop."""
     began, released = threading.Event(), threading.Event()
     answers: list[Answer] = []
 
-    def deaf(*_arguments: object) -> None:
+    def search(*_arguments: object) -> None:
         began.set()
-        released.wait(PATIENCE)
+        released.wait(TIMEOUT_S)
 
-    monkeypatch.setattr(application.service, method, deaf)
-    asked = post(name, moves="44", level="club", session="somebody")
-    visitor = threading.Thread(target=lambda: answers.append(asyncio.run(ask(port, asked))))
+    monkeypatch.setattr(application.service, method, search)
+    requests = post(name, moves="44", level="club", session="somebody")
+    visitor = threading.Thread(target=lambda: answers.append(asyncio.run(ask(port, requests))))
     try:
         with serving(application) as port:
             visitor.start()
-            assert began.wait(PATIENCE)
-        visitor.join(PATIENCE)
+            assert began.wait(TIMEOUT_S)
+        visitor.join(TIMEOUT_S)
         assert "stopped" in json.loads(answers[0].body)["error"]
     finally:
         released.set()
@@ -182,36 +184,40 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_server_while_it_solves_and_a_search_is_put_into_its_queue(tmp_path: Path) -> None:
-    """The signal comes while the queue is locked; nothing goes to the standard error, and every visitor is answered."""
-    complaints = tmp_path / "stderr.txt"
+def test_ctrl_c_stops_the_server_during_searches(tmp_path: Path) -> None:
+    """The signal arrives while the queue is locked. Every visitor is answered, without output on the standard error."""
+    stderr = tmp_path / "stderr.txt"
     command = [sys.executable, "-c", INTERRUPTED, "play", "web", "--network", "fast", "--port", "0"]
-    with complaints.open("w") as errors:
+    with stderr.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     port = int(process.stdout.readline().split()[2].rstrip("/").rpartition(":")[2])
-    asked = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect"), post("move", moves="", level="club")]
+    requests = [
+        post("exact", moves=HARD),
+        post("move", moves=HARD, level="perfect"),
+        post("move", moves="", level="club"),
+    ]
 
     async def visit() -> list[Answer]:
         async with connected(port) as one, connected(port) as two, connected(port) as three:
-            for (_, writer), data in zip((one, two, three), asked, strict=True):
+            for (_, writer), data in zip((one, two, three), requests, strict=True):
                 writer.write(data)
             return await asyncio.gather(*(read_answer(reader) for reader, _ in (one, two, three)))
 
     try:
         answers = asyncio.run(visit())
-        assert process.wait(PATIENCE) in (0, 130)
-        said = complaints.read_text().splitlines()
-        assert not [line for line in said if not line.startswith("backend ")]  # which may not work on a processor
+        assert process.wait(TIMEOUT_S) in (0, 130)
+        lines = stderr.read_text().splitlines()
+        assert not [line for line in lines if not line.startswith("backend ")]  # unsupported by the processor
         assert [answer.status for answer in answers[:2]] == [503, 503]
-        assert answers[2].status in (200, 503)  # where it was found before it was stopped
+        assert answers[2].status in (200, 503)  # 200 if the search finished before the signal
     finally:
         process.kill()
         process.wait()
 
 
-def test_a_port_that_cannot_be_had_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before a network is loaded: of this one it would be said that it is damaged."""
+def test_unavailable_port_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the network is loaded, which would be reported as damaged."""
     network = tmp_path / "damaged.safetensors"
     network.write_bytes(b"no network")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -220,11 +226,11 @@ def test_a_port_that_cannot_be_had_is_reported(tmp_path: Path, capsys: pytest.Ca
             assert port in capsys.readouterr().err
 
 
-def test_the_browser_is_opened_at_a_desktop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_browser_is_opened_only_on_a_desktop(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CI", "SSH_CONNECTION", "SSH_TTY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DISPLAY", ":0")
-    assert not server.at_desktop()  # another program reads what is printed
+    assert not server.at_desktop()  # the output is not a terminal
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert server.at_desktop()
     monkeypatch.setattr("sys.platform", "linux")
@@ -234,25 +240,25 @@ def test_the_browser_is_opened_at_a_desktop_alone(monkeypatch: pytest.MonkeyPatc
             assert not server.at_desktop()
 
 
-def test_where_others_can_connect_the_link_has_a_token(
+def test_link_has_a_token_if_the_network_can_connect(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And names an address that they can open, not 0.0.0.0; with --token never it has none, and that is told."""
-    told: list[str] = []
+    """Its address is not 0.0.0.0. With --token never it has none, and a warning is printed."""
+    output: list[str] = []
 
     def visit(running: HttpServer, sockets: list[socket.socket]) -> None:
         assert [listener.getsockname()[0] for listener in sockets] == ["0.0.0.0"]
-        told[:] = capsys.readouterr().out.splitlines()
-        link = told[0].split()[2]
+        output[:] = capsys.readouterr().out.splitlines()
+        link = output[0].split()[2]
         with TestClient(running.config.app, base_url=link.partition("?")[0]) as browser:
             assert browser.get(link).status_code == 200
-            assert browser.get("/api/setup").json()["link"] == link  # which the page's copied links begin with
+            assert browser.get("/api/setup").json()["link"] == link  # the start of links that the page copies
 
     monkeypatch.setattr(HttpServer, "run", visit)
     for options in ([], ["--token", "never"]):
         arguments = ["play", "web", "--network", "fast", "--port", "0", "--host", "0.0.0.0", *options]
         assert main(arguments) == 0
-        assert "0.0.0.0" not in told[0]
-        assert "localhost" not in told[0]
-        assert ("?token=" in told[0]) is not bool(options)
-        assert any("everybody on the network" in line for line in told) is bool(options)
+        assert "0.0.0.0" not in output[0]
+        assert "localhost" not in output[0]
+        assert ("?token=" in output[0]) is not bool(options)
+        assert any("everybody on the network" in line for line in output) is bool(options)

@@ -38,7 +38,7 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, SupportsEvaluate
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
-from alphac4.storage.hub import HUB_NAME_PATTERN, SHIPPED, is_hub_name, short_name
+from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
 from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not need it

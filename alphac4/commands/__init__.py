@@ -1,6 +1,6 @@
-"""The subcommands of `alphac4`, a module for each group: the fields of a class are options, and calling it runs it.
+"""Subcommands of `alphac4`, one module per group: the fields of a class are options, and calling it runs the command.
 
-Modules load PyTorch, Numba and the package's own rooms only where a command runs, so that help and mistakes are fast.
+Modules import PyTorch, Numba and most of the package only when a command runs, so that help and errors are fast.
 """
 
-UNSOUND, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes; UNSOUND: the installation does not work
+EXIT_BROKEN_INSTALL, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130

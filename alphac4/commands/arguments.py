@@ -1,4 +1,4 @@
-"""Reading of a command's options, and the options that several commands share."""
+"""Parsing of command-line options, and the options that several commands share."""
 
 import contextlib
 import inspect
@@ -19,24 +19,23 @@ from alphac4.arena.syntax import check_players
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
-from alphac4.storage.records import BoardConfig
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute, Pool
 
 Options = TypeVar("Options")
 Device = Literal["auto", "cpu", "cuda"]
-NOBODY = "none"  # in place of a player whose opinion a review shows
+NO_PLAYER = "none"  # `review` shows no player's evaluation
 
 
 def read_arguments(
     kind: type[Options], arguments: Sequence[str], command: str, default: Options | None = None
 ) -> Options:
-    """Return the options of ``alphac4 COMMAND`` as a dataclass, whose docstring is printed above the help.
+    """Parse the options of ``alphac4 COMMAND`` into a dataclass; ``--help`` prints its docstring first.
 
     Raises:
-        ValueError: in one line, for values that the dataclass refuses, and for unknown players.
-        SystemExit: after ``--help``, and with code 2 after tyro's message on the standard error.
+        ValueError: for values that the dataclass rejects, and for unknown players.
+        SystemExit: after ``--help``, and with code 2 after an error message by tyro.
     """
     if {"-h", "--help"} & set(arguments):
         _join_lines(kind)
@@ -48,9 +47,9 @@ def read_arguments(
                 kind,
                 args=arguments,
                 prog=f"alphac4 {command}",
-                description="",  # tyro would not break its long lines between words
+                description="",  # printed above, because tyro does not wrap long lines between words
                 default=cast(Options, default),
-                config=(tyro.conf.DisallowNone,),  # or else the help shows {None}|PATH
+                config=(tyro.conf.DisallowNone,),  # otherwise the help shows {None}|PATH
             )
     except SystemExit as end:
         if refusal := _refusal(end):
@@ -61,13 +60,13 @@ def read_arguments(
         value = getattr(options, name, ())
         players = [value] if isinstance(value, str) else value
         if level := next((player for player in players if player in LEVELS_BY_NAME), None):
-            raise ValueError(f"{level!r} is a level of `alphac4 play`, not a player; see `alphac4 players`")
-        check_players(*players, others=[NOBODY])
+            raise ValueError(f"{level!r} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
+        check_players(*players, others=[NO_PLAYER])
     return options
 
 
 def _refusal(end: BaseException) -> str:
-    """The message of the ValueError of this package that made tyro exit; empty if there is none."""
+    """Return the message of this package's ValueError that made tyro exit; empty without one."""
     error = end.__cause__ or end.__context__
     while error is not None:
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -78,7 +77,7 @@ def _refusal(end: BaseException) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """The text with its paragraphs as wide as the terminal, and without Sphinx's marks."""
+    """Wrap the paragraphs of a docstring to the terminal's width; indented ones, such as examples, stay as they are."""
     width = shutil.get_terminal_size().columns
     return "\n\n".join(
         part if part.startswith(" ") else textwrap.fill(part, width, break_long_words=False, break_on_hyphens=False)
@@ -87,23 +86,31 @@ def _paragraphs(text: str) -> str:
 
 
 def _join_lines(kind: Any) -> None:
-    """Join the lines of each option's documentation, whose breaks tyro would keep."""
-    import docstring_parser  # a part of tyro that only the help needs
+    """Join the lines of each option's documentation, because tyro keeps line breaks."""
+    import docstring_parser  # a dependency of tyro
 
     for base in filter(is_dataclass, kind.__mro__):
         texts = {item.arg_name: item.description or "" for item in docstring_parser.parse_from_object(base).params}
         for item in fields(kind):
             if item.name in texts:
                 item.metadata = MappingProxyType({"help": " ".join(texts[item.name].split())})
-            if is_dataclass(part := getattr(item.type, "__origin__", item.type)):  # of an Annotated one
+            if is_dataclass(part := getattr(item.type, "__origin__", item.type)):  # Annotated[part, ...]
                 _join_lines(part)
 
 
 @contextlib.contextmanager
-def loading() -> Iterator[None]:
-    """On a terminal, explain a long wait: for the imports in this block, and for a compilation that follows."""
-    with notify_if_slow(lambda: _note("loading; the first start takes longer ..."), sys.stderr):
+def loading(*, at_once: bool = False) -> Iterator[None]:
+    """Announce slow imports in the block, and compilations after it, on a terminal.
+
+    The line appears after a second, or ``at_once``.
+    """
+    text = "loading; the first start takes longer ..."
+    if at_once and sys.stderr.isatty():
+        _note(text)
         yield
+    else:
+        with notify_if_slow(lambda: _note(text), sys.stderr):
+            yield
     if "numba" in sys.modules and sys.stderr.isatty():
         from alphac4.compiled import announce_compilation
 
@@ -115,7 +122,7 @@ def _note_compilation() -> None:
 
 
 def _note(text: str) -> None:
-    """Write a line to the standard error, above a progress bar if there is one."""
+    """Print a line to the standard error, above a progress bar if there is one."""
     if "tqdm" in sys.modules:
         from tqdm import tqdm
 
@@ -124,50 +131,66 @@ def _note(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-Board = Annotated[BoardConfig, tyro.conf.arg(name="")]
-"""The type of an option whose fields are options of the command itself."""
+def metavar(text: str) -> Any:
+    """Return the annotation that shows ``text`` in the help as the value of an option, without an empty default."""
+    return tyro.conf.arg(metavar=text, help_behavior_hint=_default_hint)
+
+
+def _default_hint(default: str) -> str:
+    return "" if default in ("", "''", "None") else f"(default: {default})"
+
+
+NO_PREFIX: Any = tyro.conf.arg(name="")
+"""Annotation of a dataclass whose fields are options of the command itself."""
+
+Count = Annotated[int | None, metavar("N")]
+PlayerName = Annotated[str, metavar("PLAYER")]
+NetworkName = Annotated[str, metavar("NETWORK")]
+Moves = Annotated[str, metavar("MOVES")]
+Cluster = Annotated[str | None, metavar("HOST:PORT")]
+OutputFile = Annotated[Path | None, metavar("FILE")]
+OutputFolder = Annotated[Path, metavar("FOLDER")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Device and backend that run networks, and processes for them."""
+class ComputeOptions:
+    """Device, backend and processes that run networks."""
 
     device: Device = "auto"
     """Device that runs networks."""
-    backend: str = "auto"
-    """Inference backend; auto takes the fastest here, or that of the record which resumes."""
-    cluster: str | None = None
-    """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job belongs to
+    backend: Annotated[str, metavar("NAME")] = "auto"
+    """Inference backend; auto takes the fastest here, or when resuming, the recorded one."""
+    cluster: Cluster = None
+    """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the cluster of this machine or job
     (docs/cluster.md)."""
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.device == "cuda":
-            raise ValueError("--device cuda: with --cluster its cores do the work; leave one of the two out")
+            raise ValueError("--device cuda: --cluster uses CPU cores; leave out one of the two")
 
-    def of_record(self, path: Path | None, kind: str) -> "Place":
-        """Return this place with a record's backend, unless another is named: the last digits of two differ."""
+    def resumed(self, path: Path | None, kind: str) -> "ComputeOptions":
+        """Return these options with the backend of the journal at ``path``, unless another backend is named.
+
+        Two backends differ in the last digits, so that a resumed command must keep to one.
+        """
         about = None if path is None else read_about(path, kind)
         return replace(self, backend=str(about.get("backend", "auto"))) if about and self.backend == "auto" else self
 
-    def compute(self, threads: int | None = None) -> "Compute":
+    def choose(self, threads: int | None = None) -> "Compute":
         """Return the compute that runs networks in this process."""
         from alphac4.compute import choose
 
         return choose(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
 
     def pool(self) -> contextlib.AbstractContextManager["Pool | None"]:
-        """Return the processes of the cluster until the end of the block, or None without one.
+        """Return a context manager of the cluster's processes, or of None without a cluster.
 
         Raises:
-            RuntimeError: in one line, for a cluster that cannot be used.
-            ValueError: in one line, for anything else than an address.
+            RuntimeError: if the cluster cannot be used.
+            ValueError: for an invalid address.
         """
         if self.cluster is None:
             return contextlib.nullcontext()
         from alphac4.compute import choose_pool
 
         return contextlib.closing(choose_pool(self.cluster))
-
-
-Placed = Annotated[Place, tyro.conf.arg(name="")]
-"""As `Board`, the options of a `Place`."""

@@ -1,4 +1,4 @@
-"""`alphac4 doctor`: whether the installation is sound, how fast networks run here, and how long training takes."""
+"""`alphac4 doctor`: checks of the installation, speed of networks, and estimated training times on this machine."""
 
 import contextlib
 import importlib.util
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # name in pyproject.toml: (modules, purpose)
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
-    "cuda": (("numba_cuda",), "self-play's trees on an NVIDIA GPU, an experiment"),
+    "cuda": (("numba_cuda",), "search trees of self-play on an NVIDIA GPU"),
     "cluster": (("ray",), "alphac4 train --cluster"),
     "web": (("starlette", "uvicorn"), "alphac4 play web"),
     "onnx": (("onnx", "onnxruntime", "onnxscript"), "alphac4 export --onnx and --web, and networks of ONNX files"),
-    "hub": (("huggingface_hub",), "networks named hf://OWNER/NAME, and the card of alphac4 export --hub"),
+    "hub": (("huggingface_hub",), "networks named hf://OWNER/NAME, and alphac4 export --hub"),
     "kaggle": (("flask", "jsonschema", "requests", "termcolor"), "games of Kaggle's ConnectX on this machine"),
     "pettingzoo": (("pettingzoo", "pygame"), "PettingZoo's connect_four_v3"),
     "openspiel": (("pyspiel",), "OpenSpiel's player openspiel:1000"),
@@ -52,55 +52,56 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyprojec
     "docs": (("furo", "myst_nb", "sphinx"), "building the documentation by ./scripts/docs.sh"),
 }
 
-INFERENCE_BATCHES = (1, 128)  # a game against a person, and an evaluation of many positions
-INFERENCE_SECONDS = 1.0  # for each backend and batch size
-PRESET_SECONDS = 3.0  # of self-play, and about as much of learning, for each preset
+INFERENCE_BATCHES = (1, 128)  # one game against a person, and an evaluation of many positions
+INFERENCE_SECONDS = 1.0  # per backend and batch size
+PRESET_SECONDS = 3.0  # of self-play, and about the same of learning, per preset
 
-# The duration of a preset follows from some seconds of self-play and learning by an untrained network.
-OTHER_WORK_SHARE = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
-# The work of a position in self-play over a whole run, as a share of an untrained network's. Proofs end more and more
-# searches, and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations per position
-# where an untrained network takes 19.4 and 23.3, and the standard run 15.5 simulations where it takes 27.8.
+# A preset's duration is estimated from a few seconds of self-play and learning with an untrained network.
+OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and reports; 0.26 in the recorded quick run
+# Work per self-play position over a whole run, relative to an untrained network. Over a run, proofs end more searches
+# and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations per position, an
+# untrained network 19.4 and 23.3; the standard run takes 15.5 simulations, an untrained network 27.8.
 LATER_WORK_SHARE = 0.55
-# Evaluations of an untrained network, as a share of the simulations that its searches request: kept trees, proofs and
-# the cache save the rest. The recorded quick run takes 19.4 per position for 35.2 simulations. With `LATER_WORK_SHARE`
-# that makes 0.30 over a whole run; the runs that made `standard` and `best` took 0.32 and 0.27.
+# Evaluations of an untrained network per simulation that its searches request: tree reuse, proofs and the cache save
+# the rest. The recorded quick run takes 19.4 per position for 35.2 simulations. With `LATER_WORK_SHARE` this makes 0.30
+# over a whole run; the runs of `standard` and `best` took 0.32 and 0.27.
 EVALUATIONS_PER_SIMULATION = 0.55
-ENDLESS = 10**9  # samples or steps, where time is the limit
+UNLIMITED = 10**9  # samples or steps when time is the limit
 WARM_UP_STEPS = 2
-MIN_STEPS = 2  # that are timed
+MIN_STEPS = 2  # of the first timed measurement
 
 
 class Check(NamedTuple):
-    """Result of one check; as text, a line."""
+    """Result of one check."""
 
     name: str
-    sound: bool
-    found: str
+    passed: bool
+    detail: str
 
     def __str__(self) -> str:
-        """Return the line."""
-        return f"  {'ok ' if self.sound else 'BAD'}  {self.name}: {self.found}"
+        """Return a line of text."""
+        return f"  {'ok ' if self.passed else 'BAD'}  {self.name}: {self.detail}"
 
 
-class Figure(NamedTuple):
-    """One measured figure; as text, a row of a table."""
+class Measured(NamedTuple):
+    """Result of one measurement."""
 
     name: str
     value: float
     unit: str
 
     def __str__(self) -> str:
-        """Return a row; a value below 10 has three significant digits."""
+        """Return a row of text; values below 10 have three significant digits."""
         return f"{self.name:<40}  {format(self.value, ',.3g' if self.value < 10 else ',.0f'):>14}  {self.unit}"
 
 
 def diagnose(options: "DoctorCommand") -> bool:
-    """Check and measure, and print each result as it comes, or all of them as JSON; return whether all is sound."""
+    """Run checks and measurements; print each result immediately, or all as JSON. Return whether all checks pass."""
     parts = ["checks", *MEASUREMENTS]
     if unknown := [name for name in options.only if name not in parts]:
-        raise ValueError(f"unknown part {unknown[0]!r}{did_you_mean(unknown[0], parts)}; there are {', '.join(parts)}")
-    if options.device == "cuda":  # refused before anything is checked
+        guess = did_you_mean(unknown[0], parts)
+        raise ValueError(f"unknown part {unknown[0]!r}{guess}; the parts are {', '.join(parts)}")
+    if options.device == "cuda":  # report a missing GPU before the checks
         choose(options.device)
     machine = {
         "processor": processor_name(),
@@ -120,35 +121,38 @@ def diagnose(options: "DoctorCommand") -> bool:
     checks: list[Check] = []
     if "checks" in options.only:
         for name, check in CHECKS.items():
-            checks.append(_result_of(name, check))
+            checks.append(_run_check(name, check))
             show(checks[-1])
         show("", *find_extras(), "")
-    sound, figures = all(check.sound for check in checks), []
+    passed, measured = all(check.passed for check in checks), []
     for name, measure in MEASUREMENTS.items():
-        for figure in measure(options) if sound and name in options.only else ():
-            figures.append(figure)
-            show(figure)
+        for result in measure(options) if passed and name in options.only else ():
+            measured.append(result)
+            show(result)
     if checks:
-        show(*[""] * bool(figures), f"The installation is {'sound.' if sound else 'not sound: see above.'}")
+        show(*[""] * bool(measured), f"The installation {'works.' if passed else 'is broken: see the lines with BAD.'}")
     if options.json:
-        found = {"checks": [check._asdict() for check in checks], "figures": [figure._asdict() for figure in figures]}
-        print(json.dumps({"machine": machine, **found}, indent=2))
-    return sound
+        results = {
+            "checks": [check._asdict() for check in checks],
+            "measurements": [result._asdict() for result in measured],
+        }
+        print(json.dumps({"machine": machine, **results}, indent=2))
+    return passed
 
 
-def _result_of(name: str, check: Callable[[], str]) -> Check:
+def _run_check(name: str, check: Callable[[], str]) -> Check:
     try:
-        return Check(name, sound=True, found=check())
-    except Exception as error:  # whatever is wrong is what the check is for
-        return Check(name, sound=False, found=" ".join(str(error).split()) or type(error).__name__)
+        return Check(name, passed=True, detail=check())
+    except Exception as error:  # any error fails the check
+        return Check(name, passed=False, detail=" ".join(str(error).split()) or type(error).__name__)
 
 
-# --- Checks: each returns its finding, or raises ----------------------------------------------------------------------
+# --- Checks: each returns a detail to show, or raises -----------------------------------------------------------------
 def _check_solver() -> str:
-    known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last as Pons has it
+    known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last is by Pons
     for moves, score in known.items():
-        if (found := shared_solver().solve(Position.from_moves(moves))) != score:
-            raise ValueError(f"the solver scores {moves} as {found} instead of {score}: the compiled code is wrong")
+        if (actual := shared_solver().solve(Position.from_moves(moves))) != score:
+            raise ValueError(f"the solver scores {moves} as {actual} instead of {score}: the compiled code is wrong")
     return f"{len(known)} known scores"
 
 
@@ -159,39 +163,39 @@ def _check_networks() -> str:
 
 
 def _check_search() -> str:
-    # Both need the network: nothing is decided within 50 simulations by the rules.
+    # Both positions need the network: 50 simulations by the rules only prove nothing.
     player = parse_searching_player("best@50", rng=np.random.default_rng(0))
-    found = player.search([Position.from_moves("44"), Position.from_moves("4")])
-    if found.moves[0] != 3 or not found.value[0] > 0.5 or not found.value[1] < -0.5:
-        raise ValueError("best@50 does not see that the first player wins after 44: the network or its backend is bad")
-    return "best@50 sees who wins after 44"
+    result = player.search([Position.from_moves("44"), Position.from_moves("4")])
+    if result.moves[0] != 3 or not result.value[0] > 0.5 or not result.value[1] < -0.5:
+        raise ValueError("best@50 misjudges 44, which the first player wins: the network or its backend is broken")
+    return "best@50 judges 44 correctly"
 
 
 def _check_page() -> str:
     files = [item.name for item in (resources.files("alphac4.play.web") / "static").iterdir() if item.is_file()]
     if "index.html" not in files:
-        raise FileNotFoundError("its files are missing: install the package again")
+        raise FileNotFoundError("its files are missing: reinstall the package")
     return f"{len(files)} files"
 
 
 def _check_compiled() -> str:
     folder = machine_code_folder()
     if folder is None:
-        raise PermissionError("no folder can be written, so that it is compiled at each start: set NUMBA_CACHE_DIR")
+        raise PermissionError("no writable cache folder, so code is compiled at each start: set NUMBA_CACHE_DIR")
     return str(folder)
 
 
 CHECKS: dict[str, Callable[[], str]] = {
     "rules and solver": _check_solver,
     "networks": _check_networks,
-    "a search": _check_search,
-    "the page": _check_page,
+    "search": _check_search,
+    "web page": _check_page,
     "compiled code": _check_compiled,
 }
 
 
 def find_extras() -> Iterator[str]:
-    """Yield a line for each optional part: whether it is installed, and how it would be."""
+    """Yield a line per extra of the package: its purpose, and how to install it if it is missing."""
     for name, (modules, purpose) in EXTRAS.items():
         missing = [module for module in modules if importlib.util.find_spec(module) is None]
         if missing:
@@ -203,15 +207,15 @@ def find_extras() -> Iterator[str]:
 
 # --- Measurements ----------------------------------------------------------------------------------------------------
 def rate(work: Callable[[], float], seconds: float) -> float:
-    """Return the units per second of ``work``, which returns the units that it did."""
+    """Return units per second; ``work`` is called repeatedly and returns the units of each call."""
     started, units = time.perf_counter(), 0.0
     while time.perf_counter() - started < seconds:
         units += work()
     return units / (time.perf_counter() - started)
 
 
-def measure_inference(options: "DoctorCommand") -> Iterator[Figure]:
-    """Measure a network by every backend of this machine, with one calling thread per core."""
+def measure_inference(options: "DoctorCommand") -> Iterator[Measured]:
+    """Measure a network with every backend of this machine, with one calling thread per core."""
     network = load_checkpoint(options.network).network
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
         for batch in INFERENCE_BATCHES:
@@ -220,7 +224,7 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Figure]:
                 try:
                     backend = make_backend(name, network, batch, 1)
                     backend(planes)
-                except Exception as error:  # such as bf16 where the processor lacks it: the others are measured
+                except Exception as error:  # such as bf16 on a processor without it; measure the others
                     logger.warning("backend %s does not work here: %s", name, first_line(error))
                     continue
 
@@ -229,29 +233,29 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Figure]:
                     return float(len(planes))
 
                 with worker_threads(cores()) as pool:
-                    found = sum(pool.map(rate, [evaluate] * cores(), [INFERENCE_SECONDS] * cores()))
-                yield Figure(f"{options.network}, {name}, batch {batch}", found, "evaluations/s, all cores")
+                    total = sum(pool.map(rate, [evaluate] * cores(), [INFERENCE_SECONDS] * cores()))
+                yield Measured(f"{options.network}, {name}, batch {batch}", total, "evaluations/s, all cores")
 
 
-def measure_presets(options: "DoctorCommand") -> Iterator[Figure]:
-    """Estimate how long each preset that this machine can run takes here."""
+def measure_presets(options: "DoctorCommand") -> Iterator[Measured]:
+    """Estimate the duration of each preset that this machine can run."""
     device = choose(options.device).learning_device.type
     for name, config in PRESETS.items():
         if config.machine.device != "cuda" or device == "cuda":
             yield measure_preset(name, config, PRESET_SECONDS, options.device)
 
 
-MEASUREMENTS: dict[str, Callable[["DoctorCommand"], Iterator[Figure]]] = {
+MEASUREMENTS: dict[str, Callable[["DoctorCommand"], Iterator[Measured]]] = {
     "inference": measure_inference,
     "presets": measure_presets,
 }
 
 
-def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Figure:
-    """Estimate the minutes of a run, good to a third.
+def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Measured:
+    """Estimate the minutes of a run, accurate to about a third.
 
-    An untrained network plays and learns for about ``seconds`` each. A large one takes longer: until its first games
-    are over, and for its first steps.
+    An untrained network plays and learns for about ``seconds`` each; a large network takes longer, until its first
+    games and steps are finished.
     """
     compute, selfplay = choose_for_run(device, "auto"), config.selfplay
     learner = make_learner(config, compute)
@@ -264,28 +268,28 @@ def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) 
     replay.add(concatenate([make_samples(config.board.geometry(), selfplay, block.games) for block in blocks]), 1)
     steps = learning_steps_rate(learner, replay, config, seconds)
     rates = f"{samples:,.3g} positions/s of self-play by {actors.backend}, {steps:,.3g} steps/s of learning"
-    return Figure(f"train --preset {name}", run_minutes(config, samples, steps), f"minutes ({rates})")
+    return Measured(f"train --preset {name}", run_minutes(config, samples, steps), f"minutes ({rates})")
 
 
 def run_minutes(config: TrainConfig, samples: float, steps: float) -> float:
-    """Return the minutes of a run, from an untrained network's positions/s in self-play and the learner's steps/s."""
+    """Return the minutes of a run from an untrained network's self-play positions/s and the learner's steps/s."""
     play = LATER_WORK_SHARE * config.iterations * config.samples / samples
     learn = config.iterations * config.learning_steps / steps
     return (play + learn) / (1 - OTHER_WORK_SHARE) / 60
 
 
 class _TimeIsUp(Exception):  # noqa: N818 - not an error
-    """Self-play has taken long enough to be timed."""
+    """End of the timed self-play."""
 
 
 def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
-    """Return evaluations/s, trees included, and the games that are over by then.
+    """Return evaluations/s of network and trees together, and the finished games.
 
-    Finished games would not do as a measure: all begin together, so that at first hardly any finish, and later many.
+    Counting finished games would be biased, because all games start together and finish at about the same time.
     """
     began, blocks = time.perf_counter(), list[Block]()
     evaluations: Counter[int] = Counter()  # by actor
-    first: dict[int, tuple[float, int]] = {}  # by actor: when its first block came, and the evaluations until then
+    first: dict[int, tuple[float, int]] = {}  # by actor: time of its first block, and evaluations until then
     last: dict[int, tuple[float, int]] = {}
 
     def on_block(actor: int, block: Block) -> None:
@@ -298,17 +302,17 @@ def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
             raise _TimeIsUp
 
     with contextlib.suppress(_TimeIsUp):
-        actors.play(ENDLESS, on_block)
+        actors.play(UNLIMITED, on_block)
     total = 0.0
     for actor, (end, after) in last.items():
-        start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # its only block
+        start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # the actor had one block
         total += (after - before) / (end - start)
     return total * len(actors) / len(last), blocks
 
 
 def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:
-    """Return steps/s: four times as many steps each time, until they take long enough to be timed."""
-    schedule, rng = CosineSchedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
+    """Return steps/s; the number of steps is quadrupled until they take at least half of ``seconds``."""
+    schedule, rng = CosineSchedule.of_run(config.learning, UNLIMITED), np.random.default_rng(0)
 
     def learn(steps: int) -> float:
         return learner.learn_latest(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds

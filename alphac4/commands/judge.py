@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands.arguments import Board, Device, Place, Placed, loading
+from alphac4.commands.arguments import (
+    NO_PREFIX,
+    ComputeOptions,
+    Count,
+    Device,
+    Moves,
+    OutputFile,
+    OutputFolder,
+    PlayerName,
+    loading,
+    metavar,
+)
 from alphac4.machine import cores, wrap_text
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import lock_file, lock_folder
@@ -28,34 +39,38 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
+MAX_ELO = 2000  # of a hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
 SHOWN_FAILURES = 10
-CERTIFICATE_BATCH = 256  # positions that a network usually evaluates together
+CERTIFICATE_BATCH = 256  # usual batch size of the network
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArenaCommand:
     """Play a round robin and rate the players.
 
+        alphac4 arena best@100 fast@100 uct:1000 --games 50
+        alphac4 arena mine.safetensors best --sprt 0 30 --output games.jsonl
+
     Games are colour-swapped pairs from a common set of openings.
     """
 
-    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Two or more of the players that `alphac4 players` lists; with one, the shipped network is its opponent."""
+    players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("PLAYER [PLAYER ...]")] = ()
+    """Players that `alphac4 players` lists; a single one plays against the shipped network."""
     games: int = 100
-    """Games in each pairing, an even number; with --sprt, the most there may be."""
+    """Games per pairing, an even number; with --sprt, the maximum."""
     seed: int = 0
-    """Seed of openings and players; games between players limited by time still differ from run to run."""
-    output: Path | None = None
-    """A file of JSON lines for results and games; rerun the command with it to resume."""
-    processes: int | None = None
+    """Seed of openings and players. Games between players with time limits differ from run to run."""
+    output: OutputFile = None
+    """Store results and games in this file, one JSON object per line; rerun the command to resume."""
+    processes: Count = None
     """Processes that play; by default one per core."""
-    sprt: tuple[float, float] | None = None
-    """ELO0 ELO1: end each pairing once a sequential test decides whether the first is ELO1 or only ELO0 stronger."""
-    board: Board = field(default_factory=BoardConfig)
-    place: Placed = field(default_factory=Place)
+    sprt: Annotated[tuple[float, float] | None, metavar("ELO0 ELO1")] = None
+    """End each pairing early by a sequential probability ratio test: is the first player ELO1 stronger (H1), or only
+    ELO0 (H0)?"""
+    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
+    compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
     json: bool = False
-    """Print the result as JSON instead of a table."""
+    """Print JSON instead of a table."""
 
     def __post_init__(self) -> None:
         check_ranges(self, games=(2, 1_000_000), seed=(0, MAX_SEED), processes=(1, 1024), sprt=(-MAX_ELO, MAX_ELO))
@@ -63,36 +78,36 @@ class ArenaCommand:
             raise ValueError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
             )
-        if self.place.cluster is not None and self.processes is not None:
-            raise ValueError("--processes are those of this machine; on a cluster there is one per core")
+        if self.compute.cluster is not None and self.processes is not None:
+            raise ValueError("--processes has no effect with --cluster, which uses one process per core: leave it out")
         if self.sprt is not None and self.sprt[0] >= self.sprt[1]:
             raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
 
     def __call__(self) -> int:
-        """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
+        """Play the games that are not recorded yet; print the crosstable and the score of each pairing."""
         with loading():
             from alphac4.arena.tournament import describe_results, results_as_json
         players = self.players if len(self.players) > 1 else ("best", *self.players)
         if len(players) < 2 or len(set(players)) < len(players):
-            raise ValueError("an arena needs two different players or more")
-        with lock_file(self.output), contextlib.redirect_stdout(sys.stderr):  # players of the user's own may print
+            raise ValueError("name at least two different players")
+        with lock_file(self.output), contextlib.redirect_stdout(sys.stderr):  # external players may print
             tournament, results = self._play(players)
         print((results_as_json if self.json else describe_results)(tournament, results))
         return 0
 
     def _play(self, players: tuple[str, ...]) -> "tuple[Tournament, Results]":
-        """The tournament, and the results recorded before and now."""
+        """Return the tournament, and all its results, recorded and new."""
         import numpy as np
 
         from alphac4.arena.specifications import common_geometry, find_network, parse_player
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
 
         geometry = common_geometry(players, self.board.geometry())
-        place = self.place.of_record(self.output, FORMAT)
-        processes = self.processes or place.compute().streams
-        compute = place.compute(threads=max(1, cores() // processes))
+        options = self.compute.resumed(self.output, FORMAT)
+        processes = self.processes or options.choose().streams
+        compute = options.choose(threads=max(1, cores() // processes))
         networks = [network for network in map(find_network, players) if network is not None and not network.is_onnx]
-        if networks:  # chooses the fastest backend for all, once: games of two backends may differ
+        if networks:  # choose the fastest backend once for all: games may differ between backends
             compute.evaluator(networks[0].load().network, batch_size=2 * PAIRS_PER_PART)
         tournament = Tournament(
             players=players,
@@ -100,12 +115,12 @@ class ArenaCommand:
             seed=self.seed,
             sprt=self.sprt,
             geometry=geometry,
-            backend=compute.backend if networks else place.backend,
-            device=place.device,
+            backend=compute.backend if networks else options.backend,
+            device=options.device,
         )
-        for name in players:  # report a bad specification before hours of games, not after
+        for name in players:  # report an invalid player before hours of games
             parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
-        with place.pool() as pool:
+        with options.pool() as pool:
             return tournament, play_round_robin(tournament, self.output, processes=processes, pool=pool)
 
 
@@ -113,37 +128,40 @@ class ArenaCommand:
 class EvaluateCommand:
     """Measure a network, or any player, against exact play.
 
-    A move is a mistake if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of
-    positions with exact scores, by the stage of the game and by how far its end is.
+        alphac4 evaluate runs/mine/checkpoints/best.safetensors --simulations 0 100
+        alphac4 evaluate uct:1000 --references random negamax:4 --count 50
+
+    A move is a mistake if its outcome (win, draw or loss) is worse than the best move's. The package contains six sets
+    of positions with exact scores, by stage of the game and distance to its end.
     """
 
-    player: Annotated[str, tyro.conf.Positional] = "best"
-    """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other of the players
-    that `alphac4 players` lists."""
-    simulations: tuple[str, ...] = ("0", "1", "32", "100", "600", "1600")
-    """Simulations per position, for networks, such as 0 100 or 0,100; each is measured. 0 is the raw network, without
-    any look ahead."""
-    positions: tuple[Path, ...] = ()
-    """Files to take instead of the package's six sets: lines with moves, then a score for each column."""
-    count: int | None = None
-    """Only the first N positions of each set."""
-    reference: tuple[str, ...] = ()
-    """Other players to measure beside it."""
-    twin: bool = True
-    """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
+    player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best"
+    """A checkpoint (FILE.safetensors, best or fast), measured with each number of simulations, or any other player that
+    `alphac4 players` lists."""
+    simulations: Annotated[tuple[str, ...], metavar("N [N ...]")] = ("0", "1", "32", "100", "600", "1600")
+    """Numbers of simulations per position to measure a checkpoint with, such as 0 100 or 0,100. 0 is the raw policy,
+    without search."""
+    positions: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
+    """Files to use instead of the package's six sets: lines with moves, then a score per column."""
+    count: Count = None
+    """Use only the first N positions of each set."""
+    references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()
+    """Other players to measure for comparison."""
+    untrained: bool = True
+    """Also measure an untrained network of the same size as the checkpoint; it takes as long as the checkpoint."""
     json: bool = False
-    """Print the report as JSON instead of the tables."""
-    picture: Path | None = None
-    """A file for the report as a picture, such as strength.png."""
+    """Print JSON instead of tables."""
+    picture: OutputFile = None
+    """Draw the report to this file, such as strength.png, .svg or .pdf."""
     seed: int = 0
-    """Seed of searches and the untrained network."""
-    place: Placed = field(default_factory=Place)
+    """Seed of the searches and of the untrained network."""
+    compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
 
     def __post_init__(self) -> None:
         check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
-        """Measure, then print the tables or JSON."""
+        """Measure; print tables or JSON."""
         from alphac4.arena.specifications import common_geometry
         from alphac4.evaluation.positions import choose_sets
 
@@ -151,24 +169,24 @@ class EvaluateCommand:
         words = [word.strip() for word in ",".join(self.simulations).split(",")]
         if not all(word.isascii() and word.isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
-            raise ValueError(f"{text}; {MAX_SIMULATIONS:,} is the most")
+            raise ValueError(f"{text}; the maximum is {MAX_SIMULATIONS:,}")
         if self.picture is not None:
-            from alphac4.evaluation.pictures import check_picture, save_picture  # with Matplotlib
+            from alphac4.evaluation.pictures import check_picture, save_picture  # imports Matplotlib
 
             check_picture(self.picture)
         check_output(self.picture)
         with loading():
-            from alphac4.evaluation.measurement import Measurement, measure_strength  # with PyTorch
+            from alphac4.evaluation.measurement import Measurement, measure_strength
 
-        with self.place.pool() as pool, contextlib.redirect_stdout(sys.stderr):  # players of the user's own may print
+        with self.compute.pool() as pool, contextlib.redirect_stdout(sys.stderr):  # external players may print
             measurement = Measurement(
                 sets=sets,
                 budgets=sorted(set(map(int, words))),
                 seed=self.seed,
-                compute=self.place.compute(),
+                compute=self.compute.choose(),
                 pool=pool,
             )
-            report = measure_strength(self.player, measurement, self.reference, twin=self.twin)
+            report = measure_strength(self.player, measurement, self.references, untrained=self.untrained)
         if self.picture is not None:
             save_picture(report, self.picture)
         if self.json:
@@ -183,40 +201,44 @@ class EvaluateCommand:
 class ProveCommand:
     """Judge every move that a player makes against any opponent, by the exact solver.
 
+        alphac4 prove best@600 --max-stones 10
+        alphac4 prove best@600 --side second --output moves.jsonl
+
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If there is none and every line
-    is followed to its end, this proves that a network makes none, if simulations limit it. Any other player may move
-    differently in the next game. A line ends early once the player's own search has proven that it wins: it plays on
-    from that tree. The number of positions grows about threefold with every two plies, so begin with --plies 10.
+    is followed to its end, this proves that a network limited by simulations makes none; any other player may move
+    differently in the next game. A line ends early once the player's own search has proven a win, because the player
+    then follows its search tree. The number of positions grows about threefold with every two stones, so start with
+    --max-stones 10.
     """
 
-    player: Annotated[str, tyro.conf.Positional] = "best@600"
+    player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best@600"
     """Any player that `alphac4 players` lists."""
     side: Literal["first", "second"] = "first"
-    """Whether the player has the first move of the game or the second."""
-    start: str = ""
-    """Moves from which the games begin, such as 44."""
-    plies: int | None = None
-    """Look no further than positions with that many stones; by default to the end of every game."""
+    """Whether the player has the first or the second move of the game."""
+    moves: Moves = ""
+    """Start after these moves, such as 44."""
+    max_stones: Count = None
+    """Ask the player only in positions with at most N stones; by default to the end of every game."""
     beyond_mistakes: bool = False
-    """Continue after a mistake, so that players can be compared by their share of mistakes."""
-    record: Path | None = None
-    """A file for the player's move in each position. If interrupted, rerun the command to resume."""
+    """Continue after mistakes, to compare players by their share of mistakes."""
+    output: OutputFile = None
+    """Store the player's move in each position in this file; rerun the command to resume."""
     seed: int = 0
-    """Seed of a player that plays at random."""
-    place: Placed = field(default_factory=Place)
+    """Seed of a player with random moves."""
+    compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
 
     def __post_init__(self) -> None:
-        check_ranges(self, plies=(0, 64), seed=(0, MAX_SEED))
+        check_ranges(self, max_stones=(0, 64), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
-        """Walk and print a line for each number of stones, then the verdict; 1 if the player makes a mistake."""
-        with lock_file(self.record):
+        """Walk, print a line per number of stones, then the verdict; return 1 if the player makes a mistake."""
+        with lock_file(self.output):
             reports = self._walk()
         print(self._verdict(reports))
         return int(any(report.failures for report in reports))
 
     def _walk(self) -> "list[LevelReport]":
-        """Walk, and print a line for each number of stones."""
+        """Walk, and print a line per number of stones."""
         with loading():
             import numpy as np
             from tqdm import tqdm
@@ -233,16 +255,16 @@ class ProveCommand:
             from alphac4.evaluation.answers import BATCH
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, outcome_solver, walk_games
 
-        claim = Claim(geometry=common_geometry((self.player,)), side=self.side, after=self.start)
+        claim = Claim(geometry=common_geometry((self.player,)), side=self.side, after=self.moves)
         start, geometry = claim.start, claim.geometry
-        plies = geometry.cells if self.plies is None else self.plies
-        if plies < start.plies:
-            raise ValueError(f"--plies {plies}: the start has {start.plies} stones already")
-        if plies == start.plies and start.first_to_move != (self.side == "first"):
-            raise ValueError(f"--plies {plies}: {self.player}, moving {self.side}, has its first move after that")
-        place = self.place.of_record(self.record, FORMAT)
-        compute = place.compute(threads=1)
-        is_network, is_here = find_network(self.player) is not None, place.cluster is None
+        max_stones = geometry.cells if self.max_stones is None else self.max_stones
+        if max_stones < start.plies:
+            raise ValueError(f"--max-stones {max_stones}: the start has {start.plies} stones already")
+        if max_stones == start.plies and start.first_to_move != (self.side == "first"):
+            raise ValueError(f"--max-stones {max_stones}: {self.player}, moving {self.side}, first moves after that")
+        options = self.compute.resumed(self.output, FORMAT)
+        compute = options.choose(threads=1)
+        is_network, is_here = find_network(self.player) is not None, options.cluster is None
         one_per_core = is_network and is_here and compute.learning_device.type == "cpu"
         players = [
             parse_player(
@@ -260,25 +282,25 @@ class ProveCommand:
             "won": MoveKind.WINS,
             "proven won": MoveKind.PROOF,
             "drawn": MoveKind.DRAWS,
-            "go on": MoveKind.ANSWER,
+            "continued": MoveKind.ANSWER,
             "mistakes": MoveKind.MISTAKE,
         }
         reports: list[LevelReport] = []
-        with place.pool() as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
+        with options.pool() as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
             if pool is not None:
                 players = pool_players(
                     pool, self.player, players[0], geometry=geometry, backend=backend, seed=self.seed
                 )
-            about = {name: getattr(self, name) for name in ("player", "side", "start", "seed")}
+            about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
             about |= {"network": network_digest(self.player), "backend": backend, "leaves": LEAVES}
-            known = KnownMoves(geometry, self.record, about)
+            known = KnownMoves(geometry, self.output, about)
             bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
                 players,
                 outcome_solver(geometry, pool),
                 known,
                 claim,
-                plies=plies,
+                max_stones=max_stones,
                 beyond_mistakes=self.beyond_mistakes,
                 on_moves=partial(show_moves, bar),
             ):
@@ -312,7 +334,7 @@ class ProveCommand:
 
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
-    """Show on a bar of tqdm how far a walk is among the positions with that many stones, and how long they take."""
+    """Update a tqdm bar with the progress among the positions of this number of stones."""
     if done == 0:
         bar.set_description(f"{stones} stones", refresh=False)
         bar.reset(total)
@@ -321,57 +343,59 @@ def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateCommand:
-    """Make or check a certificate: a player's move in every position that any opponent can bring about.
+    """Build or verify a certificate: a player's move in every position that any opponent can reach.
 
-    It claims that the first or the second player wins, or at least draws, from the empty board or after some moves:
+        alphac4 certificate verify
+        alphac4 certificate build --side second --moves 1 --output runs/after-1
 
-        alphac4 certificate build --side second --after 1 --record runs/after-1
+    A certificate claims that the first or the second player wins, or at least draws, from the empty board or after some
+    moves.
 
-    The task `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and
-    asks again, then the one before, until every line is won, and writes the file. Answers are stored in a folder: if
+    The task `build` walks every reply to a player. Where a line is not won, it rejects the player's last move and asks
+    again, then the move before, until every line is won, and writes the file. Answers are stored in a folder: if
     interrupted, rerun the command to resume.
 
     The task `verify` checks a file by the rules only; `scripts/verify_certificate.py` does the same in plain Python,
-    without this package. All options but the file are for `build`.
+    without this package. All options are for `build`.
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
-    """The task: to build a certificate, or to verify one."""
-    file: Annotated[Path | None, tyro.conf.Positional] = None
-    """The certificate; by default all that come with the project (verify), or RECORD/best.certificate (build)."""
-    player: str = "best@auto"
-    """Player whose moves they are: a network and its limit."""
+    """Build or verify a certificate."""
+    file: Annotated[Path | None, tyro.conf.Positional, metavar("[FILE]")] = None
+    """The certificate; by default all that come with the project (verify), or FOLDER/best.certificate (build)."""
+    player: PlayerName = "best@auto"
+    """Player that makes the moves: a network and its limit."""
     side: Literal["first", "second"] = "first"
-    """Whether the player has the first move of the game or the second."""
-    after: str = ""
-    """Moves after which it plays, such as 44."""
+    """Whether the player has the first or the second move of the game."""
+    moves: Moves = ""
+    """Start after these moves, such as 44."""
     result: Literal["win", "draw"] = "win"
-    """Result that the player reaches at least."""
-    record: Path = Path("runs/certificate")
-    """A folder for the answers so far."""
-    stones: int = 64
-    """Look no further than positions with that many stones; then no certificate is written."""
+    """Result that the certificate guarantees at least."""
+    output: OutputFolder = Path("runs/certificate")
+    """Folder for the player's answers, and for the certificate unless FILE is given."""
+    max_stones: Annotated[int, metavar("N")] = 64
+    """Walk only positions with at most N stones; if lines continue, no certificate is written."""
     seed: int = 0
-    """Seed of a player that plays at random."""
+    """Seed of a player with random moves."""
     device: Device = "auto"
     """Device that runs the network."""
-    backend: str = "auto"
+    backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, stones=(0, 64), seed=(0, MAX_SEED))
+        check_ranges(self, max_stones=(0, 64), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
-        """Build a certificate, or verify a file or all that come with the project; 1 if a claim is not shown."""
+        """Build a certificate, or verify one or all of the project; return 1 if a claim is not shown."""
         if self.task == "verify":
             with loading():
                 from alphac4.certificate.file import shipped_certificates
             return max(map(_verify, [self.file] if self.file else shipped_certificates()))
-        with lock_folder(self.record):
+        with lock_folder(self.output):
             return self._build()
 
     def _build(self) -> int:
-        """Walk and write; 1 if the claim is not shown."""
+        """Walk and write the certificate; return 1 if the claim is not shown."""
         with loading():
             from tqdm import tqdm
 
@@ -380,12 +404,12 @@ class CertificateCommand:
             from alphac4.certificate.walk import NO_MOVE, Claim
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
 
-        geometry, path = common_geometry((self.player,)), self.file or self.record / "best.certificate"
-        claim = Claim(geometry=geometry, side=self.side, after=self.after, result=self.result)
+        geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
+        claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
         check_output(path)
-        journal = self.record / "moves.jsonl"
-        place = Place(device=self.device, backend=self.backend).of_record(journal, FORMAT)
-        compute = place.compute(threads=1)
+        journal = self.output / "moves.jsonl"
+        options = ComputeOptions(device=self.device, backend=self.backend).resumed(journal, FORMAT)
+        compute = options.choose(threads=1)
         players = self._players(geometry, compute)
         about: dict[str, Any] = {
             "player": self.player,
@@ -397,13 +421,13 @@ class CertificateCommand:
         known = KnownMoves(geometry, journal, {**about, "seed": self.seed, "claim": str(claim)})
         levels: dict[int, LevelReport] = {}
         with tqdm(unit="pos", disable=None, leave=False) as bar:
-            for level in build(players, known, claim, max_stones=self.stones, on_moves=partial(show_moves, bar)):
-                if level.stones not in levels:  # it may be walked again
+            for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
+                if level.stones not in levels:  # a level may be walked again
                     decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
                     line = (
                         f"{level.stones:2d} stones: {len(level.keys):>9,} positions, {decided:>9,} decided by the "
                         f"rules, {proven:>9,} proven by the player's search, "
-                        f"{len(level.keys) - decided - proven:>7,} by its move alone"
+                        f"{len(level.keys) - decided - proven:>7,} by its move only"
                     )
                     bar.write(line, file=sys.stdout)
                 levels[level.stones] = level
@@ -411,12 +435,12 @@ class CertificateCommand:
         if failures := [position for level in levels.values() for position in level.failures]:
             shown = "\n".join(map(str, failures[:SHOWN_FAILURES]))
             print(
-                f"\n{self.player} does not show that {claim}. It fails in {len(failures):,} positions, such as\n{shown}"
+                f"\n{self.player} cannot show that {claim}. It fails in {len(failures):,} positions, such as\n{shown}"
             )
             return 1
-        answers = self.player + (f", which took back {taken_back:,} of its moves" if taken_back else "")
+        answers = self.player + (f", with {taken_back:,} moves replaced" if taken_back else "")
         if not levels[max(levels)].is_last:
-            print(f"\nUp to {self.stones} stones no line is lost by {answers}; the walk is not complete.")
+            print(f"\nUp to {self.max_stones} stones {answers} loses no line; no certificate was written.")
             return 0
         about |= {"taken_back": taken_back}
         certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about=about)
@@ -426,7 +450,7 @@ class CertificateCommand:
         return 0
 
     def _players(self, geometry: "Geometry", compute: "Compute") -> "list[NetworkPlayer]":
-        """Return the player, once for each core."""
+        """Make one copy of the player per core."""
         import numpy as np
 
         from alphac4.arena.players import NetworkPlayer
@@ -444,7 +468,7 @@ class CertificateCommand:
                 reuse="nothing",
             )
             if not isinstance(player, NetworkPlayer):
-                raise ValueError(f"{self.player}: only the search of a network gives its proofs")
+                raise ValueError(f"{self.player}: only a network returns proofs; name one, such as best@auto")
             if not is_repeatable(self.player):
                 raise ValueError(
                     f"{self.player!r}: limit it by simulations, not by time, and leave out temperature, so that its "
@@ -455,7 +479,7 @@ class CertificateCommand:
 
 
 def _verify(path: Path) -> int:
-    """Check a certificate's file and print the verdict; 1 if it does not hold."""
+    """Verify a certificate's file and print the verdict; return 1 if it does not hold."""
     from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
 
     certificate = read_certificate(path)
@@ -470,7 +494,7 @@ def _verify(path: Path) -> int:
         print(error)
         return 1
     print(
-        f"{positions:,} positions ({len(certificate.columns):,} with a move of their own), the last with "
+        f"{positions:,} positions ({len(certificate.columns):,} with a stored move), the last with "
         f"{last} stones, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
     )
     return 0
@@ -480,20 +504,23 @@ def _verify(path: Path) -> int:
 class PositionsCommand:
     """Make sets of positions with the exact score of every move, for `alphac4 evaluate --positions`.
 
-    There are six, by stage (begin up to 14 stones, middle up to 28, end) and by how many stones are still to come with
-    best play (easy up to 14, medium up to 28, hard). If interrupted, rerun the command to resume. A begin-hard position
+        alphac4 positions mine --sets end-easy middle-easy --count 100
+        alphac4 evaluate best --positions mine/*.columns
+
+    There are six sets, by stage (begin up to 14 stones, middle up to 28, end) and by the number of stones that best
+    play adds (easy up to 14, medium up to 28, hard). If interrupted, rerun the command to resume. A begin-hard position
     takes seconds, the others far less.
     """
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """Folder for the files, one for each set."""
-    sets: tuple[str, ...] = ()
-    """Sets to make; by default all."""
+    folder: Annotated[Path, tyro.conf.Positional, metavar("FOLDER")]
+    """Folder for the files, one per set."""
+    sets: Annotated[tuple[str, ...], metavar("SET [SET ...]")] = ()
+    """Sets to make, such as begin-hard; by default all."""
     count: int = 200
-    """Positions in each set."""
-    sample: tuple[Path, ...] = ()
-    """Files whose lines begin with move strings, from which to draw instead of random play; each is named after its
-    set, or like the public ones (Test_L1_R1)."""
+    """Positions per set."""
+    sources: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
+    """Draw positions from these files instead of random play. Lines start with move strings; each file has the name of
+    its set, or that of a public set (Test_L1_R1)."""
     seed: int = 0
     """Seed of the positions."""
 
@@ -501,7 +528,7 @@ class PositionsCommand:
         check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
-        """Write the files, the quickest first."""
+        """Write the files, starting with the quickest set."""
         with loading():
             import numpy as np
             from tqdm import tqdm
@@ -516,13 +543,13 @@ class PositionsCommand:
             )
             from alphac4.solver import Solver
 
-        sources = {PUBLIC_NAMES.get(path.stem, path.stem): path for path in self.sample}
+        sources = {PUBLIC_NAMES.get(path.stem, path.stem): path for path in self.sources}
         names = self.sets or tuple(sources) or SETS
         if unknown := [name for name in names if name not in SETS]:
             source = "" if self.sets else f", the name of {sources[unknown[0]]}"
-            raise ValueError(f"unknown set {unknown[0]!r}{source}; there are {', '.join(SETS)}")
+            raise ValueError(f"unknown set {unknown[0]!r}{source}; the sets are {', '.join(SETS)}")
         if missing := [name for name in names if sources and name not in sources]:
-            raise ValueError(f"--sample has no file for {', '.join(missing)}: leave these out of --sets")
+            raise ValueError(f"--sources has no file for {', '.join(missing)}: leave these out of --sets")
         solver, counts = Solver(), dict[str, int]()
         with lock_folder(self.folder):
             for name in sorted(names, key=SETS.index, reverse=True):
@@ -532,8 +559,8 @@ class PositionsCommand:
                 with tqdm(total=self.count, desc=name, unit="pos", disable=None) as bar:
                     counts[name] = write_set(path, name, self.count, candidates, solver, on_position=bar.update)
                 if counts[name] < self.count:
-                    short = "%s: %d of %d positions; the sample has no more of this set"
+                    short = "%s: only %d of %d positions; the source has no more of this set"
                     logger.warning(short, path, counts[name], self.count)
         shown = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
-        print(f"{self.folder} holds {sum(counts.values()):,} positions with exact scores: {shown}.", file=sys.stderr)
+        print(f"{self.folder}: {sum(counts.values()):,} positions with exact scores: {shown}.", file=sys.stderr)
         return 0

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from alphac4.arena.syntax import check_network, check_players
-from alphac4.commands.arguments import NOBODY, Board, loading
-from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
+from alphac4.commands.arguments import (
+    NO_PLAYER,
+    NO_PREFIX,
+    Count,
+    Moves,
+    NetworkName,
+    OutputFile,
+    PlayerName,
+    loading,
+    metavar,
+)
+from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level, level_names
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 from alphac4.storage.text import content_lines, read_stdin_lines
@@ -23,34 +33,41 @@ if TYPE_CHECKING:
     from alphac4.solver import Solver
 
 HUMAN = "human"
-REVIEWER = "best@200"  # on the standard board, unless another is named
+REVIEWER = "best@200"  # default of `review` on the standard board
 _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayCommand:
-    """Play a game in the terminal: against the network, another player, or another person; or watch two players.
+    """Play a game in the terminal: against a level, another player or a person; or watch two players.
 
-    `alphac4 play web` opens a page in the browser instead, and `alphac4 play puzzles` sets puzzles.
+        alphac4 play                      against level 1, a beginner
+        alphac4 play 5 --analysis         against level 5, with analysis
+        alphac4 play human best@600       second, against a network that searches
+        alphac4 play human human          two people
+        alphac4 play uct:1000 best@100    watch two programs
 
-    A player is human, one of the levels below, or one that `alphac4 players` lists:
+    `alphac4 play web` opens a page in the browser, and `alphac4 play puzzles` sets puzzles.
+
+    A player is `human`, a level by number or name, or any player that `alphac4 players` lists, such as best@600 (a
+    network with 600 simulations per move), best@1s, uct:1000, negamax:4, solver or random. The levels:
     """
 
-    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Your opponent, by default level 1, which can be beaten; or both players, the one with the first move first."""
-    network: str = "best"
-    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
-    moves: str = ""
-    """Begin after these moves, such as 4455; or a file that the command save wrote."""
+    players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[PLAYER [PLAYER]]")] = ()
+    """Your opponent, by default level 1; or the first and the second player."""
+    network: NetworkName = "best"
+    """Network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    moves: Moves = ""
+    """Start after these moves, such as 4455, or from a file that the command `save` wrote."""
     analysis: bool = False
-    """Show the network's analysis after each move."""
+    """Show the network's analysis when a person is to move."""
     simulations: int = 800
-    """Simulations of an analysis or a hint."""
+    """Simulations per analysis or hint."""
     exact: bool = False
-    """Show the solver's verdict after each move; early positions take it seconds."""
-    seed: int | None = None
+    """Show the exact result of each move when a person is to move; in the opening this takes seconds."""
+    seed: Count = None
     """Seed of the players' random choices."""
-    board: Board = field(default_factory=BoardConfig)
+    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
         check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED))
@@ -61,7 +78,7 @@ class PlayCommand:
 
     def __call__(self) -> int:
         """Play until the input ends."""
-        with loading():
+        with loading(at_once=True):
             import numpy as np
 
             from alphac4.arena.specifications import (
@@ -74,7 +91,7 @@ class PlayCommand:
             from alphac4.game.rules import STANDARD
             from alphac4.play.analysis import Analyst
             from alphac4.play.games import Session
-            from alphac4.play.opponents import LazyPlayer, compile_search, level_player
+            from alphac4.play.opponents import LazyPlayer, compile_search, level_name, level_player
             from alphac4.play.review_text import describe_review
             from alphac4.play.screen import Screen
             from alphac4.play.terminal import TerminalGame, read_line
@@ -86,7 +103,7 @@ class PlayCommand:
         geometry = common_geometry(names, board)
         can_use_network = network.geometry == geometry
         rng = np.random.default_rng(self.seed)
-        in_background = sys.stdin.isatty()  # a person thinks while networks are loaded
+        in_background = sys.stdin.isatty()  # networks load while a person thinks
 
         def lazy(name: str, make: "Callable[[], Player]") -> LazyPlayer:
             def make_ready() -> "Player":
@@ -108,11 +125,18 @@ class PlayCommand:
             named = find_network(name) if level is None else network
             if named is not None:
                 named.check(geometry)  # before the board is shown
-            elif name.partition(":")[0] != "certificate":  # which takes seconds to check
+            elif name.partition(":")[0] != "certificate":  # checking a certificate takes seconds
                 return parse_player(name, rng=rng, geometry=geometry)
             if level is not None:
-                return lazy(f"{network.name}, {level.name}", lambda: make_level(level))
+                return lazy(level_name(network.name, level), lambda: make_level(level))
             return lazy(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
+
+        def make_opponent(name: str) -> "Player":
+            level = LEVELS_BY_NAME.get(name.lower())
+            if level is not None:
+                return make_level(level)
+            check_players(name, others=tuple(LEVELS_BY_NAME))
+            return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
 
         session, screen = Session(geometry=geometry), Screen(sys.stdout)
         session.open(self.moves)
@@ -133,7 +157,7 @@ class PlayCommand:
             (make(first), make(second)),
             screen,
             read_line,
-            make_level,
+            make_opponent,
             make_analyst,
             review,
             level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),
@@ -149,21 +173,28 @@ PlayCommand.__doc__ = f"{(PlayCommand.__doc__ or '').rstrip()}\n\n{_LEVELS}"
 
 @dataclass(frozen=True, kw_only=True)
 class PlayWebCommand:
-    """Play in the browser: serve a page to play on, analyse and solve puzzles, until Ctrl-C."""
+    """Serve a page for games, analysis, reviews and puzzles in the browser.
 
-    network: str = "best"
-    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
-    host: str = "127.0.0.1"
-    """The address to listen on; the default is this machine only."""
+        alphac4 play web
+        alphac4 play web --port 0 --no-open
+        alphac4 play web --host 0.0.0.0 --allowed-hosts games.example.org
+
+    Ctrl-C stops the server.
+    """
+
+    network: NetworkName = "best"
+    """Network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
+    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from the network."""
     port: int = 8000
-    """The port; 0 takes a free one."""
+    """Port to listen on; 0 takes a free one."""
     token: Literal["auto", "always", "never"] = "auto"
-    """Whether the link carries a secret word without which the server does nothing; auto: where --host lets others on
-    the network connect."""
-    names: tuple[str, ...] = ()
-    """Further names under which the server is reached, such as that of a proxy before it."""
+    """Whether the link carries a secret token that the server requires; auto: if --host is reachable from the network.
+    """
+    allowed_hosts: Annotated[tuple[str, ...], metavar("NAME [NAME ...]")] = ()
+    """Additional host names to accept, such as that of a reverse proxy."""
     open: bool = True
-    """Open the page in the browser, if it was started at a terminal of this machine's desktop."""
+    """Open the page in the browser, if started from a terminal of this machine's desktop."""
 
     def __post_init__(self) -> None:
         check_ranges(self, port=(0, 65_535))
@@ -178,24 +209,34 @@ class PlayWebCommand:
                 from alphac4.play.web.server import serve
         except ImportError as error:
             raise RuntimeError(f"the page needs {error.name}: {install_advice('web')}") from error
-        serve(self.network, self.host, self.port, token=self.token, names=self.names, open_browser=self.open)
+        serve(
+            self.network,
+            self.host,
+            self.port,
+            token=self.token,
+            allowed_hosts=self.allowed_hosts,
+            open_browser=self.open,
+        )
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayPuzzlesCommand:
-    """Solve puzzles: positions with a single winning move. The easier ones come first, and of these the nearer wins.
+    """Solve puzzles: positions with a single winning move.
 
-    The order of equal ones is random. Puzzles that you solved at an earlier start come last. Half of the puzzles are
-    mirrored.
+        alphac4 play puzzles
+        alphac4 play puzzles --difficulty 3
+
+    Easy puzzles come first, and among these the nearest wins; the order of equals is random. Puzzles that you solved
+    in earlier sessions come last. Half of the puzzles are mirrored.
     """
 
-    file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
+    file: Annotated[Path | None, tyro.conf.Positional, metavar("[FILE]")] = None
+    """File written by `alphac4 puzzles`; by default the puzzles of the package."""
     difficulty: int = 0
-    """1 to 5, by how much search it takes to find the move; 0 for all."""
-    seed: int | None = None
-    """Fixes the order of the puzzles."""
+    """1 (easy) to 5 (hard), by how much search it takes to find the move; 0 for all."""
+    seed: Count = None
+    """Seed of the order of the puzzles."""
 
     def __post_init__(self) -> None:
         check_ranges(self, difficulty=(0, 5), seed=(0, MAX_SEED))
@@ -210,17 +251,17 @@ class PlayPuzzlesCommand:
             from alphac4.play.terminal import read_line
             from alphac4.puzzles import load_puzzles, packaged_puzzles
 
-        known = packaged_puzzles() if self.file is None else load_puzzles(self.file)
-        puzzles = [puzzle for puzzle in known if self.difficulty in (0, puzzle.difficulty)]
+        available = packaged_puzzles() if self.file is None else load_puzzles(self.file)
+        puzzles = [puzzle for puzzle in available if self.difficulty in (0, puzzle.difficulty)]
         if not puzzles:
-            raise ValueError(f"{self.file}: there is no puzzle of difficulty {self.difficulty}")
+            raise ValueError(f"{self.file}: contains no puzzle of difficulty {self.difficulty}")
         rng = np.random.default_rng(self.seed)
         order = rng.permutation(len(puzzles))
         ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
         solved, screen = SolvedPuzzles(), Screen(sys.stdout)
         if count := sum(puzzle in solved for puzzle in ordered):
-            screen.line(f"{count} of {len(ordered)} are solved; the others come first.\n")
-        # Mirrored, as most of those in the file that are won beside the border are won at the left one.
+            screen.line(f"You have solved {count} of {len(ordered)}; the others come first.\n")
+        # Half are mirrored, because most wins at a border in the file are at the left one.
         ordered.sort(key=solved.__contains__)
         shown = [puzzle.mirrored if rng.random() < 0.5 else puzzle for puzzle in ordered]
         PuzzleGame(shown, screen, read_line, rng, solved.add).run()
@@ -229,33 +270,36 @@ class PlayPuzzlesCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewCommand:
-    """Review games: judge every move by the exact solver, and show what a network thought of each position.
+    """Review games: judge every move by the exact solver, and show a network's evaluation of each position.
 
-    The solver takes some minutes for a long game's opening, seconds for the rest; --seconds limits it, from the end of
-    the game backwards.
+        alphac4 review 444352
+        alphac4 review games.txt --html review.html --seconds 600
+
+    The solver takes minutes for the opening of a long game and seconds for the rest. It works from the end of the game
+    backwards, for at most --seconds.
     """
 
-    game: Annotated[str, tyro.conf.Positional] = ""
-    """The game as 1-based columns from the empty board, such as 4455; or a file of games, one per line; or - for games
-    on the standard input."""
-    html: Path | None = None
-    """Write a page to this file, to be opened in a browser; it needs nothing else."""
+    game: Annotated[str, tyro.conf.Positional, metavar("GAME")] = ""
+    """The game as 1-based columns from the empty board, such as 4455; or a file with a game per line; or - to read
+    games from the standard input."""
+    html: OutputFile = None
+    """Write a self-contained web page to this file."""
     json: bool = False
-    """Print the review as JSON instead of text: one object per game, each on a line."""
-    player: str = ""
-    """Player whose opinion is shown: a network such as best@200, uct with its options, or none; by default best@200,
-    and none on a board that no network comes with the package for."""
-    seconds: float = 120.0
-    """Longest time for the solver to judge a game."""
+    """Print JSON instead of text: one object per game and line."""
+    player: PlayerName = ""
+    """Player whose evaluation is shown: a network such as best@200, uct with options, or none. Default: best@200 on the
+    standard board, none on others."""
+    seconds: Annotated[float, metavar("SECONDS")] = 120.0
+    """Maximum time for the solver per game."""
     seed: int = 0
-    """Fixes the player's search."""
-    board: Board = field(default_factory=BoardConfig)
+    """Seed of the player's search."""
+    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
         check_ranges(self, seconds=(0, 1e9), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
-        """Review each game, and print or write the reviews."""
+        """Review each game; print the reviews or write the page."""
         with loading():
             import numpy as np
 
@@ -266,12 +310,12 @@ class ReviewCommand:
             from alphac4.play.screen import Screen
 
         board = self.board.geometry()
-        specification = self.player or (REVIEWER if board == STANDARD else NOBODY)
-        geometry = board if specification == NOBODY else common_geometry((specification,), board)
+        specification = self.player or (REVIEWER if board == STANDARD else NO_PLAYER)
+        geometry = board if specification == NO_PLAYER else common_geometry((specification,), board)
         check_output(self.html)
         games = read_games(self.game, read_stdin_lines(), geometry)
         player, screen = None, Screen(sys.stdout)
-        if specification != NOBODY:
+        if specification != NO_PLAYER:
             player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         reviews = []
         for number, moves in enumerate(games, start=1):
@@ -282,7 +326,7 @@ class ReviewCommand:
             elif self.html is None:
                 print(("\n" if number > 1 else "") + describe_review(reviews[-1], screen), flush=True)
         if self.html is not None:
-            from alphac4.play.web.pages import review_page  # with all that it takes to export a page
+            from alphac4.play.web.pages import review_page  # imports the export of networks
 
             write_atomically(self.html, review_page(reviews).encode())
             print(f"review written to {self.html}", file=sys.stderr)
@@ -296,7 +340,7 @@ def review_with_progress(
     seconds: float = ReviewCommand.seconds,
     which: str = "",
 ) -> "Review":
-    """Review a game, with a line of progress on a terminal; ``which`` names the game there."""
+    """Review a game with a progress line on a terminal; ``which`` is the line's prefix."""
     from alphac4.play.screen import SolvingProgress
     from alphac4.review import review_game
     from alphac4.solver.solver import shared_solver
@@ -304,7 +348,7 @@ def review_with_progress(
     with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
 
         def on_move(done: int, count: int) -> None:
-            move = f"judging move {count - done} of {count}" if done < count else "looking for better moves"
+            move = f"judging move {count - done} of {count}" if done < count else "searching for better moves"
             progress.label(f"{which}{move}")
 
         return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
@@ -312,27 +356,30 @@ def review_with_progress(
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCommand:
-    """Search one position and show what the search saw: visits, mean value, prior and score of each move.
+    """Search a position and show the visits, mean value, prior and score of each move.
+
+        alphac4 search 4455
+        alphac4 search 44 --player best@2000 --svg tree.svg --depth 3
 
     Values are for the side to move, from -1 (lost) to 1 (won).
     """
 
-    moves: Annotated[str, tyro.conf.Positional] = ""
-    """The position as 1-based columns from the empty board, such as 4455."""
-    player: str = ""
-    """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default
-    best@600, and uct:10000 on a board that no network comes with the package for."""
+    moves: Annotated[str, tyro.conf.Positional, metavar("[MOVES]")] = ""
+    """The position as 1-based columns from the empty board, such as 4455; by default the empty board."""
+    player: PlayerName = ""
+    """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with options. Default: best@600
+    on the standard board, uct:10000 on others."""
     json: bool = False
-    """Print the result as JSON instead of a table."""
-    svg: Path | None = None
-    """Draw the tree to this file."""
+    """Print JSON instead of a table."""
+    svg: OutputFile = None
+    """Draw the search tree to this file."""
     depth: int = 2
-    """Plies of the tree to draw."""
+    """With --svg: plies to draw."""
     width: int = 3
-    """Moves of each node to draw, the most visited ones."""
+    """With --svg: moves to draw per node, the most visited ones."""
     seed: int = 0
     """Seed of the search."""
-    board: Board = field(default_factory=BoardConfig)
+    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
         check_ranges(self, depth=(1, 64), width=(1, 64), seed=(0, MAX_SEED))
@@ -356,7 +403,7 @@ class SearchCommand:
         position = Position.from_moves(self.moves, geometry)
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
-            raise ValueError(f"{player.name} searches no tree that --svg could draw; give it simulations: best@600")
+            raise ValueError(f"{player.name} has no search tree for --svg; give it simulations, such as best@600")
         found = SearchedPosition.of_result(position, player.name, player.search([position]))
         if self.json:
             columns = {column_name(column): asdict(item) for column, item in found.columns.items()}
@@ -379,27 +426,30 @@ class SearchCommand:
 class SolveCommand:
     """Score positions exactly, for the side to move.
 
-    A positive score is a win, the higher the faster: the stones that the winner still holds before its last move. A
-    negative score is the same for the opponent, and 0 is a draw.
+        alphac4 solve 4455
+        alphac4 solve --batch < positions.txt
+
+    A positive score is a win, the higher the faster: the number of stones that the winner has left before its last
+    move. A negative score is the same for the opponent, and 0 is a draw.
     """
 
-    moves: Annotated[str, tyro.conf.Positional] = ""
-    """The position as 1-based columns from the empty board, such as 4455."""
+    moves: Annotated[str, tyro.conf.Positional, metavar("[MOVES]")] = ""
+    """The position as 1-based columns from the empty board, such as 4455; by default the empty board."""
     batch: bool = False
-    """Read a position from each line of the standard input, and write its moves and its score.
+    """Read a position from each line of the standard input, and print its moves and its score.
 
-    A line has the moves in one word, then nothing, a known score, or one for each column. Wrong scores and games that
-    are over are errors."""
+    A line has the moves in one word, then optionally a known score or a score per column. Finished games and known
+    scores that are wrong are errors."""
     column_scores: bool = False
-    """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
+    """With --batch: print a score per column ('.' for a full one) instead of the position's."""
     weak: bool = False
-    """Give only win (1), draw (0) and loss (-1), which is faster."""
+    """Only distinguish win (1), draw (0) and loss (-1), which is faster."""
     json: bool = False
-    """Print the result as JSON instead of a table; with --batch, one object per line."""
-    board: Board = field(default_factory=BoardConfig)
+    """Print JSON instead of a table; with --batch, one object per line."""
+    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __call__(self) -> int:
-        """Score one position or many; 2 if a line of the input could not be read."""
+        """Score one position or a batch; return 2 if a line of the batch is invalid."""
         with loading():
             from alphac4.game import Position
             from alphac4.game.position import describe_outcome
@@ -407,7 +457,7 @@ class SolveCommand:
             from alphac4.solver import Solver
 
         if self.batch and self.moves:
-            raise ValueError("--batch reads positions from the standard input: leave out the moves, or --batch")
+            raise ValueError("--batch reads positions from the standard input: leave out the moves or --batch")
         geometry = self.board.geometry()
         solver = Solver(geometry)
         if self.batch:
@@ -421,21 +471,21 @@ class SolveCommand:
         return 0
 
     def _as_json(self, moves: str, scores: Sequence[int | None]) -> str:
-        """The position's score and those of its columns, in notation, such as "4"; a full column has none."""
+        """Format the score of the position, and those of its columns that are not full, by their names."""
         from alphac4.game import column_name
 
         columns = {column_name(column): score for column, score in enumerate(scores) if score is not None}
         return json.dumps({"moves": moves, "score": max(columns.values()), "columns": columns})
 
     def _as_table(self, position: "Position", scores: Sequence[int | None]) -> str:
-        """The board of an unfinished game, who is to move, and each column's score with its meaning."""
+        """Format the board, the side to move, and the score of each column with its meaning."""
         from alphac4.game import column_name
         from alphac4.play.screen import Screen
         from alphac4.solver.solver import Verdict, best_columns
 
         screen, best = Screen(sys.stdout), best_columns(scores)
         lines = [screen.drawn(position), "", f"{screen.side(0 if position.first_to_move else 1)} to move", ""]
-        lines.append("column  score  with best play")
+        lines.append("column  score  with best play (* best)")
         for column, score in enumerate(scores):
             if score is None:
                 meaning = "full"
@@ -448,7 +498,7 @@ class SolveCommand:
         return "\n".join(lines)
 
     def _solve_lines(self, solver: "Solver") -> int:
-        """Answer line by line; report each invalid line and each wrong score with the line's number, and continue."""
+        """Score line by line; report an invalid line or a wrong score with the line's number, and continue."""
         from alphac4.evaluation.positions import parse_position
         from alphac4.game import column_name
 
@@ -485,25 +535,27 @@ class SolveCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class PuzzlesCommand:
-    """Make puzzles: positions with a single winning move, in which a network is tempted by another.
+    """Make puzzles: positions with a single winning move that a network's policy misses.
 
-    Networks play games that are partly left to chance; the exact solver finds the positions with a single winning move;
-    how much search it takes to find that move is the difficulty. `alphac4 play puzzles FILE` sets them.
+        alphac4 puzzles --output mine.txt --count 50
+        alphac4 play puzzles mine.txt
+
+    Networks play games with some randomness, and the exact solver finds the positions with a single winning move. The
+    difficulty is how much search it takes to find that move.
     """
 
-    output: Path = Path("puzzles.txt")
-    """The file to write, a new one. It is written after every round of games, so that Ctrl-C leaves what has been
-    found."""
+    output: Annotated[Path, metavar("FILE")] = Path("puzzles.txt")
+    """New file to write. It is updated after every round of games, so that Ctrl-C keeps the puzzles found so far."""
     count: int = 500
     """Number of puzzles to make."""
     seed: int = 0
-    """Fixes the puzzles on one machine."""
+    """Seed; it determines the puzzles on one machine."""
 
     def __post_init__(self) -> None:
         check_ranges(self, count=(1, 1_000_000), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
-        """Make puzzles until there are enough."""
+        """Make `count` puzzles."""
         with loading():
             from collections import Counter
 
@@ -519,7 +571,7 @@ class PuzzlesCommand:
             tqdm(total=self.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar,
         ):
             if self.output.is_file() and self.output.stat().st_size:
-                raise ValueError(f"{self.output}: is there already; name another file with --output, or remove it")
+                raise ValueError(f"{self.output}: exists already; choose another file with --output, or remove it")
             for found in generate_puzzles(self.seed):
                 puzzles = [*puzzles, *found][: self.count]
                 bar.update(len(puzzles) - bar.n)
@@ -528,16 +580,16 @@ class PuzzlesCommand:
                     break
         counts = Counter(puzzle.difficulty for puzzle in puzzles)
         shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
-        print(f"{self.output} holds {len(puzzles)} puzzles: {shown}.", file=sys.stderr)
+        print(f"Wrote {len(puzzles)} puzzles to {self.output}: {shown}.", file=sys.stderr)
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayersCommand:
-    """List the players, as play, search, review, arena, evaluate, prove, certificate and engine take them."""
+    """List all players, which play, search, review, arena, evaluate, prove, certificate and engine accept."""
 
     def __call__(self) -> int:
-        """Print the list, as wide as the terminal is."""
+        """Print the list, wrapped to the width of the terminal."""
         import re
         import shutil
         import textwrap
@@ -545,11 +597,10 @@ class PlayersCommand:
         from alphac4.arena.syntax import SPECIFICATIONS
 
         width = min(shutil.get_terminal_size().columns, 120)
-        beside = " " * 25  # before the texts on the players
+        indent = " " * 25  # of the descriptions
         for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
-            print(textwrap.fill(line, width, subsequent_indent=beside, break_on_hyphens=False))
-        levels = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
+            print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
         print()
-        print(textwrap.fill(f"`alphac4 play` takes human besides, and its levels by number or name: {levels}.", width))
+        print(textwrap.fill(f"`alphac4 play` also takes human and its levels: {level_names()}.", width))
         print("\ndocs/players.md describes every option.")
         return 0

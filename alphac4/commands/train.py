@@ -1,4 +1,4 @@
-"""Commands of the group "Train": the whole loop, and self-play alone."""
+"""Commands of the group "Train": training runs, and self-play without learning."""
 
 import contextlib
 import signal
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from alphac4.arena.syntax import check_network
-from alphac4.commands import INTERRUPTED
-from alphac4.commands.arguments import Device, loading, read_arguments
+from alphac4.commands import EXIT_INTERRUPTED
+from alphac4.commands.arguments import Cluster, Device, OutputFolder, loading, metavar, read_arguments
 from alphac4.machine import wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line, check_folder
@@ -27,37 +27,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Train a network from nothing, or resume the run in the folder.
+    """Train a network from scratch, or resume the run in the folder.
 
-    Settings come from the preset, then from the file, then from the options.
+        alphac4 train --preset quick --run runs/mine
+        alphac4 train --run runs/mine --iterations 40
+
+    Settings are taken from the preset, then from the file, then from the options.
     """
 
-    run: Path = Path("runs/latest")
-    """The run's folder; a run that it holds resumes, with its own settings except those that you name."""
+    run: OutputFolder = Path("runs/latest")
+    """Folder of the run. An existing run resumes with its own settings, except those given here."""
     preset: Literal["auto", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
-    """quick: 8 to 24 minutes on two idle cores, by the processor's instructions; standard: 75 minutes to two hours
-    with AVX-512 (`alphac4 doctor` estimates both for this machine). On an NVIDIA GPU, gpu-quick: one minute; gpu-best:
-    4 minutes, as strong as the shipped networks. auto: the settings of the run in the folder, or else standard."""
-    settings: Path | None = None
-    """A JSON file of settings over those of the preset, such as another run's config.json or a part of it."""
-    cluster: str | None = None
-    """Let self-play run on the cores of a Ray cluster, or with --machine.device cuda on its GPUs: HOST:PORT of its
-    head, or auto for the one that this machine or job belongs to (docs/cluster.md). A run may change from one machine
-    to a cluster and back."""
+    """quick: 8 to 24 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
+    AVX-512 (`alphac4 doctor` estimates both for this machine). On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4
+    minutes, as strong as the shipped networks. auto: the settings of the run in the folder, or standard."""
+    settings: Annotated[Path | None, metavar("FILE")] = None
+    """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
+    cluster: Cluster = None
+    """Run self-play on the cores of a Ray cluster, or with --machine.device cuda on its GPUs: HOST:PORT of its head, or
+    auto for the cluster of this machine or job (docs/cluster.md). A run can switch between one machine and a cluster.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainCommand(RunOptions):  # noqa: D101 - that of its options
+class TrainCommand(RunOptions):  # noqa: D101 - inherited
     __doc__ = RunOptions.__doc__
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> "TrainCommand":
-        """Read the options; settings default to those of the preset and the file, or to the run's own."""
+        """Parse the options; settings default to those of the preset and the file, or of the existing run."""
         chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
         preset = None if chosen.preset == "auto" else chosen.preset
-        # Help and mistakes do not wait for PyTorch.
+        # Help and errors do not wait for PyTorch.
         read_arguments(cls, arguments, "train", default=cls(config=PRESETS[preset or "standard"]))
         with loading():
             from alphac4.runs.session import find_config
@@ -65,7 +68,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - that of its options
         return read_arguments(cls, arguments, "train", default=cls(config=config))
 
     def __call__(self) -> int:
-        """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
+        """Train; return 0 when done, 130 after Ctrl-C."""
         with loading():
             from alphac4.runs.session import train
             from alphac4.training.loop import Callback, Progress, StopTraining
@@ -75,7 +78,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - that of its options
 
         def on_interrupt(number: int, _frame: Any) -> None:
             interrupts.append(number)
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C stops at once
 
         class StopOnSignal(Callback):
             def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface
@@ -88,11 +91,11 @@ class TrainCommand(RunOptions):  # noqa: D101 - that of its options
         except StopTraining:
             text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
             print(wrap_text(text, sys.stdout))
-            return INTERRUPTED
+            return EXIT_INTERRUPTED
         except (ValueError, RuntimeError):
             if is_new:
                 with contextlib.suppress(OSError):
-                    self.run.rmdir()  # unless something was recorded
+                    self.run.rmdir()  # fails if something was recorded
             raise
         finally:
             signal.signal(signal.SIGINT, before)
@@ -105,23 +108,28 @@ class TrainCommand(RunOptions):  # noqa: D101 - that of its options
 
 @dataclass(frozen=True, kw_only=True)
 class SelfplayCommand:
-    """Let a checkpoint play itself and record positions (shards of samples) and games (move strings)."""
+    """Record games of a network against itself.
 
-    checkpoint: Annotated[Path, tyro.conf.Positional] = Path("best")
-    """The network's file, or best or fast."""
-    output: Path = Path("runs/selfplay")
-    """Folder for the shards and games.txt; files that are there already stay."""
+        alphac4 selfplay best --samples 100000 --output runs/games
+
+    Positions are stored as shards of samples, games as move strings.
+    """
+
+    checkpoint: Annotated[Path, tyro.conf.Positional, metavar("[NETWORK]")] = Path("best")
+    """The network: best, fast, or a checkpoint's file."""
+    output: OutputFolder = Path("runs/selfplay")
+    """Folder for the shards and games.txt; existing files are kept."""
     samples: int = 20_000
     """Positions to record."""
     seed: int = 0
-    """Seed; it fixes the games on one machine."""
+    """Seed; it determines the games on one machine."""
     device: Device = "auto"
     """Device that runs the network."""
-    backend: str = "auto"
+    backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
-    cluster: str | None = None
-    """Play on the cores of a Ray cluster, or with --device cuda on its GPUs: HOST:PORT of its head, or auto for the one
-    that this machine or job belongs to (docs/cluster.md)."""
+    cluster: Cluster = None
+    """Play on the cores of a Ray cluster, or with --device cuda on its GPUs: HOST:PORT of its head, or auto for the
+    cluster of this machine or job (docs/cluster.md)."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 
@@ -130,7 +138,7 @@ class SelfplayCommand:
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
-        """Play, record, print the figures; 130 after Ctrl-C."""
+        """Play, record and print statistics; return 130 after Ctrl-C."""
         with loading():
             import numpy as np
             from tqdm import tqdm
@@ -156,7 +164,7 @@ class SelfplayCommand:
 
         try:
             with lock_folder(self.output):
-                first = max(find_shards(folder), default=-1) + 1  # beside the shards of earlier calls
+                first = max(find_shards(folder), default=-1) + 1  # number after the shards of earlier calls
                 actors = choose_for_run(self.device, self.backend, self.cluster).actors(
                     checkpoint.network,
                     checkpoint.geometry,
@@ -172,10 +180,10 @@ class SelfplayCommand:
                     report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
         except KeyboardInterrupt:
             games = sum(len(block.games.plies) for block in blocks)
-            print(f"Stopped. {games:,} games are recorded in {self.output}; rerun the command to add others.")
-            return INTERRUPTED
+            print(f"Stopped. Recorded {games:,} games in {self.output}; rerun the command to add more.")
+            return EXIT_INTERRUPTED
         print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
-        print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
+        print(f"{report.cache_hits:.0%} of the evaluations came from the cache")
         print(
             f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})"
         )

@@ -1,1 +1,1 @@
-"""Strength against exact play: the judge, from which nothing flows back into learning."""
+"""Strength against exact play. Nothing here influences training."""

@@ -1,4 +1,4 @@
-"""The answers of networks and players on sets of positions, and how good they are against exact scores."""
+"""Answers of networks and players on sets of positions, and their metrics against exact scores."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from alphac4.arena.ratings import Z95, Interval
 from alphac4.evaluation.positions import PositionSet, join_sets
 from alphac4.machine import worker_threads
 
-BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
-MIN_BATCH = 16  # the same where there are many players for few positions
-BINS = 10  # of the reliability diagram, equally wide in the predicted value
+BATCH = 128  # positions searched together: fills the network's batches, and its trees fit into the caches
+MIN_BATCH = 16  # minimum if there are many players for few positions
+BINS = 10  # of the reliability diagram, of equal width in the predicted value
 
 Moves = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -23,55 +23,58 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate(Interval):
-    """A rate or a mean over positions, with its standard error and 95 % interval."""
+    """Rate or mean over positions, with its standard error and 95 % interval."""
 
-    error: float  # standard error
+    stderr: float
     count: int  # positions
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReliabilityBin:
-    """The positions whose predicted value fell between two bounds."""
+    """Positions with a predicted value between two bounds."""
 
     low: float
     high: float
-    predicted: float  # their mean prediction
-    outcome: float  # their mean exact outcome
+    predicted: float  # mean predicted value
+    outcome: float  # mean exact outcome
     count: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValueFigures:
-    """How good predicted values in [-1, 1] are against exact outcomes."""
+class ValueMetrics:
+    """Metrics of predicted values in [-1, 1] against exact outcomes."""
 
-    error: Estimate  # mean |value - outcome|
+    absolute_error: Estimate  # mean |value - outcome|
     calibration_error: float  # expected calibration error: mean over positions of their bin's |predicted - outcome|
-    bins: tuple[ReliabilityBin, ...]  # those with any position
+    bins: tuple[ReliabilityBin, ...]  # without empty ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
-    """How good the answers in some positions are."""
+class Metrics:
+    """Metrics of the answers in some positions."""
 
     mistakes: Estimate  # share of moves whose outcome is worse than the best move's, as AlphaZero.jl counts them
-    decisive: Estimate  # the same in the positions in which at least one move is a mistake
-    fastest: Estimate  # share of moves whose score is the best as well: the fastest win, the slowest loss
+    decisive: Estimate  # the same, only in positions in which at least one move is a mistake
+    fastest: Estimate  # share of moves with the best score: the fastest win or the slowest loss
     score_loss: Estimate  # mean loss of exact score, in stones
-    value: ValueFigures | None  # None for players that return no values
+    value: ValueMetrics | None  # None for players that return no values
 
 
-def ask_players(
+def collect_answers(
     players: Sequence[Player],
     sets: Sequence[PositionSet],
     on_batch: Callable[[int], object] = lambda _count: None,
 ) -> tuple[Moves, Floats | None]:
-    """Divide positions among copies of one player, each of which answers a batch at a time.
+    """Collect a player's answers in all positions of the sets; copies of the player share the positions.
 
-    A batch has `BATCH` positions, or fewer if some copy would get none. ``on_batch`` gets the size of each batch.
+    Args:
+        players: copies of one player, each of which answers one batch at a time.
+        sets: sets of positions; S positions in total.
+        on_batch: called with the size of each finished batch. A batch has `BATCH` positions, or fewer if a copy would
+            get none.
 
     Returns:
-        the 0-based columns [S] that it plays in all positions of the sets, and its values [S] in [-1, 1] for the side
-        to move, or None if it returns no values.
+        0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if the player returns no values.
     """
     positions = join_sets(sets).positions
     size = min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))
@@ -89,7 +92,7 @@ def ask_players(
             else:
                 moves, values = np.array(checked_moves(player, batch), np.int64), None
         finally:
-            idle.put(player)  # after an error too: other threads wait for a player
+            idle.put(player)  # also after an error, because other threads may wait for a player
         on_batch(len(batch))
         return moves, values
 
@@ -99,8 +102,8 @@ def ask_players(
     return np.concatenate(columns), np.concatenate(values) if values else None
 
 
-def judge_sets(sets: Sequence[PositionSet], columns: Moves, values: Floats | None = None) -> dict[str, Figures]:
-    """The figures of the answers of `ask_players`, by the name of each set, and for all sets together by `ALL`."""
+def judge_sets(sets: Sequence[PositionSet], columns: Moves, values: Floats | None = None) -> dict[str, Metrics]:
+    """Return the metrics of the answers of `collect_answers` by set, and for all sets together as `ALL`."""
     ends = np.cumsum([len(part) for part in sets])[:-1]
     moves = [*np.split(columns, ends), columns]
     predicted = [None] * len(moves) if values is None else [*np.split(values, ends), values]
@@ -108,8 +111,8 @@ def judge_sets(sets: Sequence[PositionSet], columns: Moves, values: Floats | Non
     return {part.name: judge(part, chosen, expected) for part, chosen, expected in answers}
 
 
-def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) -> Figures:
-    """The figures of the moves [S] played in S positions, and of the values [S] predicted there.
+def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) -> Metrics:
+    """Return the metrics of moves (0-based columns [S]) and predicted values [S] in S positions.
 
     Raises:
         ValueError: for a move into a full column.
@@ -120,7 +123,7 @@ def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) 
         raise ValueError(f"move {columns[first] + 1} after {after!r}: the column is full")
     scores = positions.scores[rows, columns].astype(np.float64)
     is_mistake = positions.outcomes[rows, columns] < positions.best_outcome
-    return Figures(
+    return Metrics(
         mistakes=proportion(is_mistake),
         decisive=proportion(is_mistake[positions.decisive]),
         fastest=proportion(scores == positions.best_score),
@@ -129,8 +132,8 @@ def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) 
     )
 
 
-def judge_values(predicted: Floats, outcomes: Floats) -> ValueFigures:
-    """The figures of predicted values [S] against exact outcomes [S]."""
+def judge_values(predicted: Floats, outcomes: Floats) -> ValueMetrics:
+    """Return the metrics of predicted values [S] in [-1, 1] against exact outcomes [S]."""
     edges = np.linspace(-1.0, 1.0, BINS + 1)
     index = np.clip(np.digitize(predicted, edges) - 1, 0, BINS - 1)
     bins = tuple(
@@ -143,33 +146,33 @@ def judge_values(predicted: Floats, outcomes: Floats) -> ValueFigures:
         )
         for b in np.unique(index)
     )
-    return ValueFigures(
-        error=mean(np.abs(predicted - outcomes)),
+    return ValueMetrics(
+        absolute_error=mean(np.abs(predicted - outcomes)),
         calibration_error=sum(b.count * abs(b.predicted - b.outcome) for b in bins) / max(len(predicted), 1),
         bins=bins,
     )
 
 
 def proportion(hits: npt.NDArray[np.bool_]) -> Estimate:
-    """A share with Wilson's interval (Wilson 1927), which stays open where all positions agree.
+    """Return a share with Wilson's interval (Wilson 1927), which does not collapse where all positions agree.
 
     ``(p + z^2/2n ± z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)``; NaN without positions.
     """
     n = len(hits)
     if n == 0:
-        return Estimate(value=math.nan, error=math.nan, low=math.nan, high=math.nan, count=0)
+        return Estimate(value=math.nan, stderr=math.nan, low=math.nan, high=math.nan, count=0)
     p = float(hits.mean())
-    error = math.sqrt(p * (1 - p) / n)
+    stderr = math.sqrt(p * (1 - p) / n)
     scale = 1 + Z95**2 / n
     middle = (p + Z95**2 / (2 * n)) / scale
-    half = Z95 * math.sqrt(error**2 + Z95**2 / (4 * n * n)) / scale
-    # The ends are exact at 0 and 1 despite rounding.
-    return Estimate(value=p, error=error, low=min(p, middle - half), high=max(p, middle + half), count=n)
+    half = Z95 * math.sqrt(stderr**2 + Z95**2 / (4 * n * n)) / scale
+    # min and max keep p in the interval despite rounding at 0 and 1.
+    return Estimate(value=p, stderr=stderr, low=min(p, middle - half), high=max(p, middle + half), count=n)
 
 
 def mean(values: Floats) -> Estimate:
-    """A mean with the normal interval; NaN without positions."""
+    """Return a mean with its normal interval; NaN without positions."""
     n = len(values)
     average = float(values.mean()) if n else math.nan
-    error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    return Estimate(value=average, error=error, low=average - Z95 * error, high=average + Z95 * error, count=n)
+    stderr = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return Estimate(value=average, stderr=stderr, low=average - Z95 * stderr, high=average + Z95 * stderr, count=n)

@@ -1,4 +1,4 @@
-"""Measures one network or player on sets of positions for a strength report."""
+"""Measurement of networks and players on sets of positions, for a strength report."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from alphac4.arena.specifications import (
     pool_players,
 )
 from alphac4.compute import Compute, choose
-from alphac4.evaluation.answers import BATCH, ask_players, judge_sets
+from alphac4.evaluation.answers import BATCH, collect_answers, judge_sets
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
     UNTRAINED,
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Sets and budgets to measure, the same for every subject of a report."""
+    """Positions and budgets, the same for every subject of a report."""
 
     sets: Sequence[PositionSet]
-    budgets: Sequence[int]  # simulations per position of networks; 0 is the raw network
+    budgets: Sequence[int]  # simulations per position for networks; 0 is the raw policy
     seed: int = 0
     compute: Compute = field(default_factory=choose)
-    pool: "Pool | None" = None  # processes that answer, instead of ``compute``
+    pool: "Pool | None" = None  # processes that answer in place of ``compute``
 
     @property
     def geometry(self) -> Geometry:
@@ -53,18 +53,18 @@ class Measurement:
 
 
 def measure_strength(
-    player: str, measurement: Measurement, references: Sequence[str] = (), *, twin: bool = True
+    player: str, measurement: Measurement, references: Sequence[str] = (), *, untrained: bool = True
 ) -> StrengthReport:
-    """Measure a player, its untrained ``twin`` if it is a checkpoint, and others for comparison.
+    """Measure a player and others for comparison, and if it is a checkpoint, an ``untrained`` copy of it.
 
     Raises:
-        PlayerError: before anything has taken time, for an unknown player, or one for another board.
+        PlayerError: before the measurement, for an unknown player or one for another board.
     """
     subjects = [_prepare(player, measurement)]
     network = _unlimited_network(player)
-    if network is not None and twin:
-        beginner = untrained(network.load(), measurement.seed)
-        measure = partial(_measure_network, UNTRAINED, beginner, measurement, network, None)
+    if network is not None and untrained:
+        copy = untrained_copy(network.load(), measurement.seed)
+        measure = partial(_measure_network, UNTRAINED, copy, measurement, network, None)
         subjects.append(_Subject(measure=measure, simulations=subjects[0].simulations))
     subjects += [_prepare(name, measurement) for name in references]
     work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
@@ -75,17 +75,17 @@ def measure_strength(
 
 @dataclass(frozen=True, kw_only=True)
 class _Subject:
-    """A player to measure."""
+    """Player to measure."""
 
     measure: Callable[[tqdm], SubjectReport]
-    simulations: int  # per position, with a raw evaluation as one more
+    simulations: int  # per position; the raw evaluation counts as one
 
 
 def _prepare(specification: str, measurement: Measurement) -> _Subject:
-    """Prepare the measurement of a checkpoint with every budget, or of any other player as it is."""
+    """Prepare to measure a checkpoint with every budget, or any other player as it is."""
     network = _unlimited_network(specification)
     if network is not None:
-        if network.temperature:  # the raw network and the searches are measured by their best moves
+        if network.temperature:  # with every budget, the best move is measured
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
         digest = network_digest(specification)
@@ -104,13 +104,13 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
 
 
 def _unlimited_network(specification: str) -> NamedNetwork | None:
-    """The checkpoint that a specification without a budget of its own names; None for any other player."""
+    """Return the checkpoint of a specification without a limit; None for any other player."""
     network = find_network(specification)
     return None if network is None or network.limit or network.is_onnx else network
 
 
-def untrained(checkpoint: Checkpoint, seed: int) -> Checkpoint:
-    """A network of the same architecture that has learned nothing."""
+def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
+    """Return an untrained network of the same architecture; its initial weights depend only on the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = PolicyValueNetwork(checkpoint.network.config).eval()
@@ -171,13 +171,13 @@ def _measure_network(
 def _measure(
     players: Sequence[Player], budget: int | None, measurement: Measurement, simulations: int, bar: tqdm
 ) -> BudgetReport:
-    """Ask copies of one player about all positions, and judge its answers."""
+    """Collect and judge the answers of copies of one player in all positions."""
 
     def on_batch(count: int) -> None:
         with bar.get_lock():
             bar.update(count * (simulations + 1))
 
     started = time.perf_counter()
-    answers = ask_players(players, measurement.sets, on_batch)
+    answers = collect_answers(players, measurement.sets, on_batch)
     seconds = time.perf_counter() - started
     return BudgetReport(simulations=budget, sets=judge_sets(measurement.sets, *answers), seconds=seconds)

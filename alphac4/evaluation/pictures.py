@@ -1,4 +1,4 @@
-"""Draw a strength report."""
+"""Picture of a strength report."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -15,29 +15,29 @@ from alphac4.evaluation.positions import ALL
 from alphac4.evaluation.report import UNTRAINED, StrengthReport, SubjectReport
 from alphac4.storage.files import write_atomically
 
-OURS, GREY = "#1f4e9c", "#8a8f98"
-OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
+MAIN_COLOUR, UNTRAINED_COLOUR = "#1f4e9c", "#8a8f98"
+OTHER_COLOURS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
 
 
 def check_picture(path: Path) -> None:
-    """Check before anything is measured that a picture can be written there.
+    """Check that the suffix of a picture's name is a supported format.
 
     Raises:
-        ValueError: for a suffix that is no format known.
+        ValueError: if it is not.
     """
     if path.suffix[1:] not in FigureCanvasAgg.get_supported_filetypes():  # type: ignore[no-untyped-call]
         raise ValueError(f"{path}: a picture's name must end in .png, .svg or .pdf")
 
 
 def save_picture(report: StrengthReport, path: Path) -> None:
-    """Draw the report to a file whose suffix gives the format."""
+    """Draw the report to a file, in the format of its suffix."""
     content = io.BytesIO()
     draw(report).savefig(content, dpi=130, format=path.suffix[1:])
     write_atomically(path, content.getvalue())
 
 
 def draw(report: StrengthReport) -> Figure:
-    """Move errors of every subject by set and budget, and calibration."""
+    """Draw the mistakes of every subject by set and budget, and the calibration of its values."""
     report = replace(report, subjects=[replace(s, name=_literal(s.name)) for s in report.subjects])
     valued = [subject for subject in report.subjects if any(budget.sets[ALL].value for budget in subject.budgets)]
     panels = len(report.sets) + bool(valued)
@@ -49,9 +49,9 @@ def draw(report: StrengthReport) -> Figure:
     for axes in all_axes[panels:]:
         axes.set_visible(False)
     colours = _colours(report)
-    for (name, figures), axes in zip(report.sets.items(), all_axes, strict=False):
-        _draw_errors(axes, report, name, colours)
-        axes.set_title(f"{_literal(name)} ({figures.mistakes.count} positions)", fontsize=10)
+    for (name, metrics), axes in zip(report.sets.items(), all_axes, strict=False):
+        _draw_mistakes(axes, report, name, colours)
+        axes.set_title(f"{_literal(name)} ({metrics.mistakes.count} positions)", fontsize=10)
     for axes in all_axes[: len(report.sets) : columns]:
         axes.set_ylabel("mistakes, % (square-root scale)", fontsize=8)
     if valued:
@@ -64,33 +64,33 @@ def draw(report: StrengthReport) -> Figure:
 
 
 def _literal(name: str) -> str:
-    """A name as matplotlib shows it unchanged: it takes what stands between dollars for a formula."""
+    """Escape dollar signs, which matplotlib would read as the delimiters of a formula."""
     return name.replace("$", r"\$")
 
 
 def _colours(report: StrengthReport) -> dict[str, str]:
-    """A colour for each subject; when they run out they begin again."""
-    colours = {report.subjects[0].name: OURS, UNTRAINED: GREY}
+    """Return a colour for each subject; after the last colour the first is used again."""
+    colours = {report.subjects[0].name: MAIN_COLOUR, UNTRAINED: UNTRAINED_COLOUR}
     others = [subject.name for subject in report.subjects if subject.name not in colours]
-    return colours | {name: OTHERS[index % len(OTHERS)] for index, name in enumerate(others)}
+    return colours | {name: OTHER_COLOURS[index % len(OTHER_COLOURS)] for index, name in enumerate(others)}
 
 
-def _draw_errors(axes: Axes, report: StrengthReport, name: str, colours: Mapping[str, str]) -> None:
-    """A curve over the budgets for each network, and a level for each player that has none."""
+def _draw_mistakes(axes: Axes, report: StrengthReport, name: str, colours: Mapping[str, str]) -> None:
+    """Draw a curve over the budgets of each network, and a horizontal line for each other player."""
     budgets = sorted({b.simulations for s in report.subjects for b in s.budgets if b.simulations is not None})
     for index, subject in enumerate(report.subjects):
-        errors = [budget.sets[name].mistakes for budget in subject.budgets]
+        mistakes = [budget.sets[name].mistakes for budget in subject.budgets]
         if subject.budgets[0].simulations is None:
-            # Not clipped: at 0 half of the line would be missing.
-            level = 100 * errors[0].value
+            # Not clipped, because half of a line at 0 would be missing.
+            level = 100 * mistakes[0].value
             axes.axhline(level, color=colours[subject.name], linestyle="--", label=subject.name, clip_on=False)
             continue
-        # Side by side a little, or the bars of one would hide the other's.
+        # Shift the error bars of each subject a little, so that they do not overlap.
         places = [budgets.index(b.simulations or 0) + 0.012 * len(budgets) * index for b in subject.budgets]
-        bars = [[100 * (e.value - e.low) for e in errors], [100 * (e.high - e.value) for e in errors]]
+        bars = [[100 * (m.value - m.low) for m in mistakes], [100 * (m.high - m.value) for m in mistakes]]
         axes.errorbar(
             places,
-            [100 * e.value for e in errors],
+            [100 * m.value for m in mistakes],
             bars,
             color=colours[subject.name],
             marker="o",
@@ -98,7 +98,7 @@ def _draw_errors(axes: Axes, report: StrengthReport, name: str, colours: Mapping
             elinewidth=1,
             label=subject.name,
         )
-    # Square roots show 1 % apart from 2 % next to the untrained network's 50 %, and have a place for 0.
+    # A square-root scale separates 1 % from 2 % beside the untrained network's 50 %, and includes 0.
     axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
     axes.set_yticks([0, 1, 2, 5, 10, 20, 30, 50, 70], minor=False)
     axes.set_ylim(0, 75)
@@ -110,7 +110,7 @@ def _draw_errors(axes: Axes, report: StrengthReport, name: str, colours: Mapping
 
 
 def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[str, str]) -> None:
-    """Mean exact outcome by predicted value with the smallest and the largest budget; area by positions."""
+    """Draw the mean exact outcome by predicted value with the smallest and largest budget; areas show the counts."""
     axes.plot([-1, 1], [-1, 1], color="black", linewidth=0.8, linestyle=":")
     for subject in subjects:
         for budget, style in ((subject.budgets[0], "--"), (subject.budgets[-1], "-")):

@@ -1,4 +1,4 @@
-"""Positions with the exact score of every move, the measure of all players: read, shipped, and made."""
+"""Sets of positions with the exact score of every move: the packaged ones, files, and the generation of new ones."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from alphac4.storage.files import FileError, append_line
 from alphac4.storage.text import parse_lines, read_text_lines
 
 SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
-PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 to R3 from easy to hard
+PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 by stage from begin to end, R1 to R3 from easy to hard
     "Test_L1_R3": "begin-hard",
     "Test_L1_R2": "begin-medium",
     "Test_L1_R1": "begin-easy",
@@ -27,8 +27,8 @@ PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 
     "Test_L3_R1": "end-easy",
 }
 SUFFIX = ".columns"
-ALL = "all"  # the name of all sets together
-# The most stones on the board in each stage, and the most still to come with best play in each difficulty.
+ALL = "all"  # name of all sets together
+# Maximum number of stones on the board by stage, and of stones that best play adds by difficulty.
 STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
 DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
 _SCORE = re.compile(r"-?[0-9]{1,2}")
@@ -36,73 +36,73 @@ _SCORE = re.compile(r"-?[0-9]{1,2}")
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSet:
-    """S unfinished positions of one board with the exact score of every move, for the side that makes it."""
+    """S unfinished positions of one board, with the exact score of every move for the side to move."""
 
     name: str
     geometry: Geometry
     positions: Sequence[Position]
-    scores: npt.NDArray[np.int8]  # [S, A]; `FULL_COLUMN` where a move is not possible
+    scores: npt.NDArray[np.int8]  # [S, A]; `FULL_COLUMN` for illegal moves
 
     def __len__(self) -> int:
         return len(self.positions)
 
     @cached_property
     def legal(self) -> npt.NDArray[np.bool_]:
-        """[S, A] which moves are possible."""
+        """[S, A] legal moves."""
         return np.not_equal(self.scores, FULL_COLUMN)
 
     @cached_property
     def outcomes(self) -> npt.NDArray[np.int8]:
-        """[S, A] the outcome of every move: 1 win, 0 draw, -1 loss, `FULL_COLUMN` where it is not possible."""
+        """[S, A] outcome of every move: 1 win, 0 draw, -1 loss, `FULL_COLUMN` for illegal moves."""
         return np.where(self.legal, np.sign(self.scores), np.int8(FULL_COLUMN))
 
     @cached_property
     def best_score(self) -> npt.NDArray[np.int8]:
-        """[S] the exact score with best play."""
+        """[S] exact score with best play."""
         return self.scores.max(axis=1)  # type: ignore[no-any-return]
 
     @cached_property
     def best_outcome(self) -> npt.NDArray[np.int8]:
-        """[S] the outcome with best play: 1 win, 0 draw, -1 loss for the side to move."""
+        """[S] outcome with best play: 1 win, 0 draw, -1 loss for the side to move."""
         return np.sign(self.best_score)
 
     @cached_property
     def decisive(self) -> npt.NDArray[np.bool_]:
-        """[S] where at least one move errs; elsewhere nobody could go wrong."""
+        """[S] positions in which at least one move is a mistake."""
         worst = np.where(self.legal, self.outcomes, np.int8(1)).min(axis=1)
         return np.less(worst, self.best_outcome)  # type: ignore[no-any-return]
 
     def head(self, count: int) -> "PositionSet":
-        """The first ``count`` positions."""
+        """Return a set of the first ``count`` positions."""
         return replace(self, positions=self.positions[:count], scores=self.scores[:count])
 
 
 def join_sets(sets: Sequence[PositionSet]) -> PositionSet:
-    """All positions of some sets, in their order, as a set named `ALL`."""
+    """Join the positions of some sets, in their order, into a set named `ALL`."""
     positions = [position for part in sets for position in part.positions]
     scores = np.concatenate([part.scores for part in sets])
     return PositionSet(name=ALL, geometry=sets[0].geometry, positions=positions, scores=scores)
 
 
 def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD) -> PositionSet:
-    """Read lines of moves followed by a score for each column, '.' where it is full.
+    """Parse lines of moves followed by a score per column, '.' for a full one.
 
     Raises:
-        FileError: in one line that names ``source``, the number of the line and what is wrong with it.
+        FileError: for an invalid line; the message names ``source``, the line and the problem.
     """
     rows = list(parse_lines(lines, source, partial(_parse_scored, geometry=geometry)))
     if not rows:
-        raise FileError(f"{source}: holds no positions")
+        raise FileError(f"{source}: contains no positions")
     scores = np.array([scores for _, scores in rows], np.int8)
     return PositionSet(name=name, geometry=geometry, positions=[position for position, _ in rows], scores=scores)
 
 
 def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
-    """Read a file in the ``.columns`` format; the set is named after it.
+    """Read a file in the ``.columns`` format; its name becomes the name of the set.
 
     Raises:
-        OSError: if it cannot be read.
-        FileError: if a line is malformed.
+        OSError: if the file cannot be read.
+        FileError: if a line is invalid.
     """
     stem = path.name.removesuffix(SUFFIX)
     return parse_positions(read_text_lines(path), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
@@ -110,7 +110,7 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
 
 @cache
 def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
-    """The six sets that come with the package, or the first ``count`` positions of each; the standard board."""
+    """Read the package's six sets for the standard board, or the first ``count`` positions of each."""
     folder = resources.files("alphac4.evaluation") / "sets"
     sets = []
     for name in SETS:
@@ -122,33 +122,33 @@ def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
 def choose_sets(
     geometry: Geometry = STANDARD, files: Sequence[Path] = (), count: int | None = None
 ) -> Sequence[PositionSet]:
-    """The package's six sets of positions, or those of some files for a board; ``count`` positions of each.
+    """Return the package's six sets, or the sets of ``files`` for a board; at most ``count`` positions of each.
 
     Raises:
-        ValueError: in one line, for a file that holds no positions, or two of one name.
+        ValueError: for a file without positions, or two sets of the same name.
     """
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
     if not files and geometry != STANDARD:
-        raise ValueError("the package has positions of the standard board only; --positions takes files of another")
+        raise ValueError("the package has positions of the standard board only; give files with --positions")
     if not files:
         return packaged_positions(count)
     sets = [load_positions(path, geometry) for path in files]
     names = [part.name for part in sets]
     if len({*names, ALL}) <= len(names):
-        raise ValueError(f"the files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
+        raise ValueError(f"files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
     sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
     return [part.head(count or len(part)) for part in sets]
 
 
 def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, list[int]]:
-    """The unfinished position of a line's ``words``, and its scores.
+    """Parse the words of a line: a move string, then optional scores. Return the unfinished position and the scores.
 
-    Moves come first, then nothing, the position's score as in the public test sets, or a score for each column as in
-    our own, with '.' for a full one (`FULL_COLUMN`).
+    There are no scores, the score of the position as in the public test sets, or a score per column as in this
+    package's sets, with '.' for a full one (`FULL_COLUMN`).
 
     Raises:
-        ValueError: for an illegal move, a game that is over, an impossible score, or other words after the moves.
+        ValueError: for an illegal move, a finished game, an impossible score, or other words after the moves.
     """
     moves, *shown = words
     position = Position.from_moves(moves, geometry)
@@ -164,7 +164,7 @@ def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple
     scores = []
     for column, text in enumerate(shown):
         if position.is_legal(column) == (text == "."):
-            state = "can be played, but has no score" if text == "." else f"is full, but has the score {text:.40}"
+            state = "is not full, but has no score" if text == "." else f"is full, but has the score {text:.40}"
             raise ValueError(f"column {column + 1} {state}")
         try:
             scores.append(FULL_COLUMN if text == "." else _parse_score(text, position))
@@ -174,10 +174,10 @@ def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple
 
 
 def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, list[int]]:
-    """`parse_position` of a line with a score for each column."""
+    """Parse a line with a score per column; see `parse_position`."""
     if len(words) != 1 + geometry.columns:
         expected = f"expected moves and a score for each of {geometry.columns} columns"
-        raise ValueError(f"{expected}, found {len(words) - 1}")
+        raise ValueError(f"{expected}, not {len(words) - 1} scores")
     return parse_position(words, geometry)
 
 
@@ -191,20 +191,20 @@ def _parse_score(text: str, position: Position) -> int:
 
 
 def stage_of(position: Position) -> str:
-    """Begin, middle or end of the game."""
+    """Return the stage of the game: "begin", "middle" or "end"."""
     return next(stage for stage, plies in STAGES.items() if position.plies <= plies)
 
 
 def set_of(position: Position, score: int) -> str:
-    """The set of a position with that exact score, such as "middle-easy"."""
+    """Return the name of the set that a position with this exact score belongs to, such as "middle-easy"."""
     plies = position.plies
-    # The winner's moves and the other side's between them; a draw fills the board.
+    # Moves of the winner and those of the loser between them; a draw fills the board.
     stones = 2 * moves_to_end(STANDARD, plies, score) - (score > 0) if score else STANDARD.cells - plies
     return f"{stage_of(position)}-{next(name for name, most in DIFFICULTIES.items() if stones <= most)}"
 
 
 def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]:
-    """Unfinished positions of a stage by random moves, without end; games over before a drawn length are dropped."""
+    """Yield unfinished positions of a stage, without end, from random games of random length."""
     names = list(STAGES)
     fewest = 1 + STAGES[names[names.index(stage) - 1]] if stage != names[0] else 1
     while True:
@@ -223,7 +223,7 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
 
     Raises:
         OSError: if the file cannot be read.
-        FileError: if a line is malformed.
+        FileError: if a line is invalid.
     """
     positions = list(parse_lines(read_text_lines(path), str(path), parse_position))
     for index in rng.permutation(len(positions)):
@@ -241,11 +241,13 @@ def write_set(
 ) -> int:
     """Fill a file with ``count`` different candidates that belong to the set ``name``, scored by ``solver``.
 
-    Each line is written as soon as its scores are known, and lines that are there count: repeat an interrupted call to
-    resume. Returns their number, which is below ``count`` only if there are no more candidates.
+    Each line is written as soon as it is scored, and existing lines count: repeat an interrupted call to resume.
+
+    Returns:
+        The number of lines, which is below ``count`` only if there are no more candidates.
 
     Raises:
-        FileError: if the file is there and holds anything else.
+        FileError: if an existing file holds anything else.
     """
     known: set[Position] = set()
     if path.exists() and path.read_bytes().strip():
@@ -255,7 +257,7 @@ def write_set(
     for position in candidates:
         if len(known) >= count:
             break
-        # The stage costs nothing to find; the difficulty takes a search.
+        # Check the stage first, because the difficulty takes a search.
         if position in known or stage_of(position) != name.partition("-")[0]:
             continue
         if set_of(position, solver.solve(position)) == name:

@@ -1,4 +1,4 @@
-"""The strength report: from answers to records, as JSON and as tables for the terminal."""
+"""Strength report: metrics of each subject by budget and set, as JSON and as tables for the terminal."""
 
 import dataclasses
 import json
@@ -8,49 +8,52 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphac4.arena.ratings import Z95
-from alphac4.evaluation.answers import Estimate, Figures
+from alphac4.evaluation.answers import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
 
-FORMAT = "alphac4 strength report 2"
-UNTRAINED = "untrained"  # the name of the network that has learned nothing
+FORMAT = "alphac4 strength report 3"
+UNTRAINED = "untrained"  # name of the untrained network
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetReport:
-    """One subject's figures with one budget."""
+    """Metrics of one subject with one budget."""
 
-    simulations: int | None  # per position; 0 is the raw network, None the player's own
-    sets: dict[str, Figures]  # by name, and `ALL`
+    simulations: int | None  # per position; 0 is the raw policy, None the player's own budget
+    sets: dict[str, Metrics]  # by name, and `ALL`
     seconds: float  # wall time
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectReport:
-    """The figures of a network or another player."""
+    """Metrics of a network or another player."""
 
     name: str
     description: str
     budgets: list[BudgetReport]
-    network: str | None = None  # the SHA-256 of its file
+    network: str | None = None  # SHA-256 of its file
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StrengthReport:
-    """The results of an evaluation, shown as tables; the first subject is the one to measure."""
+    """Result of an evaluation; its text is the tables and a summary. The first subject is the measured player."""
 
     subjects: list[SubjectReport]
 
     @property
-    def sets(self) -> dict[str, Figures]:
-        """The first subject's figures with its first budget, by set: what they count is the same for all."""
+    def sets(self) -> dict[str, Metrics]:
+        """Metrics of the first subject with its first budget, by set; the counts are the same for all subjects."""
         return self.subjects[0].budgets[0].sets
 
     def to_json(self) -> str:
-        """Indented JSON; numbers that do not exist, such as a rate over no positions, are null."""
+        """Return indented JSON; undefined numbers, such as a rate over no positions, are null."""
         return json.dumps(_plain({"format": FORMAT} | dataclasses.asdict(self)), indent=1)
 
-    def errors(self, simulations: int | None = None) -> dict[str, float]:
-        """The share of mistakes in each set and in all, at one of the budgets; by default at the last.
+    def mistakes(self, simulations: int | None = None) -> dict[str, float]:
+        """Return the measured player's share of mistakes in [0, 1] by set, and for all sets as "all".
+
+        Args:
+            simulations: a measured budget; by default the last one.
 
         Raises:
             ValueError: for a budget that was not measured.
@@ -59,23 +62,23 @@ class StrengthReport:
         requested = simulations if simulations is not None else list(budgets)[-1]
         if requested not in budgets:
             raise ValueError(f"measured with {', '.join(map(str, budgets))} simulations, not with {requested}")
-        return {name: figures.mistakes.value for name, figures in budgets[requested].sets.items()}
+        return {name: metrics.mistakes.value for name, metrics in budgets[requested].sets.items()}
 
     def __repr__(self) -> str:
         return f"{_as_text(self)}\n\n{self.summary()}"
 
     def summary(self) -> str:
-        """The result in a sentence: the mistakes of each subject with its last budget, in all positions."""
-        found = []
+        """Return a sentence with each subject's mistakes in all positions, with its last budget."""
+        results = []
         for subject in self.subjects:
             budget = subject.budgets[-1]
             how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
-            found.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
-        return f"Mistakes in all {self.sets[ALL].mistakes.count:,} positions: {', '.join(found)}."
+            results.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
+        return f"Mistakes in all {self.sets[ALL].mistakes.count:,} positions: {', '.join(results)}."
 
 
 def _plain(data: Any) -> Any:
-    """The data with NaN, which JSON has no word for, as None."""
+    """Replace NaN and infinities, which JSON lacks, by None."""
     if isinstance(data, dict):
         return {key: _plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
@@ -84,17 +87,17 @@ def _plain(data: Any) -> Any:
 
 
 def _as_text(report: StrengthReport) -> str:
-    """Mistakes by set and budget for every subject, then the other figures over all sets."""
+    """Format mistakes by subject, budget and set, then the other metrics over all sets."""
     names = list(report.sets)
     counts = [
-        ["positions", *(str(found.mistakes.count) for found in report.sets.values())],
-        ["decisive", *(str(found.decisive.count) for found in report.sets.values())],
+        ["positions", *(str(metrics.mistakes.count) for metrics in report.sets.values())],
+        ["decisive", *(str(metrics.decisive.count) for metrics in report.sets.values())],
     ]
-    figures: dict[str, Callable[[Figures], str]] = {
-        "fastest too %": lambda found: _percent(found.fastest),
-        "score lost": lambda found: _number(found.score_loss),
-        "value error": lambda found: _number(found.value.error) if found.value else "-",
-        "calibration error": lambda found: f"{found.value.calibration_error:.3f}" if found.value else "-",
+    columns: dict[str, Callable[[Metrics], str]] = {
+        "fastest too %": lambda metrics: _percent(metrics.fastest),
+        "score lost": lambda metrics: _number(metrics.score_loss),
+        "value error": lambda metrics: _number(metrics.value.absolute_error) if metrics.value else "-",
+        "calibration error": lambda metrics: f"{metrics.value.calibration_error:.3f}" if metrics.value else "-",
     }
     blocks = [
         _table(
@@ -113,8 +116,8 @@ def _as_text(report: StrengthReport) -> str:
         _table(
             report,
             "All positions together",
-            list(figures),
-            lambda budget: [show(budget.sets[ALL]) for show in figures.values()],
+            list(columns),
+            lambda budget: [show(budget.sets[ALL]) for show in columns.values()],
         ),
     ]
     return "\n\n".join(blocks)
@@ -127,7 +130,7 @@ def _table(
     cells: Callable[[BudgetReport], list[str]],
     above: Sequence[list[str]] = (),
 ) -> str:
-    """A title, a header, and for each subject its name and a row for each of its budgets."""
+    """Format a title, a header, and for each subject its name and a row per budget."""
     rows = [["simulations", *header], *above]
     for subject in report.subjects:
         described = f"{subject.name} ({subject.description})" if subject.description else subject.name
@@ -145,13 +148,13 @@ def _budget(budget: BudgetReport) -> str:
 
 
 def _percent(share: Estimate) -> str:
-    """A share with the farther end of its interval, which is not symmetric: 0 of 100 may well be 3.7 %."""
+    """Format a share in % with the distance to the farther end of its asymmetric interval, such as "0.0 ± 3.7"."""
     if not share.count:
         return "-"
     return f"{100 * share.value:.1f} ± {100 * max(share.high - share.value, share.value - share.low):.1f}"
 
 
 def _number(number: Estimate) -> str:
-    if number.count < 2:  # a single one has no standard error
+    if number.count < 2:  # the standard error is undefined
         return f"{number.value:.2f}" if number.count else "-"
-    return f"{number.value:.2f} ± {Z95 * number.error:.2f}"
+    return f"{number.value:.2f} ± {Z95 * number.stderr:.2f}"

@@ -1,8 +1,8 @@
 """Walks over every reply to a player, which judge each of its moves or show that a claim holds.
 
-`walk_games` asks a player for its move in every position that an opponent can reach, and the exact solver judges each.
-`build` asks until every line ends as a `Claim` says, and takes back moves whose lines do not. Both store the answers in
-`KnownMoves`, from which an interrupted walk resumes.
+`walk_games` requests a player's move in every position that an opponent can reach, and the exact solver judges it.
+`build` requests moves until every line ends as a `Claim` states, and rejects moves whose lines do not. Both store the
+answers in `KnownMoves`, from which an interrupted walk resumes.
 """
 
 import base64
@@ -46,53 +46,53 @@ if TYPE_CHECKING:
     from alphac4.compute import Pool
 
 FORMAT = "alphac4-walk"
-JUDGED_AT_ONCE = 256  # least number of positions judged together; proofs end many searches of a batch early
+MIN_JUDGED_BATCH = 256  # positions judged together; proofs end many searches of a batch early
 JUDGED_PER_PLAYER = 64  # positions of such a batch for each player, if that makes a larger one
-PARTS_PER_WORKER = 4  # of the positions to solve, as some take much longer than others
-ASKED_AT_ONCE = 4096  # positions of a claim's walk; few need long searches, and these should fill a batch
-PROMISING = 0.5  # least value of a second choice for a claimed win; for a claimed draw -0.5
+PARTS_PER_WORKER = 4  # of the positions to solve, because some take much longer than others
+CLAIM_BATCH = 4096  # positions of a claim's walk; few need long searches, and these should fill a batch
+MIN_PROMISING_VALUE = 0.5  # of a second choice for a claimed win; -0.5 for a claimed draw
 
 
 class MoveKind(IntEnum):
-    """What is known of a move on a walk."""
+    """State of a move in a walk."""
 
     ANSWER = 0  # the player's answer; the game continues
     PROOF = 1  # the player's search has proven the result, here or from an earlier position
-    TAKEN_BACK = 2  # an answer that was rejected
-    WINS = 3  # it completes a run
-    DRAWS = 4  # it fills the board
-    MISTAKE = 5  # it gives a win or a draw away, by the exact solver
+    TAKEN_BACK = 2  # a rejected answer
+    WINS = 3  # completes a run
+    DRAWS = 4  # fills the board
+    MISTAKE = 5  # gives away a win or a draw, by the exact solver
 
 
 class Moves(NamedTuple):
-    """M moves."""
+    """Arrays of M moves."""
 
-    keys: Keys  # [M] of canonical positions
+    keys: Keys  # [M] canonical positions
     columns: Columns  # [M] 0-based, in the canonical orientation
     kinds: Columns  # [M] see `MoveKind`
 
     @classmethod
     def of_kind(cls, kind: MoveKind, keys: Keys, columns: npt.NDArray[np.integer]) -> "Moves":
-        """Moves of one kind."""
+        """Make moves of one kind."""
         return cls(keys, columns.astype(np.int8), np.full(len(keys), kind, np.int8))
 
     @classmethod
     def joined(cls, parts: "Sequence[Moves]") -> "Moves":
-        """The moves of all parts."""
+        """Join moves."""
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Moves":
-        """The moves of some rows."""
+        """Select rows."""
         return Moves(self.keys[rows], self.columns[rows], self.kinds[rows])
 
 
 class KnownMoves:
-    """Moves by canonical position.
+    """Moves by canonical position, stored in a journal.
 
     Args:
-        geometry: of the board.
-        path: the journal that stores them; without one they are only in memory.
-        about: the player, and whatever else decides the moves.
+        geometry: the board.
+        path: file of the journal; by default moves are only kept in memory.
+        about: the player, and everything else that determines the moves.
 
     Raises:
         FileError: if the file holds something else, or another player's moves.
@@ -108,7 +108,7 @@ class KnownMoves:
             self._insert(moves)
 
     def find(self, stones: int, keys: Keys) -> tuple[Columns, Columns]:
-        """The columns and kinds [B] of positions with that many stones; NO_MOVE where nothing is known."""
+        """Return the columns and kinds [B] of positions with that many stones; NO_MOVE for unknown ones."""
         if self._new[stones]:
             parts = ([self._sorted[stones]] if stones in self._sorted else []) + self._new.pop(stones)
             self._sorted[stones] = self._merge(parts)
@@ -128,11 +128,11 @@ class KnownMoves:
         self.add([Moves.of_kind(MoveKind.TAKEN_BACK, keys, columns)])
 
     def is_taken_back(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Whether some move of each position [B] was taken back."""
+        """Return whether a move of each position [B] was rejected."""
         return np.isin(keys, np.fromiter(self.taken_back, np.uint64))
 
     def add(self, parts: Sequence[Moves]) -> None:
-        """Add and record moves. Of two for one position a proof replaces an answer; otherwise the first stays."""
+        """Add and record moves. A proof replaces an answer for the same position; otherwise the first move is kept."""
         moves = Moves.joined(parts)
         self._insert(moves)
         self._journal.add(_pack(moves))
@@ -141,7 +141,7 @@ class KnownMoves:
         taken_back = moves.only(moves.kinds == MoveKind.TAKEN_BACK)
         for key, column in zip(taken_back.keys.tolist(), taken_back.columns.tolist(), strict=True):
             self.taken_back.setdefault(key, set()).add(column)
-        # Moves are given up where the player sees no win; a later proof overrules that.
+        # A rejection only means that the player expects no win; a proof overrules it.
         proven = moves.keys[moves.kinds == MoveKind.PROOF]
         for key in proven[self.is_taken_back(proven)].tolist():
             self.taken_back.pop(key, None)
@@ -150,13 +150,13 @@ class KnownMoves:
             self._new[int(level)].append(moves.only(stones == level))
 
     def _merge(self, parts: Sequence[Moves]) -> Moves:
-        """The moves sorted by key, one for each, without those taken back."""
+        """Join moves, without rejected ones, into one move per key, sorted by key."""
         moves = Moves.joined(parts)
         stays = moves.kinds != MoveKind.TAKEN_BACK
         for row in np.flatnonzero(self.is_taken_back(moves.keys)):
             if moves.columns[row] in self.taken_back[int(moves.keys[row])]:
                 if moves.kinds[row] == MoveKind.PROOF:
-                    raise ValueError(f"a proof of position {moves.keys[row]} does not hold")
+                    raise ValueError(f"the proof of position {moves.keys[row]} is wrong")
                 stays[row] = False
         moves = moves.only(stays)
         order = np.lexsort((np.arange(len(moves.keys)), moves.kinds != MoveKind.PROOF, moves.keys))
@@ -165,48 +165,52 @@ class KnownMoves:
 
 
 def _pack(moves: Moves) -> dict[str, Any]:
-    """An entry of the journal: 8 bytes for each key, one for each column and kind, by zlib and Base64."""
+    """Return an entry of the journal: 8 bytes per key and one per column and kind, compressed by zlib, as Base64."""
     content = moves.keys.astype("<u8").tobytes() + moves.columns.tobytes() + moves.kinds.tobytes()
     return {"count": len(moves.keys), "moves": base64.b64encode(zlib.compress(content)).decode()}
 
 
 def unpack_moves(entry: dict[str, Any], geometry: Geometry) -> Moves:
-    """The moves of an entry of the journal. Raises ValueError if it holds anything else."""
+    """Return the moves of an entry of the journal.
+
+    Raises:
+        ValueError: if the entry is invalid.
+    """
     count = read_value(int, entry.get("count"), "count")
     try:
         content = zlib.decompress(base64.b64decode(read_value(str, entry.get("moves"), "moves"), validate=True))
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if len(content) != 10 * count:
-        raise ValueError(f"it does not hold {count} moves")
+        raise ValueError(f"expected {count} moves")
     columns, kinds = np.frombuffer(content[8 * count :], np.int8).reshape(2, count)
     if count and not (columns.min() >= 0 and columns.max() < geometry.columns and 0 <= kinds.min() <= kinds.max() <= 5):
-        raise ValueError("it holds something other than moves")
+        raise ValueError("invalid moves")
     return Moves(np.frombuffer(content[: 8 * count], "<u8").astype(np.uint64), columns.copy(), kinds.copy())
 
 
 @dataclass(kw_only=True)
 class LevelReport:
-    """The positions with one number of stones in which the player is to move; mirror images are one."""
+    """Positions of one number of stones with the player to move, deduplicated by symmetry."""
 
     stones: int
     keys: Keys  # [B]
     kinds: Columns  # [B] of the moves, see `MoveKind`; NO_MOVE where the rules force the move
     failures: list[Position] = field(default_factory=list)  # after a mistake, or in which the claim does not hold
-    taken_back: int = 0  # positions whose first answer was taken back
+    taken_back: int = 0  # positions whose first answer was rejected
     is_last: bool = False  # whether no line continues
 
     def count(self, kind: int) -> int:
-        """The number of positions with moves of a kind."""
+        """Return the number of positions with moves of a kind."""
         return int((self.kinds == kind).sum())
 
 
 SolveOutcomes = Callable[[Words, Words], Scores]
-"""From ``(own, occupied)`` [B] to 1 win, 0 draw, -1 loss with best play for the side to move [B], for any thread."""
+"""Thread-safe function from ``(own, occupied)`` [B] to outcomes [B]: 1 win, 0 draw, -1 loss for the side to move."""
 
 
 def outcome_solver(geometry: Geometry, pool: "Pool | None" = None) -> SolveOutcomes:
-    """The exact solver of this process, or those of a pool's processes, each with its own table."""
+    """Return a function that solves in this process, or in the processes of a pool, each with its own table."""
     if pool is None:
         return partial(_solve_outcomes, geometry)
     return lambda own, occupied: pool.submit(_solve_outcomes, geometry, own, occupied).result()
@@ -217,7 +221,7 @@ def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
 
 
 OnMoves = Callable[[int, int, int], object]
-"""Called with a number of stones, the positions with that many that are done, and all of them that need a move."""
+"""Called with a number of stones, and of the positions with that many: those done, and all that need a move."""
 
 
 def walk_games(
@@ -226,30 +230,30 @@ def walk_games(
     known: KnownMoves,
     claim: Claim,
     *,
-    plies: int,
+    max_stones: int,
     beyond_mistakes: bool = False,
     on_moves: OnMoves = lambda _stones, _done, _total: None,
 ) -> Iterator[LevelReport]:
-    """Ask the player for its move in every position that can come up, ply by ply, and judge it.
+    """Judge the player's move in every reachable position, level by level; yield a report per level.
 
-    The opponent makes every move it can, the player its own. Each position is asked about once, and so is one of a
-    position and its mirror image. A line ends where the game does, where the player makes a mistake, or where its own
-    search has proven that it wins, if the player keeps what it has proven and plays it out.
+    The opponent makes every legal move, the player its own. Each position is asked once, and only one of a position and
+    its mirror image. A line ends at the end of the game, at a mistake, or where the player's search has proven a win,
+    if the player keeps its proofs and plays by them.
 
     Args:
-        players: the player, or several copies to share the work; must answer the same whenever asked.
-        solve: judges each move; see `outcome_solver`.
+        players: copies of a deterministic player, which share the work.
+        solve: solves positions; see `outcome_solver`.
         known: the answers so far; new ones are added.
         claim: the player's side and the start; its result is not used.
-        plies: the largest number of stones on the board of a position that is asked about.
+        max_stones: maximum number of stones in the positions.
         beyond_mistakes: whether lines continue after a mistake.
         on_moves: see `OnMoves`.
     """
     walk = Walk(claim, named=True)
     workers = max(cores(), len(players))
-    size = max(JUDGED_AT_ONCE, JUDGED_PER_PLAYER * len(players))
+    size = max(MIN_JUDGED_BATCH, JUDGED_PER_PLAYER * len(players))
     with worker_threads(workers) as pool:
-        while len(walk.keys) and walk.stones <= plies:
+        while len(walk.keys) and walk.stones <= max_stones:
             columns, kinds = known.find(walk.stones, walk.keys)
             unknown = np.flatnonzero(columns == NO_MOVE)
             for first in range(0, len(unknown), size):
@@ -276,10 +280,10 @@ def _judged_moves(
     pool: ThreadPoolExecutor,
     workers: int,
 ) -> tuple[Columns, Columns]:
-    """The player's columns [B], and their kinds [B]."""
+    """Return the player's columns [B] and their kinds [B]."""
 
     def outcomes(positions: Sequence[Position]) -> Columns:
-        """1 win, 0 draw, -1 loss with best play for the side to move [B]."""
+        """Solve positions [B]: 1 win, 0 draw, -1 loss for the side to move."""
         if not positions:
             return np.zeros(0, np.int8)
         own, occupied = stones(positions)
@@ -293,7 +297,7 @@ def _judged_moves(
     after = [position.play(column) for position, column in zip(positions, moves.tolist(), strict=True)]
     kept = -outcomes(after)
     possible = kept.copy()
-    unsure = np.flatnonzero(kept < Outcome.WIN)  # nothing is better than a win
+    unsure = np.flatnonzero(kept < Outcome.WIN)  # a winning move is no mistake
     possible[unsure] = outcomes([positions[int(index)] for index in unsure])
     ends = {None: MoveKind.ANSWER, Outcome.LOSS: MoveKind.WINS, Outcome.DRAW: MoveKind.DRAWS}  # for the opponent
     kinds = np.array([ends[position.outcome()] for position in after], np.int8)
@@ -303,12 +307,10 @@ def _judged_moves(
 
 
 def _ask_moves(player: Player, positions: Sequence[Position]) -> tuple[Sequence[int], Sequence[bool]]:
-    """The player's moves, and whether its search has proven that each wins and will play it out."""
+    """Return the player's moves, and whether each is a proven win that the player will play out."""
     if not positions:
         return [], []
-    if (
-        not isinstance(player, SearchingPlayer) or player.reuse == "nothing"
-    ):  # then it does not play out what it has proven
+    if not isinstance(player, SearchingPlayer) or player.reuse == "nothing":  # a player without proofs
         return checked_moves(player, positions), [False] * len(positions)
     result = player.search(positions)
     return result.moves.tolist(), result.proven_wins.tolist()
@@ -323,18 +325,18 @@ def build(
     cells: np.uint64 | None = None,
     on_moves: OnMoves = lambda _stones, _done, _total: None,
 ) -> Iterator[LevelReport]:
-    """Walk level by level from where a claim begins, and ask the ``players``, which share the work, for unknown moves.
+    """Search for moves that show a claim, level by level from its start; yield a report per level.
 
-    A move after which some line is not won (or drawn, if the claim is a draw) is taken back, and the player is asked
-    again. If it sees no other promising move, the move that led to the position is taken back. So the walk returns to
-    earlier levels, and reports them again. Only the rules of the game and the player's own values decide this.
+    A move after which a line is not won (or not drawn, for a claimed draw) is rejected, and the player is asked again.
+    If no other move is promising, the move that led to the position is rejected. The walk then returns to earlier
+    levels and reports them again. Only the rules of the game and the player's own values decide this.
 
     Args:
-        players: copies of one player, one per core; they must not keep trees.
+        players: copies of one player, one per core, without tree reuse.
         known: the answers so far; new ones are added.
-        claim: what to show.
-        max_stones: the largest number of stones on the board of a position that is looked at.
-        cells: where the opponent may put stones, if not everywhere; see `Walk`.
+        claim: the claim to show.
+        max_stones: maximum number of stones in the positions.
+        cells: cells in which the opponent may drop stones, by default all; see `Walk`.
         on_moves: see `OnMoves`.
 
     Raises:
@@ -348,9 +350,9 @@ def build(
             keys = walk.keys
             to_ask = keys[rule_moves(walk.geometry, keys) == NO_MOVE]
             unknown = to_ask[known.find(walk.stones, to_ask)[0] == NO_MOVE]
-            for done in range(0, len(unknown), ASKED_AT_ONCE):
+            for done in range(0, len(unknown), CLAIM_BATCH):
                 on_moves(walk.stones, done, len(unknown))
-                _ask(players, pool, known, claim, unknown[done : done + ASKED_AT_ONCE])
+                _ask(players, pool, known, claim, unknown[done : done + CLAIM_BATCH])
             moves, kinds = _known_moves(known, walk)
             refuted, lost = walk.play(moves) < claim.min_outcome, moves == LOST
             if refuted.any():
@@ -376,7 +378,7 @@ def build(
 
 
 def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
-    """The moves that a claim's certificate holds, in the order of its walk; all of them must be known."""
+    """Return the moves of a claim's certificate in the order of its walk; all must be known."""
     parts: list[Columns] = []
     walk = Walk(claim)
     while len(walk.keys):
@@ -388,7 +390,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
 
 
 def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
-    """The moves [B], by the rules or as known, and the kinds [B] of the known ones; LOST where all were taken back."""
+    """Return the moves [B], by the rules or known, and the kinds [B] of known ones; LOST if all moves are rejected."""
     moves = rule_moves(walk.geometry, walk.keys)
     kinds = np.full(len(walk.keys), NO_MOVE, np.int8)
     to_name = moves == NO_MOVE
@@ -402,7 +404,7 @@ def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
 def _ask(
     players: Sequence[NetworkPlayer], pool: ThreadPoolExecutor, known: KnownMoves, claim: Claim, keys: Keys
 ) -> None:
-    """Add the players' answers in positions [B], and the moves of what they have proven."""
+    """Add the players' answers in positions [B], and the moves of their proofs."""
 
     def think(player: NetworkPlayer, part: Keys) -> tuple[list[Moves], Keys]:
         result = player.search([position_of(claim.geometry, int(key)) for key in part])
@@ -428,11 +430,11 @@ def _ask(
 
 
 def _ask_again(player: NetworkPlayer, known: KnownMoves, claim: Claim, key: np.uint64) -> None:
-    """Add the remaining move with the best value for the player, or give up if none is promising."""
+    """Add the remaining move with the highest value, or reject all moves if none is promising."""
     position = position_of(claim.geometry, int(key))
     left = [column for column in position.legal_columns() if column not in known.taken_back[int(key)]]
     after = [position.play(column) for column in left]
-    # A full board is a draw. No move here completes a run: the rules would have decided.
+    # A full board is a draw. No move here completes a run, because the rules decide such positions.
     values = {column: 0.0 for column, then in zip(left, after, strict=True) if then.outcome() == Outcome.DRAW}
     open_columns = [column for column in left if column not in values]
     if open_columns:
@@ -440,13 +442,13 @@ def _ask_again(player: NetworkPlayer, known: KnownMoves, claim: Claim, key: np.u
         values |= zip(open_columns, (-found).tolist(), strict=True)
     if values:
         best = max(values, key=lambda column: values[column])
-        if values[best] > (PROMISING if claim.min_outcome == 1 else -PROMISING):
+        if values[best] > (MIN_PROMISING_VALUE if claim.min_outcome == 1 else -MIN_PROMISING_VALUE):
             known.add([Moves.of_kind(MoveKind.ANSWER, np.array([key], np.uint64), np.array([best]))])
             return
     _give_up(known, claim.geometry, key)
 
 
 def _give_up(known: KnownMoves, geometry: Geometry, key: np.uint64) -> None:
-    """Take back every move of a position in which the player does not see how the claim could hold."""
+    """Reject every move of a position in which the player expects the claim to fail."""
     columns = position_of(geometry, int(key)).legal_columns()
     known.take_back(np.full(len(columns), key, np.uint64), np.array(columns, np.int8))

@@ -93,7 +93,7 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
         report = None
         if checkpoint.geometry == STANDARD:
             measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose())
-            report = measure_strength(str(new / NETWORK_FILE), measurement, twin=False)
+            report = measure_strength(str(new / NETWORK_FILE), measurement, untrained=False)
             report.subjects[0] = dataclasses.replace(report.subjects[0], name=name.stem)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
         card = model_card(name.stem, checkpoint, license_id, report, deviation)

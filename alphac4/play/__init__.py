@@ -1,1 +1,1 @@
-"""Playing against the networks, and seeing what they think."""
+"""Games against networks, and their analysis."""

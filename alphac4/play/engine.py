@@ -1,4 +1,4 @@
-"""A line protocol for programs that want moves, in the manner of chess's UCI; see docs/ENGINE.md."""
+"""Line protocol for other programs, similar to UCI in chess; docs/ENGINE.md describes it."""
 
 import threading
 from collections.abc import Callable
@@ -15,30 +15,30 @@ from alphac4.storage.records import MAX_SIMULATIONS
 from alphac4.version import __version__
 
 DEFAULT_PLAYER, DEFAULT_NODES = "best", 600
-MAX_MILLISECONDS = 24 * 3600 * 1000
+MAX_MOVETIME_MS = 24 * 3600 * 1000
 
 COMMANDS = (
-    "c4i                        who this is and its options, ended by c4iok",
+    "c4i                        name and options of the engine, then c4iok",
     "isready                    readyok, once everything is loaded",
-    "setoption name N value V   see the options that c4i lists",
-    "newgame                    forget the tree",
+    "setoption name N value V   set an option that c4i lists",
+    "newgame                    discard the tree",
     "position startpos [moves 4 4 5]   or: position 445",
     "go [nodes N] [movetime MS] [infinite]   search; ends with bestmove",
-    "stop                       end the search now",
-    "exact                      the solver's score of each column; stop ends it",
+    "stop                       stop the search now",
+    "exact                      exact score of each column; can be stopped",
     "d                          show the board",
     "help                       this list",
-    "quit                       leave",
+    "quit                       exit",
 )
 
 
 class Engine:
-    """Reads commands, writes answers; a search runs in a thread of its own, so that ``stop`` is heard.
+    """Executes commands and writes answers; searches run in a thread, so that ``stop`` works.
 
     Args:
-        write: takes one line of output; called from the search's thread too, one line at a time.
-        analyst: searches, until another player is named.
-        nodes: simulations where "go" names no limit.
+        write: writes one line of output; also called from the search's thread, one call at a time.
+        analyst: the player that searches, until `setoption` names another one.
+        nodes: simulations per search if "go" gives no limit.
         geometry: the board.
     """
 
@@ -55,16 +55,16 @@ class Engine:
         self._write_line = write
         self._write_lock = threading.Lock()
         self._analyst = analyst
-        # One thread for all searches: what a network loads in its first search, it loads for the thread.
+        # One thread for all searches, because a network's first search loads state for its thread.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._search: Future[str] | None = None  # the latest
         self._stop = threading.Event()
         self._endless = False  # the latest search has no limit
-        self.abandoned = False  # nobody reads the answers any more
+        self.abandoned = False  # the output is closed
 
     def handle(self, line: str) -> bool:
-        """Obey one line; False after ``quit``. Whatever is wrong is answered by a line that begins with "error"."""
-        words = line.removeprefix("\ufeff").split()  # some programs begin with a byte-order mark
+        """Execute one line; return False after ``quit``. Errors are answered by a line that starts with "error"."""
+        words = line.removeprefix("\ufeff").split()  # some programs send a byte-order mark first
         if not words:
             return True
         command, arguments = words[0].lower(), words[1:]
@@ -81,18 +81,18 @@ class Engine:
         return True
 
     def wait(self) -> None:
-        """Wait until the search that is in progress has answered."""
+        """Wait for the answer of the current search."""
         if self._search is not None:
             self._worker.submit(int).result()  # a search answers before its thread takes the next task
 
     def close(self) -> None:
-        """End a search that is in progress, and wait for its answer; none can follow."""
+        """Stop the current search and wait for its answer; no search can follow."""
         self._stop.set()
         self._worker.shutdown()
         self._search = None
 
     def finish(self) -> None:
-        """Wait for a search that has a limit; one without is stopped."""
+        """Wait for the current search if it has a limit, otherwise stop it."""
         if self._endless:
             self._stop.set()
         self.wait()
@@ -110,8 +110,8 @@ class Engine:
     def _searching(self) -> bool:
         return self._search is not None and not self._search.done()
 
-    def _idle(self) -> None:
-        """Refuse while a search runs."""
+    def _require_idle(self) -> None:
+        """Raise ValueError during a search."""
         if self._searching:
             raise ValueError("a search is in progress; stop it first")
         self.wait()
@@ -128,26 +128,26 @@ class Engine:
         self._write("readyok")
 
     def _on_newgame(self, _arguments: list[str]) -> None:
-        self._idle()
+        self._require_idle()
         self._analyst.forget()
         self.position = Position.from_moves("", self.geometry)
 
     def _on_setoption(self, arguments: list[str]) -> None:
-        self._idle()
+        self._require_idle()
         if len(arguments) < 4 or arguments[0] != "name" or arguments[2] != "value":
-            raise ValueError("write: setoption name N value V")
+            raise ValueError("expected: setoption name N value V")
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
             self._analyst = Analyst.named(value, geometry=self.geometry)
         elif name == "nodes":
             self.nodes = _positive(value, "nodes", MAX_SIMULATIONS)
         else:
-            raise ValueError(f"no option {arguments[1]!r}; there are player and nodes")
+            raise ValueError(f"unknown option {arguments[1]!r}; the options are player and nodes")
 
     def _on_position(self, arguments: list[str]) -> None:
-        self._idle()
+        self._require_idle()
         if not arguments:
-            raise ValueError("write: position startpos moves 4 4 5, or: position 445")
+            raise ValueError("expected: position startpos moves 4 4 5, or: position 445")
         if arguments[0] == "startpos":
             if len(arguments) > 1 and arguments[1] != "moves":
                 raise ValueError(f"expected moves after startpos, not {arguments[1]!r}")
@@ -155,7 +155,7 @@ class Engine:
         self.position = Position.from_moves(join_moves(arguments), self.geometry)
 
     def _on_go(self, arguments: list[str]) -> None:
-        self._idle()
+        self._require_idle()
         if self.position.outcome() is not None:
             raise ValueError("the game is over in this position")
         nodes: int | None = None
@@ -166,11 +166,11 @@ class Engine:
             if word == "nodes":
                 nodes = _positive(next(words, ""), "nodes", MAX_SIMULATIONS)
             elif word == "movetime":
-                seconds = _positive(next(words, ""), "movetime", MAX_MILLISECONDS) / 1000
+                seconds = _positive(next(words, ""), "movetime", MAX_MOVETIME_MS) / 1000
             elif word == "infinite":
                 endless = True
             else:
-                raise ValueError(f"go knows nodes, movetime and infinite, not {word!r}")
+                raise ValueError(f"unknown limit {word!r}; go takes nodes, movetime and infinite")
         if nodes is None:
             nodes = self.nodes if seconds is None and not endless else MAX_SIMULATIONS
         self._endless = endless
@@ -179,7 +179,7 @@ class Engine:
         def search() -> str:
             budget = Budget(simulations=nodes, seconds=seconds)
             analysis = analyst.analyze(position, budget, stop=self._stop, on_progress=self._inform)
-            if endless:  # a proven position is known at once, but the answer is due at "stop"
+            if endless:  # even if the position is proven, the answer is due at "stop"
                 self._stop.wait()
             self._inform(analysis)
             return f"bestmove {column_name(analysis.move)}"
@@ -187,7 +187,7 @@ class Engine:
         self._start(search)
 
     def _start(self, work: Callable[[], str]) -> None:
-        """Run beside the commands and write the line that it ends with; an error there does not end the engine."""
+        """Run a search in the thread and write the line that it returns, or an error."""
         self._stop.clear()
 
         def run() -> str:
@@ -197,7 +197,7 @@ class Engine:
                 return f"error {' '.join(str(error).split())}"
 
         self._search = self._worker.submit(run)
-        self._search.add_done_callback(lambda search: self._write(search.result()))  # it is over once its line is read
+        self._search.add_done_callback(lambda search: self._write(search.result()))  # done before the line is read
 
     def _inform(self, analysis: SearchedPosition) -> None:
         rate = analysis.simulations / max(analysis.seconds, 1e-6)
@@ -213,7 +213,7 @@ class Engine:
         self.wait()
 
     def _on_exact(self, _arguments: list[str]) -> None:
-        self._idle()
+        self._require_idle()
         if self.position.outcome() is not None:
             raise ValueError("the game is over in this position")
         self._endless = False
@@ -239,7 +239,7 @@ class Engine:
 
 
 def _positive(text: str, name: str, maximum: int) -> int:
-    # The length is looked at first: Python refuses numbers of thousands of digits in words of its own.
+    # Check the length first, because int() raises its own error for thousands of digits.
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(maximum)) and 1 <= int(text) <= maximum):
         shown = text if len(text) <= 30 else f"{text[:27]}..."
         raise ValueError(f"{name} needs a number from 1 to {maximum}, not {shown!r}")

@@ -1,4 +1,4 @@
-"""Games as people write them, their files, and a game in progress."""
+"""Games as move strings, files of games, and a game in progress."""
 
 import os
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from alphac4.storage.text import parse_lines, read_text_lines
 
 
 def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD) -> list[str]:
-    """The move strings that ``source`` holds: a game itself, a file with a game per line, or "-" for the ``stdin``.
+    """Return the move strings of ``source``: a game, a file with a game per line, or "-" for the lines of ``stdin``.
 
     A game is one word, or a word per column. `alphac4.storage.text` describes the lines.
 
     Raises:
-        ValueError: naming the line that is not a game, or if there is none.
+        ValueError: for an invalid game, with its line, or if there is no game.
         OSError: if the file cannot be read.
     """
 
@@ -28,23 +28,23 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
 
     if source == "-":
         name, lines = "the standard input", stdin
-    elif os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is no error
+    elif os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - no error for very long names
         name, lines = source, read_text_lines(Path(source))
     else:
         words = source.split()
         if not words:
-            raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
+            raise ValueError("no game given; write its columns, such as 4455, a file's name, or -")
         if not may_be_moves("".join(words), geometry):
-            raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
+            raise ValueError(f"{source!r} is neither a game such as 4455 nor an existing file")
         return [parse(words)]
     games = list(parse_lines(lines, name, parse))
     if not games:
-        raise ValueError(f"{name} holds no game")
+        raise ValueError(f"{name} contains no game")
     return games
 
 
 class Session:
-    """The position of one game, and the moves that were taken back; a new move forgets those."""
+    """Position of one game, with undo and redo; a new move discards the undone ones."""
 
     def __init__(self, moves: str = "", geometry: Geometry = STANDARD) -> None:
         self.geometry = geometry
@@ -52,54 +52,62 @@ class Session:
 
     @property
     def moves(self) -> str:
-        """The moves that led here."""
+        """The moves that led to the position, as a move string."""
         return self.position.moves or ""
 
     def load(self, moves: str) -> None:
-        """Begin from a move string. Raises IllegalMove naming the offending character; the game stays as it was."""
+        """Start from a move string.
+
+        Raises:
+            IllegalMove: for an illegal move; the game does not change.
+        """
         self.position = Position.from_moves(moves, self.geometry)
         self._undone = ""
 
     def open(self, text: str) -> None:
-        """Begin from a file with one game, or from a move string.
+        """Start from a file with one game, or from a move string.
 
         Raises:
             OSError: if the file cannot be read.
-            ValueError: if there is not one game; the game stays as it was.
+            ValueError: if there is not exactly one valid game; the game does not change.
         """
         self.load(self._read(text) if text else "")
 
     def _read(self, text: str) -> str:
         games = read_games(text, (), self.geometry)
         if len(games) > 1:
-            raise ValueError(f"{text} holds {len(games)} games, not one")
+            raise ValueError(f"{text} contains {len(games)} games, not one")
         return games[0]
 
     def play(self, column: int) -> None:
-        """Drop a stone into a 0-based column. Raises IllegalMove, and then the game stays as it was."""
+        """Drop a stone into a 0-based column.
+
+        Raises:
+            IllegalMove: if it is full or the game is over; the game does not change.
+        """
         self.position, self._undone = self.position.play(column), ""
 
     def undo(self, plies: int = 1) -> int:
-        """Take moves back; returns how many there were to take."""
+        """Take back up to ``plies`` moves; return their number."""
         taken = self.moves[-plies:]
-        if taken:  # or else the position would be another one, on which a player that waits would move
+        if taken:  # otherwise keep the same position object, by which the terminal detects changes
             kept = self.moves[: -len(taken)]
             self.position, self._undone = Position.from_moves(kept, self.geometry), taken + self._undone
         return len(taken)
 
     def redo(self, plies: int = 1) -> int:
-        """Play undone moves again; returns how many there were."""
+        """Play up to ``plies`` undone moves again; return their number."""
         again, self._undone = self._undone[:plies], self._undone[plies:]
         if again:
             self.position = Position.from_moves(self.moves + again, self.geometry)
         return len(again)
 
     def save(self, path: Path) -> None:
-        """Write the moves to a text file, in place of an earlier game.
+        """Write the moves to a text file, which may contain an earlier game.
 
         Raises:
             OSError: if it cannot be written.
-            ValueError: if there are none, or something else than a game would be lost.
+            ValueError: if there are no moves, or the file contains anything but a game.
         """
         if not self.moves:
             raise ValueError("there is no move to save yet")
@@ -107,5 +115,5 @@ class Session:
             try:
                 self._read(str(path))
             except ValueError:
-                raise ValueError(f"{path} is there and holds no game: it is kept, choose another name") from None
+                raise ValueError(f"{path} exists and is not a game: choose another name") from None
         write_atomically(path, f"{self.moves}\n".encode())

@@ -1,4 +1,4 @@
-"""Levels of strength, from beginner to perfect, and the players at them."""
+"""Levels of strength, from beginner to perfect."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from alphac4.storage.records import did_you_mean
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """Strength of play: how far a network looks ahead, and how much it leaves to chance."""
+    """Strength of play: the search and the randomness of a network's moves, or exact play."""
 
     name: str
     about: str
-    simulations: int  # per move; 0 plays the network's first thought
-    temperature: float = 0.0  # 0 plays the best move; above, others in proportion
-    certified: bool = False  # plays the certificate's move where there is one, and thinks longer where it is unsure
-    perfect: bool = False  # the solver plays
+    simulations: int  # per move; 0 plays by the raw policy
+    temperature: float = 0.0  # of sampling moves; 0 plays the best one
+    certified: bool = False  # plays the certificates' moves where they have one, and otherwise searches adaptively
+    perfect: bool = False  # plays the exact solver's moves
 
     def specification(self, network: str, *, certificates: bool = True) -> str:
-        """The level's player with a network such as "best", as commands write players.
+        """Return the specification of the level's player with a network such as "best".
 
-        ``certificates`` are those of the standard board; elsewhere such a level has to search.
+        Without ``certificates``, which exist for the standard board only, a certified level always searches.
         """
         if self.perfect:
             return "solver"
@@ -29,11 +29,11 @@ class Level:
 
 
 LEVELS = (
-    Level(name="beginner", about="moves on a whim", simulations=0, temperature=3.0),
-    Level(name="novice", about="has seen the game before", simulations=0, temperature=1.5),
-    Level(name="casual", about="plays its first thought, mostly", simulations=0, temperature=0.7),
+    Level(name="beginner", about="plays almost at random", simulations=0, temperature=3.0),
+    Level(name="novice", about="knows the basics", simulations=0, temperature=1.5),
+    Level(name="casual", about="plays without looking ahead", simulations=0, temperature=0.7),
     Level(name="club", about="looks a little ahead, makes mistakes", simulations=8, temperature=0.7),
-    Level(name="strong", about="misses nothing short", simulations=32, temperature=0.3),
+    Level(name="strong", about="misses no short tactics", simulations=32, temperature=0.3),
     Level(name="expert", about="plays to win", simulations=200),
     Level(name="master", about="wins every game that it begins", simulations=1600, certified=True),
     Level(name="perfect", about="the exact solver", simulations=0, perfect=True),
@@ -43,9 +43,17 @@ LEVELS_BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) fo
 
 
 def find_level(text: str) -> Level:
-    """A level by its number from 1 or its name. Raises ValueError naming the levels."""
+    """Return a level by its name or its number from 1.
+
+    Raises:
+        ValueError: for an unknown level; the message lists all.
+    """
     if (level := LEVELS_BY_NAME.get(text.lower())) is not None:
         return level
-    names = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
     guess = did_you_mean(text, [level.name for level in LEVELS])
-    raise ValueError(f"no level {text!r}{guess}; there are {names}")
+    raise ValueError(f"unknown level {text!r}{guess}; the levels are {level_names()}")
+
+
+def level_names() -> str:
+    """Return all levels as text that can be wrapped anywhere, such as "beginner, novice, ..., or 1 to 8"."""
+    return f"{', '.join(level.name for level in LEVELS)}, or 1 to {len(LEVELS)}"

@@ -1,4 +1,4 @@
-"""Players at the levels of strength, and players that are loaded while the board is shown."""
+"""Players of the levels, and players that are loaded in the background."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,27 +23,32 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
 def level_player(
     level: Level, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None" = None
 ) -> Player:
-    """A level's player on a board, with the network of a specification such as "best" or FILE.safetensors.
+    """Make the player of a level, with a network such as "best" or FILE.safetensors.
 
     Raises:
-        PlayerError: for a specification that names no checkpoint, or one that cannot be used on this board.
+        PlayerError: if ``network`` is not a checkpoint, or is for another board.
     """
     named = named_checkpoint(network)
     specification = level.specification(named.written, certificates=geometry == STANDARD)
     player = parse_player(specification, rng=rng, geometry=geometry, compute=compute, batch_size=1)
     if not level.perfect:
-        player.name = f"{named.name}, {level.name}"
+        player.name = level_name(named.name, level)
     return player
 
 
-def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
-    """The shipped certificates, to look up what they prove; None for another board, or if their files are missing.
+def level_name(network: str, level: Level) -> str:
+    """Return the name of a level's player, such as "best (level club)"."""
+    return f"{network} (level {level.name})"
 
-    ``on_pause`` is that of `CertificatePlayer`.
+
+def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
+    """Load the shipped certificates; None if they are for another board or their files are missing.
+
+    The player raises PlayerError in positions that they do not cover. ``on_pause`` is that of `CertificatePlayer`.
     """
 
     def refuse(name: str) -> NoReturn:
-        raise PlayerError(f"no certificate holds this position, and {name} is not loaded")
+        raise PlayerError(f"the certificates do not cover this position, and {name} is not loaded")
 
     try:
         return CertificatePlayer(shipped_certificates(), geometry, refuse, on_pause)
@@ -52,7 +57,7 @@ def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: No
 
 
 def compile_search(geometry: Geometry) -> None:
-    """Compile what a network's first search needs, or load it; the first time on a machine that takes long."""
+    """Compile the code of a network's search, or load it from the cache; the first time takes up to 40 seconds."""
     from alphac4.nn.evaluator import UniformEvaluator  # PyTorch takes a second to import
 
     search = NetworkSearch(UniformEvaluator(), geometry=geometry, rng=np.random.default_rng(0))
@@ -60,9 +65,9 @@ def compile_search(geometry: Geometry) -> None:
 
 
 class LazyPlayer:
-    """A player that is loaded in a thread: at once in the ``background``, while a person thinks, or for its first move.
+    """Player that is loaded in a thread: immediately if in the ``background``, otherwise before its first move.
 
-    Once it is loaded it has its own name.
+    It takes the name of the loaded player after its first move.
     """
 
     def __init__(self, name: str, make: Callable[[], Player], *, background: bool) -> None:
@@ -72,16 +77,21 @@ class LazyPlayer:
 
     @property
     def ready(self) -> bool:
-        """Whether it moves without being loaded first."""
+        """Whether the player is loaded."""
         return self._made is not None and self._made.done()
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`. Raises ValueError or RuntimeError if the player cannot be made."""
+        """Return a 0-based column for each position, after loading the player.
+
+        Raises:
+            ValueError: if the player cannot be made.
+            RuntimeError: likewise, for a device or a package that is missing.
+        """
         self._made = self._made or self._begin()
         player = self._made.result()
         self.name = player.name
         return player.choose(positions)
 
     def _begin(self) -> "Future[Player]":
-        # The pool's thread is no daemon: libraries that are being loaded while the process ends would crash it.
+        # Not a daemon thread: the process would crash if it ended while libraries are being loaded.
         return ThreadPoolExecutor(1, thread_name_prefix="loading").submit(self._make)

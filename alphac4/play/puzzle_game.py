@@ -1,4 +1,4 @@
-"""Puzzles in the terminal: one move alone wins."""
+"""Puzzles in the terminal: positions where only one move wins."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -16,24 +16,24 @@ from alphac4.solver.solver import best_play, exact, shared_solver
 from alphac4.storage.files import append_line, read_lines
 
 HELP = """\
-  1 to 7     the move that wins
-  hint       rule out about half of the other moves; it ends the streak
-  solution   show the move and go on
-  skip       another puzzle
+  1 to 7     play the winning move
+  hint       rule out about half of the other moves; ends the streak
+  solution   show the move and continue; ends the streak
+  skip       another puzzle; ends the streak
   quit       leave"""
 SOLVED_FILE = "solved-puzzles.txt"
-LINE_PLIES = 9  # of best play that are shown after a puzzle
+LINE_PLIES = 9  # of best play, shown after a puzzle
 
 
 class PuzzleGame:
-    """Sets one puzzle after another until the input ends.
+    """Presents one puzzle after another until the input ends.
 
     Args:
-        puzzles: in the order in which they are set.
+        puzzles: the puzzles in their order.
         screen: where to draw.
-        read: asks for a line; raises EOFError at the end of the input.
+        read: reads a line after a prompt; raises EOFError at the end of the input.
         rng: chooses the moves that a hint rules out.
-        on_solved: hears of each puzzle whose solution was found, however long it took.
+        on_solved: called with each solved puzzle, also after wrong moves and hints.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PuzzleGame:
         on_solved: Callable[[Puzzle], object] = lambda _puzzle: None,
     ) -> None:
         self.solved = 0
-        self.streak = 0  # solved at the first attempt, one after the other
+        self.streak = 0  # puzzles in a row solved without a wrong move or help
         self._puzzles = list(puzzles)
         self._screen = screen
         self._read = read
@@ -53,14 +53,14 @@ class PuzzleGame:
         self._on_solved = on_solved
 
     def run(self) -> None:
-        """Until "quit", the end of the input, or of the puzzles."""
+        """Present puzzles until "quit" or the end of the input or of the puzzles."""
         for number, puzzle in enumerate(self._puzzles, start=1):
-            if not self._set(puzzle, number):
+            if not self._present(puzzle, number):
                 break
-        self._screen.line(f"\n{self.solved} solved this time; the streak is {self.streak}.")
+        self._screen.line(f"\n{self.solved} solved in this session; streak {self.streak}.")
 
-    def _set(self, puzzle: Puzzle, number: int) -> bool:
-        """One puzzle; False if there are to be no more."""
+    def _present(self, puzzle: Puzzle, number: int) -> bool:
+        """Present one puzzle; return False to stop."""
         position = puzzle.position
         helped, ruled_out = False, set[int]()  # by a hint, or by a wrong move
         side = self._screen.side(0 if position.first_to_move else 1)
@@ -68,7 +68,7 @@ class PuzzleGame:
         stars = "*" * puzzle.difficulty + "." * (DIFFICULTIES[-1] - puzzle.difficulty)
         self._screen.line(
             f"\nPuzzle {number} of {len(self._puzzles)}, difficulty {stars}, position {puzzle.moves}\n"
-            f"{side} to move and win in {puzzle.distance} moves: one move alone wins."
+            f"{side} to move and win in {puzzle.distance} moves: only one move wins."
         )
         verdicts = {item.column: item for item in exact(position)}
         while True:
@@ -85,7 +85,7 @@ class PuzzleGame:
                 self.solved += 1
                 self.streak += not helped
                 if self.streak > 1:
-                    self._screen.line(f"The streak is {self.streak}.")
+                    self._screen.line(f"Streak {self.streak}.")
                 self._on_solved(puzzle)
                 return True
             if text in ("skip", "solution"):
@@ -107,7 +107,7 @@ class PuzzleGame:
             elif 0 <= column < position.geometry.columns:
                 self._screen.line(f"column {text} is full")
             elif text:
-                self._screen.line(f"{text!r} is no column and no command; help lists the commands")
+                self._screen.line(f"{text!r} is neither a column nor a command; help lists the commands")
 
     def _end_streak(self) -> None:
         if self.streak > 1:
@@ -115,7 +115,7 @@ class PuzzleGame:
         self.streak = 0
 
     def _end(self, text: str, position: Position) -> None:
-        """Play out the win, on the board as well, so that the next puzzle's board is not taken for this one's."""
+        """Show the board after the win has been played out."""
         solve = shared_solver().solve
         line = list(islice(best_play(position, solve(position), solve), LINE_PLIES))
         for column in line:
@@ -126,7 +126,7 @@ class PuzzleGame:
             self._screen.line(f"For example {' '.join(map(column_name, line))}.")
 
     def _hint(self, puzzle: Puzzle, position: Position, ruled_out: set[int]) -> None:
-        """Rule out half of the wrong moves that are left, any of them, while there are two or more."""
+        """Rule out a random half of the remaining wrong moves, unless there is only one."""
         wrong = [c for c in position.legal_columns() if c != puzzle.solution and c not in ruled_out]
         if len(wrong) <= 1:
             self._screen.line("There are no more hints; solution shows the move.")
@@ -138,24 +138,24 @@ class PuzzleGame:
 
 
 class SolvedPuzzles:
-    """The puzzles that a person has solved, kept between two starts in a file of move strings, one a line.
+    """Puzzles that the user has solved, stored in a file with one move string per line.
 
-    Whatever goes wrong with the file, the puzzles can be played: it is never an error.
+    Errors of the file are ignored, because puzzles work without it.
     """
 
     def __init__(self) -> None:
         self._moves: set[str] = set()
-        with contextlib.suppress(OSError, RuntimeError):  # an unreadable folder, or no home
+        with contextlib.suppress(OSError, RuntimeError):  # an unreadable folder, or no home folder
             self._moves.update(read_lines(_file()))
 
     def __contains__(self, puzzle: Puzzle) -> bool:
         return not self._moves.isdisjoint((puzzle.moves, puzzle.mirrored.moves))
 
     def add(self, puzzle: Puzzle) -> None:
-        """Record that a puzzle, or its mirror image, is solved."""
+        """Store a puzzle, which also counts for its mirror image."""
         if puzzle not in self:
             self._moves.add(puzzle.moves)
-            with contextlib.suppress(OSError, RuntimeError):  # an unwritable folder, or no home
+            with contextlib.suppress(OSError, RuntimeError):  # an unwritable folder, or no home folder
                 append_line(_file(), puzzle.moves)
 
 

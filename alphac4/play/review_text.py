@@ -1,4 +1,4 @@
-"""A review as text for a terminal."""
+"""Review as text for a terminal."""
 
 import textwrap
 
@@ -9,12 +9,17 @@ from alphac4.review import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
 
 WIDTH = 100  # of the text
-GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
-MORE_TIME = "`alphac4 review` with --seconds gives the solver more."
+GRAPH_ROWS = 9  # odd, so that the middle row is a draw
+MARK_MEANINGS = {  # of `Grade.mark`
+    "~": "keeps the outcome, but wins later or loses sooner than necessary",
+    "?": "gives away a win or a draw",
+    "??": "turns a win into a loss",
+}
+MORE_TIME = "`alphac4 review` takes a longer time with --seconds."
 
 
 def describe_review(review: Review, screen: Screen) -> str:
-    """The board, both sides' accuracy, the graph, the turning points, and every move."""
+    """Return the board, both sides' accuracy, the graph, the turning points and every move as text."""
     parts = [
         screen.drawn(Position.from_moves(review.moves, review.geometry)),
         f"{review.moves or '(no moves)'}: {_result(review, screen)}",
@@ -25,10 +30,10 @@ def describe_review(review: Review, screen: Screen) -> str:
     if review.unjudged:
         verb = "is" if review.unjudged == 1 else "are"
         moves = count_of(review.unjudged, "move")
-        parts.append(f"{moves} {verb} not judged: the time was over. {MORE_TIME}")
+        parts.append(f"{moves} {verb} not judged: the time limit was reached. {MORE_TIME}")
     if review.unmended:
         slips = count_of(review.unmended, "mistake")
-        parts.append(f"Better moves are missing for {slips}: the time was over. {MORE_TIME}")
+        parts.append(f"Better moves are missing for {slips}: the time limit was reached. {MORE_TIME}")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -47,7 +52,7 @@ def _side(review: Review, index: int, screen: Screen) -> str:
 
 
 def _graph(review: Review, screen: Screen) -> str:
-    """The player's value at the start and after each move as points, and below it the exact outcome."""
+    """Draw the player's value at the start and after each move as points, and below them the exact outcomes."""
     moves, first, second = review.reviewed, screen.stone(0), screen.stone(1)
     lines = []
     if review.values:
@@ -62,10 +67,11 @@ def _graph(review: Review, screen: Screen) -> str:
     exact = [None if start is None else start.outcome, *(move.first_player_outcome for move in moves)]
     lines.append(f"{'exact':>8} |" + " ".join(marks[outcome] for outcome in exact))
     lines.append(f"{'played':>8} |. " + " ".join(column_name(move.column) for move in moves))
-    lines.append((f"{'mistakes':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
+    if review.turning_points:
+        lines.append((f"{'mistakes':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
     if review.values:
-        lines.append(f"* what {review.player} expects at the start and after each move")
-    lines.append("exact: who wins after it with best play (= draw, ? not judged)")
+        lines.append(f"* value estimated by {review.player} at the start and after each move")
+    lines.append("exact: who wins with best play at the start and after each move (= draw, ? not judged)")
     return "\n".join(lines)
 
 
@@ -73,8 +79,8 @@ def _turning_points(review: Review, screen: Screen) -> str:
     points = review.turning_points
     if not points:
         return "" if review.unjudged else "Neither side made a mistake."
-    told = [_turning_point(review, move, screen) for move in points]
-    wrapped = [textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ") for text in told]
+    texts = [_turning_point(review, move, screen) for move in points]
+    wrapped = [textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ") for text in texts]
     return "\n".join(["Turning points:", *wrapped])
 
 
@@ -93,14 +99,14 @@ def _turning_point(review: Review, move: ReviewedMove, screen: Screen) -> str:
 
 
 def _does(verdict: Verdict | None) -> str:
-    """A verdict as a verb in every case: "wins in 5 moves", "draws"."""
+    """Return a verdict as a verb, such as "wins in 5 moves" or "draws"."""
     if verdict is None:
         return "?"
     return verdict.text if verdict.score else "draws"
 
 
 def _moves(review: Review, screen: Screen) -> str:
-    opinion = f"  {review.player} before it" if review.player else ""
+    opinion = f"  {review.player} before the move" if review.player else ""
     lines = [f"ply  move   {'with best play':<17}  {'after the move':<17}  {'grade':<26}{opinion}".rstrip()]
     for move in review.reviewed:
         line = (
@@ -110,4 +116,7 @@ def _moves(review: Review, screen: Screen) -> str:
         if move.opinion is not None:
             line += f"  {signed(move.opinion.value):>5}, plays {column_name(move.opinion.column)}"
         lines.append(line.rstrip())
+    marks = {move.grade.mark for move in review.reviewed}
+    if legend := [f"{mark} {meaning}" for mark, meaning in MARK_MEANINGS.items() if mark in marks]:
+        lines.append("\n".join(legend))
     return "\n".join(lines)

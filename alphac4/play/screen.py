@@ -1,4 +1,4 @@
-"""Look of the board, and of what is known of it, in a terminal."""
+"""Board, analysis and exact results as they appear in a terminal."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ BAR = 20  # characters of a full bar
 
 
 class Screen:
-    """Writes to a stream, in colour where that is a terminal that wants it (https://no-color.org)."""
+    """Writes to a stream, in colour if it is a terminal that supports it (https://no-color.org)."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -29,23 +29,32 @@ class Screen:
         self._has_symbols = self.colour and _can_write(stream, SYMBOLS)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Write a text; on a terminal, lines that are too long break between words."""
+        """Write a text; on a terminal, long lines break between words."""
         print(self._styled(wrap_text(text, self._stream), style), file=self._stream, flush=True)
 
-    def waiting(self, text: str) -> contextlib.AbstractContextManager[None]:
-        """On a terminal, write what the block does on a line of its own, once that has taken a second."""
-        return notify_if_slow(lambda: self.line(f"\n{text} ...", style=DIM), self._stream)
+    def waiting(self, text: str, position: Position | None = None) -> contextlib.AbstractContextManager[None]:
+        """On a terminal, describe what the block does on a line of its own once it has taken a second.
+
+        The board of ``position``, if given, is drawn above the line.
+        """
+
+        def announce() -> None:
+            if position is not None:
+                self.board(position)
+            self.line(f"\n{text} ...", style=DIM)
+
+        return notify_if_slow(announce, self._stream)
 
     def _styled(self, text: str, style: str) -> str:
         return f"{style}{text}{RESET}" if style and self.colour else text
 
     def board(self, position: Position) -> None:
-        """Show the board below an empty line."""
+        """Draw the board below an empty line."""
         self.line()
         self.line(self.drawn(position))
 
     def drawn(self, position: Position) -> str:
-        """The board, the last stone and a winning run underlined, or in capitals where there are no colours."""
+        """Return the board as text; the last stone and a winning run are underlined, or capital without colours."""
         geometry, grid, marked = position.geometry, position.grid(), _marked_cells(position)
         lines = []
         for row in range(geometry.rows - 1, -1, -1):
@@ -62,16 +71,16 @@ class Screen:
         return "\n".join([*lines, self._styled(names, DIM)])
 
     def stone(self, index: int) -> str:
-        """A stone of the first (0) or second (1) player as it is drawn."""
+        """Return a stone of the first (0) or second (1) player as the board shows it."""
         letter = "xo"[index]
         return self._styled(STONE_SYMBOL if self._has_symbols else letter, COLOURS[letter])
 
     def side(self, index: int) -> str:
-        """The same, in colour with the colour's name."""
+        """Return the stone of a player; in colour, with the name of the colour."""
         return self.stone(index) + (f" {('red', 'yellow')[index]}" if self.colour else "")
 
     def analysis(self, analysis: SearchedPosition) -> None:
-        """A bar of visits for each move, and the chances of the side to move."""
+        """Show a bar of visits for each move, and the chances of the side to move."""
         self.line()
         self.line("  column  visits                        value  prior", style=DIM)
         for item in analysis.columns.values():
@@ -82,15 +91,16 @@ class Screen:
                 f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.share:4.0f} %  "
                 f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
             )
+        self.line("  * the search's choice; outcomes in words are proven, numbers are estimates", style=DIM)
         win, draw, loss = (f"{100 * share:.0f} %" for share in analysis.wdl)
         side = self.side(0 if analysis.position.first_to_move else 1)
-        self.line(f"  the opinion of {analysis.player}: {side} wins {win}, draws {draw}, loses {loss}")
-        self.line(f"  its best line {' '.join(map(column_name, analysis.pv))}")
+        self.line(f"  {analysis.player} estimates: {side} wins {win}, draws {draw}, loses {loss}")
+        self.line(f"  expected moves {' '.join(map(column_name, analysis.pv))}")
         self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:
-        """The solver's truth about each move of the side to move."""
-        self.line(f"\n  {self.side(0 if position.first_to_move else 1)} to move, with best play:")
+        """Show the exact result of each move."""
+        self.line(f"\n  {self.side(0 if position.first_to_move else 1)} to move, exact results (* best):")
         with SolvingProgress(shared_solver(position.geometry), stream=self._stream) as progress:
             columns = exact(position, progress)
         for item in columns:
@@ -98,10 +108,10 @@ class Screen:
 
 
 class SolvingProgress:
-    """Tells on a terminal how long the solver has been at work, and on how many positions; elsewhere nothing.
+    """Progress line of the solver with the time and the positions searched so far, on terminals only.
 
-    Use it as a context manager, whose end removes the line, and call it at each of the solver's pauses. It writes to
-    the standard error, unless another stream is given.
+    Use it as a context manager, whose exit removes the line, and as the solver's ``on_pause``. It writes to the
+    standard error unless another stream is given.
     """
 
     def __init__(self, solver: Solver, label: str = "solving", stream: TextIO | None = None) -> None:
@@ -114,17 +124,17 @@ class SolvingProgress:
             unit_scale=True,
             delay=NOTICE_DELAY_S,
             leave=False,
-            disable=None if stream else True,  # None: where it is no terminal; it may be closed
+            disable=None if stream else True,  # None disables it unless on a terminal; a closed stream is None
             file=stream,
             bar_format="{desc}: {elapsed}, {n_fmt} positions (Ctrl-C stops)",
         )
 
     def label(self, text: str) -> None:
-        """Say what the solver does now."""
+        """Set the text before the time."""
         self._bar.set_description_str(text, refresh=False)
 
     def __call__(self) -> None:
-        """Tell of the positions looked at since."""
+        """Add the positions searched since the last call."""
         self._bar.update(self._solver.nodes - self._nodes - self._bar.n)
 
     def __enter__(self) -> Self:
@@ -143,7 +153,7 @@ def _can_write(stream: TextIO, text: str) -> bool:
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:
-    """The winning runs (row, column) once the game is won, else the last stone."""
+    """Return the (row, column) cells of the winning runs if the game is won, else that of the last stone."""
     geometry, grid = position.geometry, position.grid()
     stones = {(int(row), int(column)) for row, column in np.argwhere(grid == (2 if position.first_to_move else 1))}
     directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])

@@ -1,4 +1,4 @@
-"""A game in the terminal: its moves, the board, a prompt, and what the network thinks."""
+"""Game in the terminal: board, prompt, commands, and the analysis of positions."""
 
 import contextlib
 import functools
@@ -8,50 +8,51 @@ from pathlib import Path
 
 from alphac4.arena.players import Player, PlayerError
 from alphac4.game import IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name, signed
+from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
 from alphac4.mcts.results import SearchedPosition
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
-from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
 from alphac4.play.opponents import certificates
 from alphac4.play.screen import Screen
-from alphac4.solver.solver import TimeIsUp, Verdict, deadline, exact, shared_solver
+from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.records import did_you_mean
 
 HELP = """\
   1 to 7       drop a stone into that column
-  undo, redo   take back your last move with its answer; play it again
-  hint         a good move: a certain one where that is soon known
-  analysis     show after each move who stands better, or not any more
-  level [N]    show the levels, or play another: 1 beginner to 8 perfect
+  undo, redo   take back your last move and its answer; play them again
+  hint         suggest a move: a proven one if the solver is quick
+  analysis     turn the analysis after each move on or off
+  level [N]    list the levels, or play against another one: 1 beginner to
+               8 perfect, or any other player, such as level best@600
   swap         change sides
-  solve        how each move ends with best play (early ones take long)
+  solve        exact result of each move (slow in the opening)
   review       judge every move so far by exact play
-  moves        the game as a move string
+  moves        print the game as a move string
   load MOVES   go to a position, such as load 4455, or load a file
   save FILE    write the moves to a file
-  new          begin again
+  new          start a new game
   quit         leave
 Ctrl-C stops a hint, an analysis, solve and a review."""
-SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
+SOLVER_TIMEOUT_S = 1.0  # for the exact result that a hint or an analysis shows first
 
-cached_certificates = functools.cache(certificates)  # whose longest games take seconds to count
+cached_certificates = functools.cache(certificates)  # counting their longest games takes seconds
 
 
 class TerminalGame:
     """Plays one game after another until the input ends.
 
     Args:
-        session: where to begin.
-        players: who moves first, and who second; None is a person.
+        session: the game to start from.
+        players: the first and the second player; None for a person.
         screen: where to draw.
-        read: asks for a line; raises EOFError at the end of the input.
-        make_level: the player of a level, for the command ``level``.
-        make_analyst: makes the analyst, at the first need.
-        review: judges a game and says so as text.
+        read: reads a line after a prompt; raises EOFError at the end of the input.
+        make_opponent: makes a player from a level's name or number or a specification, for the command ``level``.
+        make_analyst: makes the analyst when it is first needed.
+        review: reviews a move string and returns the text.
         level: the level of the player, if it has one.
-        show_analysis: whether to analyse after each move.
-        show_exact: whether to show the solver's verdict with it.
+        show_analysis: whether to analyse the positions in which a person is to move.
+        show_exact: whether to show the solver's result for each move as well.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class TerminalGame:
         players: tuple[Player | None, Player | None],
         screen: Screen,
         read: Callable[[str], str],
-        make_level: Callable[[Level], Player],
+        make_opponent: Callable[[str], Player],
         make_analyst: Callable[[], Analyst],
         review: Callable[[str], str],
         *,
@@ -75,16 +76,17 @@ class TerminalGame:
         self.show_analysis = show_analysis
         self.show_exact = show_exact
         self._read = read
-        self._make_level = make_level
+        self._make_opponent = make_opponent
         self._make_analyst = make_analyst
         self._review = review
         self._analyst: Analyst | None = None
-        self._waiting = False  # for a word from the person, though it is the other's turn
+        self._waiting = False  # the player to move waits for a command
+        self._drawn: Position | None = None  # the position whose board was drawn last
 
     def run(self) -> None:
-        """Play until "quit" or the end of the input; games between two players end by themselves.
+        """Play until "quit" or the end of the input; a game between two players ends by itself.
 
-        However it ends, the moves of an unfinished game are told.
+        The moves of an unfinished game are printed at the end, also after an error.
         """
         try:
             self._play()
@@ -97,13 +99,14 @@ class TerminalGame:
         self._show()
         while True:
             position = self.session.position
-            player = self.players[0 if position.first_to_move else 1]
+            player = self._player_to_move()
             over = position.outcome() is not None
             if over and all(self.players):
                 return
             if player and not over and not self._waiting:
-                does = "thinking" if getattr(player, "ready", True) else "being loaded"
-                with self.screen.waiting(f"{player.name} is {does}"):
+                action = "thinking" if getattr(player, "ready", True) else "being loaded"
+                undrawn = None if self._drawn is position else position
+                with self.screen.waiting(f"{player.name} is {action}", undrawn):
                     column = player.choose([position])[0]
                 self.screen.line(f"\n{player.name} plays {column_name(column)}")
                 self.session.play(column)
@@ -118,28 +121,36 @@ class TerminalGame:
                 return
             waited, self._waiting = self._waiting, False
             players = list(self.players)
-            self._obey(text.strip())
-            if waited and text.strip() and position is self.session.position:  # it was only asked for something
+            self._run_command(text.strip())
+            if waited and text.strip() and position is self.session.position:  # the command only showed something
                 self._waiting = players == self.players
 
     def _name(self, index: int) -> str:
         player = self.players[index]
         return player.name if player else "you"
 
+    def _player_to_move(self) -> Player | None:
+        return self.players[0 if self.session.position.first_to_move else 1]
+
     def _prompt(self, position: Position) -> str:
         if position.outcome() is not None:
             return "review, new, undo or quit? "
-        return f"{self._mover()} to move (help explains): "
+        return f"{self._side_to_move()} to move (help lists the commands): "
 
-    def _mover(self) -> str:
-        """The side to move."""
+    def _side_to_move(self) -> str:
         return self.screen.side(0 if self.session.position.first_to_move else 1)
 
+    def _is_answered_at_once(self) -> bool:
+        """Return whether a player answers the move that a person has just made."""
+        return None in self.players and self._player_to_move() is not None and not self._waiting
+
     def _show(self) -> None:
+        """Show the board, and the result of a finished game or the analysis of an unfinished one."""
         position = self.session.position
         self.screen.board(position)
+        self._drawn = position
         with self.screen.waiting("getting ready, which takes longer before the first game"):
-            outcome = position.outcome()  # waits while the other side's network is loaded
+            outcome = position.outcome()  # the first call waits while the player's network is loaded
         if outcome is not None:
             winner = 1 if position.first_to_move else 0
             name = self._name(winner)
@@ -152,6 +163,8 @@ class TerminalGame:
                 text = f"{stones} ({name}) wins."
             self.screen.line(f"\n{text}  Game: {self.session.moves}")
             return
+        if self._is_answered_at_once():
+            return  # the position after the answer is analysed
         if self.show_analysis:
             self._show_analysis()
         if self.show_exact:
@@ -159,51 +172,73 @@ class TerminalGame:
 
     def _show_analysis(self) -> None:
         with self._stoppable("analysis"):
-            self.screen.analysis(self._look())
+            analysis = self._show_proven()
+            if analysis is not None:
+                self.screen.analysis(analysis)
 
-    def _look(self) -> SearchedPosition:
-        """Show what is certain, by exact play, a certificate or a proof, and then what the network thinks."""
-        known = self._show_best() or self._show_certified() or self._show_book()
+    def _show_proven(self) -> SearchedPosition | None:
+        """Show what exact play, a certificate or the search proves, and return the findings of the search.
+
+        None where every move loses: then only the moves that hold out longest matter.
+        """
+        if best := self._exact_best():
+            text = self._describe_best([item.column for item in best], best[0].text, best[0].moves)
+            self.screen.line(f"exact: {text}")
+            if best[0].score < 0:
+                return None
+        known = bool(best) or self._show_certified() or self._show_book()
         analysis = self._analysis()
-        best = analysis.columns[analysis.move]
-        if not known and (best.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
-            self.screen.line(f"proven: {column_name(best.column)} {best.proof}")
+        chosen = analysis.columns[analysis.move]
+        if not known and (chosen.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
+            moves = int(chosen.proof.split()[2]) if chosen.proof != "draws" else 0
+            self.screen.line(f"proven by the search: {self._describe_best([chosen.column], chosen.proof, moves)}")
+            if chosen.proof.startswith("loses"):
+                return None
         return analysis
 
-    def _show_best(self) -> bool:
-        """Show the best moves by exact play; returns False where they take long, or are shown anyway."""
+    def _describe_best(self, columns: list[int], outcome: str, moves: int) -> str:
+        """Describe the best moves, such as "x wins in 5 moves with 6 or 7", by the outcome that they lead to."""
+        names = " or ".join(map(column_name, columns))
+        is_any = columns == self.session.position.legal_columns()
+        if not outcome.startswith("loses"):
+            verb = "draws" if outcome == "draw" else outcome
+            return f"{self._side_to_move()} {verb} with {'any move' if is_any else names}"
+        if is_any:
+            return f"every move {outcome}"
+        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, {count_of(moves, 'move')}"
+
+    def _exact_best(self) -> list[ExactColumn]:
+        """Return the best moves by exact play; none if they take too long, or are shown anyway."""
         if self.show_exact:
-            return False
+            return []
         try:
-            best = [item for item in exact(self.session.position, deadline(SOON)) if item.best]
+            return [item for item in exact(self.session.position, deadline(SOLVER_TIMEOUT_S)) if item.best]
         except TimeIsUp:
-            return False
-        names = " or ".join(column_name(item.column) for item in best)
-        self.screen.line(f"by exact play {names}: {best[0].text}")
-        return True
+            return []
 
     def _show_book(self) -> bool:
-        """Show the solver's opening book on the position itself; returns whether it holds the position."""
+        """Show the exact result of the position from the opening book; return whether the book holds it."""
         position = self.session.position
         solver = shared_solver(position.geometry)
         if self.show_exact or position.plies > solver.book.plies:
             return False
         verdict = Verdict.of(position, solver.solve(position))
-        self.screen.line(f"by exact play {self._mover()} {verdict.text if verdict.score else 'draws'}")
+        self.screen.line(f"exact: {self._side_to_move()} {verdict.text if verdict.score else 'draws'}")
         return True
 
     def _show_certified(self) -> bool:
-        """Show the result that a certificate knows of; returns whether it is a win."""
+        """Show the result that a certificate proves; return whether it is a win."""
         position, known = self.session.position, None
-        with self.screen.waiting("the certificates are being checked"), contextlib.suppress(PlayerError):
+        with self.screen.waiting("checking the certificates"), contextlib.suppress(PlayerError):
             shipped = cached_certificates(position.geometry)
             known = shipped.proven_result(position) if shipped else None
         if known is None:
             return False
         side = self.screen.side(0 if known.first else 1)
-        move = "" if known.column is None else f" {column_name(known.column)}"
-        result = "does not lose" if known.plies is None else f"wins in at most {(known.plies + 1) // 2} moves"
-        self.screen.line(f"by the certificate{move}: {side} {result}")
+        move = "" if known.column is None else f" with {column_name(known.column)}"
+        moves = None if known.plies is None else count_of((known.plies + 1) // 2, "move")
+        result = "does not lose" if moves is None else f"wins in at most {moves}"
+        self.screen.line(f"proven by a certificate: {side} {result}{move}")
         return known.plies is not None
 
     def _analysis(self) -> SearchedPosition:
@@ -215,14 +250,14 @@ class TerminalGame:
 
     @contextlib.contextmanager
     def _stoppable(self, what: str) -> Iterator[None]:
-        """Let Ctrl-C end what may take long, and the game go on."""
+        """End the block, not the game, on Ctrl-C."""
         try:
             yield
         except KeyboardInterrupt:
             self.screen.line(f"\nThe {what} was stopped.")
 
-    def _obey(self, text: str) -> None:
-        """One command; whatever is wrong with it is one line, and the game stays as it was."""
+    def _run_command(self, text: str) -> None:
+        """Run one command; an invalid one prints one line and leaves the game as it was."""
         word, _, rest = text.partition(" ")
         rest = rest.strip()
         try:
@@ -238,7 +273,7 @@ class TerminalGame:
                 last = column_name(self.session.geometry.columns - 1)
                 guess = did_you_mean(word.lower(), [name[4:] for name in dir(self) if name.startswith("_do_")])
                 raise ValueError(
-                    f"{word!r} is no column from 1 to {last} and no command{guess}; help lists the commands"
+                    f"{word!r} is neither a column from 1 to {last} nor a command{guess}; help lists the commands"
                 )
             command(rest)
         except OSError as error:
@@ -249,20 +284,21 @@ class TerminalGame:
     def _drop(self, column: int) -> None:
         try:
             self.session.play(column)
-        except IllegalMove as error:  # its moves are on the board before the player
+        except IllegalMove as error:  # the board shows the moves that its message repeats
             raise ValueError(error.reason) from error
-        self._show()
+        if self.session.position.outcome() is not None or not self._is_answered_at_once():
+            self._show()  # otherwise the board is drawn after the answer
 
     def _do_help(self, _rest: str) -> None:
         self.screen.line(HELP)
 
     def _do_undo(self, _rest: str) -> None:
-        """Back to the person's own last move, if the other side is a player."""
+        """Take back a move; against a player, all moves since the person's own last one."""
         people = [index for index, player in enumerate(self.players) if player is None]
         taken = self.session.undo(1)
         while taken and len(people) == 1 and self.session.position.plies % 2 != people[0]:
             if not self.session.undo(1):
-                self._waiting = True  # the player would only move again
+                self._waiting = True  # or else the player would move again
                 break
         self._show() if taken else self.screen.line("nothing to take back")
 
@@ -271,10 +307,12 @@ class TerminalGame:
         self._show() if played else self.screen.line("nothing to play again")
 
     def _do_hint(self, _rest: str) -> None:
-        self._unfinished()
+        self._require_unfinished()
         with self._stoppable("hint"):
-            analysis = self._look()
-            self.screen.line(f"{analysis.player} would play {column_name(analysis.move)} ({signed(analysis.value)})")
+            analysis = self._show_proven()
+            if analysis is not None:
+                move = column_name(analysis.move)
+                self.screen.line(f"{analysis.player} would play {move} (value {signed(analysis.value)})")
 
     def _do_analysis(self, _rest: str) -> None:
         self.show_analysis = not self.show_analysis
@@ -283,7 +321,7 @@ class TerminalGame:
             self._show_analysis()
 
     def _do_solve(self, _rest: str) -> None:
-        self._unfinished()
+        self._require_unfinished()
         self._show_verdict()
 
     def _show_verdict(self) -> None:
@@ -302,11 +340,10 @@ class TerminalGame:
                 mark = "  <- now" if level == self.level else ""
                 self.screen.line(f"  {number} {level.name:<9} {level.about}{mark}")
             return
-        level = find_level(rest)
-        player = self._make_level(level)
-        self.level = level
+        player = self._make_opponent(rest)
+        self.level = LEVELS_BY_NAME.get(rest.lower())
         self.players[0 if self.players[0] else 1] = player
-        self.screen.line(f"now against {player.name}")
+        self.screen.line(f"now playing against {player.name}")
 
     def _do_swap(self, _rest: str) -> None:
         self.players.reverse()
@@ -317,13 +354,13 @@ class TerminalGame:
 
     def _do_load(self, rest: str) -> None:
         if not rest:
-            raise ValueError("load needs moves such as 4455, or the name of a file")
+            raise ValueError("give the moves, such as `load 4455`, or the name of a file")
         self.session.open(rest)
         self._show()
 
     def _do_save(self, rest: str) -> None:
         if not rest:
-            raise ValueError("save needs the name of a file")
+            raise ValueError("give the name of a file, such as `save game.txt`")
         self.session.save(Path(rest))
         self.screen.line(f"saved to {rest}")
 
@@ -331,13 +368,13 @@ class TerminalGame:
         self.session.load("")
         self._show()
 
-    def _unfinished(self) -> None:
+    def _require_unfinished(self) -> None:
         if self.session.position.outcome() is not None:
             raise ValueError("the game is over")
 
 
 def read_line(prompt: str) -> str:
-    """Ask on a terminal; in a pipe, read without a prompt."""
+    """Read a line of the standard input; the prompt appears only on a terminal."""
     if sys.stdin is None:  # closed
         raise EOFError
     if sys.stdin.isatty():

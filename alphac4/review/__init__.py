@@ -1,7 +1,7 @@
-"""Reviews of finished games: every move judged by the exact solver, beside what a network thought.
+"""Reviews of games: every move judged by the exact solver, with a player's evaluation of each position.
 
-Only the positions of the game are solved, from the last to the first: what is proven of later ones speeds up earlier
-ones, and if time runs out it is the opening that is not judged. Other moves are looked at only where the outcome slips.
+Only the positions of the game are solved, from last to first: results of later positions speed up earlier ones, and if
+time runs out, only the opening is not judged. Other moves are solved only where a mistake was made.
 """
 
 import time
@@ -17,12 +17,12 @@ from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_moves, best_play, deadline, shared_solver
 
-DEFAULT_SECONDS = 120.0  # for the solver, a game
-LINE_PLIES = 10  # of best play that are shown
-LINE_SHARE = 0.5  # of the time for the positions that may be spent on better moves and their lines
+DEFAULT_SECONDS = 120.0  # for the solver, per game
+LINE_PLIES = 10  # maximum length of a line of best play
+LINE_TIME_SHARE = 0.5  # time for better moves and their lines, relative to that for the positions
 
-OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # of a move by how much of the outcome it gives away: nothing, half a point, a whole
-CREDIT_A_MOVE = 0.05  # taken off for each move by which a win comes later, or a loss sooner
+OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # credit of a move that gives away nothing, half a point, a whole point
+CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win comes later, or a loss sooner
 MIN_KEEPING_CREDIT = 0.7  # of a move that keeps the outcome
 
 OnPause = Callable[[], None]
@@ -31,48 +31,48 @@ OnPause = Callable[[], None]
 class Grade(Enum):
     """Effect of a move on the outcome."""
 
-    BEST = "best"  # nothing is better
+    BEST = "best"
     KEEPS = "keeps the outcome"  # but wins later, or loses sooner
-    SLIPS_WIN = "gives the win away"  # only draws
+    SLIPS_WIN = "gives the win away"  # draws
     SLIPS_DRAW = "gives the draw away"  # loses
     THROWS_WIN = "turns a win into a loss"
     UNKNOWN = "not judged"
 
     @property
     def slips(self) -> bool:
-        """Whether the outcome is worse than it could have been."""
+        """Whether the move is a mistake: its outcome is worse than the best move's."""
         return self in (Grade.SLIPS_WIN, Grade.SLIPS_DRAW, Grade.THROWS_WIN)
 
     @property
     def mark(self) -> str:
-        """The annotators' sign for it."""
+        """Annotation symbol, such as "??"; empty for the best move."""
         return {Grade.THROWS_WIN: "??", Grade.SLIPS_WIN: "?", Grade.SLIPS_DRAW: "?", Grade.KEEPS: "~"}.get(self, "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """Opinion of a player on the position before a move, for the side to move."""
+    """A player's evaluation of the position before a move, for the side to move."""
 
     value: float  # in [-1, 1]
-    column: int  # 0-based, that it would have played
-    prior: float  # how likely it held the move that was played before it searched, in [0, 1]
+    column: int  # 0-based column that it would have played
+    prior: float  # probability of the played move by its policy, in [0, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewedMove:
     """One move; verdicts and opinion are for the side that makes it."""
 
-    ply: int  # 1 for the first
+    ply: int  # 1 for the first move
     column: int  # 0-based
-    best: Verdict | None  # with the best move; None if there was no time to solve it
-    played: Verdict | None  # with this move
-    better: tuple[int, ...] = ()  # 0-based columns that would have been best, where the outcome slipped
-    line: tuple[int, ...] = ()  # best play from there, the first better move included
+    best: Verdict | None  # with the best move; None if time ran out
+    played: Verdict | None  # with this move; None if time ran out
+    better: tuple[int, ...] = ()  # best 0-based columns, if the move is a mistake
+    line: tuple[int, ...] = ()  # best play from the position before a mistake
     opinion: Opinion | None = None
 
     @property
     def side(self) -> int:
-        """0 for the player who began, 1 for the other."""
+        """0 for the first player, 1 for the second."""
         return (self.ply - 1) % 2
 
     @property
@@ -90,24 +90,24 @@ class ReviewedMove:
 
     @property
     def delay(self) -> int:
-        """Own moves by which the win comes later, or the loss sooner, than it had to; 0 where the outcome slips."""
+        """Own moves by which the win comes later, or the loss sooner, than necessary; 0 for a mistake."""
         if self.grade is not Grade.KEEPS or self.best is None or self.played is None:
             return 0
         return abs(self.played.moves - self.best.moves)
 
     @property
     def credit(self) -> float | None:
-        """In [0, 1], for `SideSummary.accuracy`; None if the move was not judged."""
+        """Credit in [0, 1] for `SideSummary.accuracy`; None if the move was not judged."""
         if self.best is None or self.played is None:
             return None
         given_away = self.best.outcome - self.played.outcome
         if given_away:
             return OUTCOME_CREDIT[given_away]
-        return max(MIN_KEEPING_CREDIT, 1.0 - CREDIT_A_MOVE * self.delay)
+        return max(MIN_KEEPING_CREDIT, 1.0 - CREDIT_PER_MOVE * self.delay)
 
     @property
     def comment(self) -> str:
-        """The grade in words, with what it costs."""
+        """The grade in words, with the delay."""
         if self.grade is Grade.KEEPS and self.best is not None:
             moves = count_of(self.delay, "move")
             return f"still wins, {moves} later" if self.best.outcome > 0 else f"loses {moves} sooner"
@@ -115,7 +115,7 @@ class ReviewedMove:
 
     @property
     def first_player_outcome(self) -> int | None:
-        """The outcome after the move for the player who began: 1 win, 0 draw, -1 loss."""
+        """The outcome after the move for the first player: 1 win, 0 draw, -1 loss; None if time ran out."""
         return None if self.played is None else self.played.outcome * (1 if self.side == 0 else -1)
 
 
@@ -128,49 +128,49 @@ class SideSummary:
     slips: int
 
     accuracy: float | None
-    """The mean credit of its judged moves, in percent. A best move gets 1; one that keeps the outcome loses 0.05 for
-    each move by which the win comes later or the loss sooner, down to 0.7; one that gives half a point away gets 0.3, a
-    win turned into a loss 0. None if no move was judged."""
+    """Mean credit of the judged moves in percent; None without judged moves. A best move has credit 1. A move that
+    keeps the outcome loses 0.05 for each move by which the win comes later or the loss sooner, down to 0.7. Giving away
+    half a point has credit 0.3, turning a win into a loss 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """A game move by move."""
+    """Review of a game, move by move."""
 
     moves: str  # the game, as a move string
     geometry: Geometry
-    player: str  # whose opinion it shows; empty if nobody's
+    player: str  # the player that evaluated the positions; empty for none
     reviewed: tuple[ReviewedMove, ...]
-    seconds: float  # that the solver took
+    seconds: float  # time of the solver
 
     values: tuple[float, ...] = ()
-    """[moves + 1] what the player expects after so many moves, in [-1, 1], +1 = the player who began wins. After the
-    end of the game it is the outcome. Empty if nobody was asked."""
+    """[moves + 1] the player's value at the start and after each move, in [-1, 1], +1 = the first player wins; at the
+    end of the game its outcome. Empty without a player."""
 
     @property
     def outcome(self) -> int | None:
-        """1 if the player who began has won, 0 for a draw, -1; None if the game is unfinished."""
+        """Outcome for the first player: 1 win, 0 draw, -1 loss; None if the game is unfinished."""
         position = Position.from_moves(self.moves, self.geometry)
         outcome = position.outcome()
         return None if outcome is None else int(outcome) * (1 if position.first_to_move else -1)
 
     @property
     def turning_points(self) -> tuple[ReviewedMove, ...]:
-        """The moves that made the outcome worse."""
+        """The mistakes."""
         return tuple(move for move in self.reviewed if move.grade.slips)
 
     @property
     def unjudged(self) -> int:
-        """Moves for which there was no time."""
+        """Number of moves that were not judged, because time ran out."""
         return sum(move.grade is Grade.UNKNOWN for move in self.reviewed)
 
     @property
     def unmended(self) -> int:
-        """Slips for whose better moves there was no time."""
+        """Number of mistakes without better moves, because time ran out."""
         return sum(not move.better for move in self.turning_points)
 
     def side(self, index: int) -> SideSummary:
-        """Summary of the player who began (0) or of the other (1)."""
+        """Summarize the moves of the first (0) or second (1) player."""
         own = [move for move in self.reviewed if move.side == index]
         earned = [move.credit for move in own if move.credit is not None]
         return SideSummary(
@@ -181,7 +181,7 @@ class Review:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; columns in notation, such as "4"."""
+        """Return plain values for JSON; columns are written as in move strings, such as "4"."""
         return {
             "moves": self.moves,
             **board_settings(self.geometry),
@@ -198,8 +198,8 @@ class Review:
 
 
 def _describe(move: ReviewedMove) -> dict[str, Any]:
-    def verdict(found: Verdict | None) -> dict[str, Any] | None:
-        return None if found is None else {**vars(found), "text": found.text}
+    def as_dict(verdict: Verdict | None) -> dict[str, Any] | None:
+        return None if verdict is None else {**vars(verdict), "text": verdict.text}
 
     opinion = move.opinion
     return {
@@ -209,8 +209,8 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
         "grade": move.grade.name.lower().replace("_", "-"),
         "mark": move.grade.mark,
         "comment": move.comment,
-        "best": verdict(move.best),
-        "played": verdict(move.played),
+        "best": as_dict(move.best),
+        "played": as_dict(move.played),
         "better": [column_name(column) for column in move.better],
         "line": [column_name(column) for column in move.line],
         "opinion": opinion
@@ -223,7 +223,7 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
 
 
 def _rounded(value: float) -> float:
-    """To three places; a zero without a sign."""
+    """Round to three digits; -0.0 becomes 0.0."""
     return round(value, 3) + 0.0
 
 
@@ -242,14 +242,14 @@ def review_game(
     Args:
         moves: the game as a move string.
         geometry: its board.
-        player: whose opinion to show.
-        solver: by default the process's shared one.
-        seconds: how long the solver may take for the positions, and half as long again for better moves.
-        on_pause: called some dozens of times a second; what it raises ends the review.
-        on_move: called with the number of moves judged so far, and of all.
+        player: evaluates each position; None for no evaluations.
+        solver: by default the shared solver of the process.
+        seconds: time limit of the solver for the positions, and half of it in addition for better moves.
+        on_pause: called some dozens of times per second; its exceptions end the review.
+        on_move: called with the number of judged moves, and of all.
 
     Raises:
-        IllegalMove: naming the offending character.
+        IllegalMove: for an illegal move; the message names its character.
     """
     positions = [Position(geometry=geometry)]
     columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, geometry).moves or ""]
@@ -262,10 +262,10 @@ def review_game(
     for ply in reversed(range(len(positions))):
         scores[ply] = score_of(positions[ply])
         on_move(len(columns) - ply, len(columns))
-    opinions, values = _ask(player, positions, columns)
-    score_of = _timed(solver, LINE_SHARE * seconds, on_pause)  # the player's time is none of the solver's
+    opinions, values = _evaluate(player, positions, columns)
+    score_of = _timed(solver, LINE_TIME_SHARE * seconds, on_pause)  # a new limit, without the player's time
     reviewed: list[ReviewedMove] = []
-    for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
+    for index, column in reversed(list(enumerate(columns))):  # easy positions first
         before, after = positions[index], scores[index + 1]
         best = None if (score := scores[index]) is None else Verdict.of(before, score)
         played = None if after is None else Verdict.of(before, -after)
@@ -295,10 +295,10 @@ def review_game(
     )
 
 
-def _ask(
+def _evaluate(
     player: SearchingPlayer | None, positions: list[Position], columns: list[int]
 ) -> tuple[list[Opinion | None], tuple[float, ...]]:
-    """The player's opinion before each move, and its `Review.values`; ``positions`` has one more than ``columns``."""
+    """Return the player's opinion before each move, and `Review.values`; there is one more position than columns."""
     if player is None:
         return [None] * len(columns), ()
     outcome = positions[-1].outcome()
@@ -313,11 +313,11 @@ def _ask(
 
 
 def _timed(solver: Solver, seconds: float, on_pause: OnPause) -> Callable[[Position], int | None]:
-    """A function from positions to their exact scores for the side to move; None once the time is over."""
+    """Return a function from positions to exact scores for the side to move, or None after the time limit."""
     check_time = deadline(seconds, on_pause)
 
     def score(position: Position) -> int | None:
-        is_in_book = position.plies <= solver.book.plies  # whatever the time
+        is_in_book = position.plies <= solver.book.plies  # then scored without a time limit
         try:
             return solver.solve(position, on_pause if is_in_book else check_time)
         except TimeIsUp:

@@ -4,7 +4,7 @@ The result must not influence learning, the gate or the choice of the best netwo
 that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
 """
 
-from alphac4.evaluation.answers import ask_players, judge_sets
+from alphac4.evaluation.answers import collect_answers, judge_sets
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayMetrics
@@ -32,7 +32,7 @@ def judge(network: Network, provider: PlayerProvider) -> EvaluationReport:
 
 def _figures(network: Network, provider: PlayerProvider, simulations: int) -> ExactPlayMetrics:
     sets = packaged_positions(POSITIONS_PER_SET)
-    figures = judge_sets(sets, *ask_players(provider.players(network, "judged", simulations), sets))
+    figures = judge_sets(sets, *collect_answers(provider.players(network, "judged", simulations), sets))
     whole = figures.pop(ALL)
     assert whole.value is not None
     return ExactPlayMetrics(
@@ -40,5 +40,5 @@ def _figures(network: Network, provider: PlayerProvider, simulations: int) -> Ex
         error=whole.mistakes.value,
         low=whole.mistakes.low,
         high=whole.mistakes.high,
-        value_error=whole.value.error.value,
+        value_error=whole.value.absolute_error.value,
     )

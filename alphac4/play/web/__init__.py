@@ -1,1 +1,1 @@
-"""Playing in the browser: a small server, and a page in plain modules."""
+"""Games in the browser: a small server, and a page of plain modules."""

@@ -1,4 +1,4 @@
-"""The web application's routes: moves, live analysis, the search tree, the solver's verdicts, reviews, puzzles."""
+"""Routes of the web application: moves, live analysis, search tree, exact results, reviews and puzzles."""
 
 import asyncio
 import json
@@ -26,53 +26,53 @@ from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, 
 from alphac4.review import Review
 from alphac4.solver.solver import TimeIsUp
 
-MAX_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
-MAX_EXACT = 8  # the same for the solver, which has a queue and a thread of its own: nobody's search waits for it
-REVIEW_SECONDS = 40.0  # for the solver, and half as long again for better moves
+MAX_SEARCHES = 32  # running or waiting; further ones are rejected
+MAX_EXACT = 8  # the same for the solver, whose own queue and thread keep it from delaying other searches
+REVIEW_SECONDS = 40.0  # for the solver, and half of it in addition for better moves
 MAX_SIMULATIONS = 20_000
-SIMULATIONS = 2000  # of an analysis, where the page does not say
+SIMULATIONS = 2000  # default of an analysis
 MAX_BYTES = 4_096  # of a request's body
 SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
 STOPPED = "the search was stopped"
-ERRORS = {  # what a route may raise, with its status and words; anything else says what is wrong with the request
-    Busy: (503, "the server is busy, try again in a moment"),
+ERRORS = {  # status and message of an exception; any other is a bad request, described by the exception's text
+    Busy: (503, "the server is busy; try again in a moment"),
     Stopped: (503, STOPPED),
     TimeIsUp: (504, f"no answer within {EXACT_SECONDS:g} seconds"),
 }
 
 T = TypeVar("T")
-Tell = Callable[[dict[str, Any]], None]  # writes a line of JSON, from any thread
+WriteLine = Callable[[dict[str, Any]], None]  # sends a line of JSON; thread-safe
 
 
 class WebApplication:
-    """The routes over one `SearchService`; a search runs in a thread, and ends when its visitor leaves.
+    """Routes over one `SearchService`. Searches run in threads, and stop when their visitor leaves.
 
     Args:
-        service: what all visitors share.
-        link: under which address others reach the page; empty if only this machine does.
+        service: the state that all visitors share.
+        link: address of the page for other machines; empty if only this machine can connect.
     """
 
     def __init__(self, service: SearchService, link: str = "") -> None:
         self.service = service
-        self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # a move waits for no analysis, on one core too
+        self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # at least two, so that an analysis delays no move
         self.exact_searches = WorkQueue(1, MAX_EXACT)
-        self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # reading takes seconds, for which no move should wait
+        self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading them takes seconds
         self._link = link
-        self._analyses = WeakValueDictionary[str, Stop]()  # of each session, while its analysis is in progress
-        questions = (self._move, self._exact, self._hint, self._certificate, self._node, self._analyze, self._review)
+        self._analyses = WeakValueDictionary[str, Stop]()  # running analyses by session
+        handlers = (self._move, self._exact, self._hint, self._certificate, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
                 Route("/api/setup", self._setup),
                 Route("/api/puzzles", self._puzzles),
-                *(Route(f"/api/{ask.__name__[1:]}", ask, methods=["POST"]) for ask in questions),
+                *(Route(f"/api/{handler.__name__[1:]}", handler, methods=["POST"]) for handler in handlers),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             exception_handlers=dict.fromkeys((*ERRORS, ValueError, HTTPException), _explain),
         )
 
     def close(self) -> None:
-        """Stop every search; the server is about to end."""
+        """Stop all searches."""
         self.searches.close()
         self.exact_searches.close()
         self.certificate_reads.close()
@@ -111,14 +111,18 @@ class WebApplication:
         return JSONResponse(asdict(await _run(request, self.exact_searches, partial(self.service.hint, position))))
 
     async def _certificate(self, request: Request) -> Response:
-        """What the certificates show: of which side, 0 the first, its plies at most (null for a draw), its move."""
+        """Return the result that the certificates prove, or null.
+
+        It has the side that does not lose (0: the first player), the maximum number of plies to its win (null for a
+        draw), and its move.
+        """
         position = _unfinished_position(await read_object(request), self.service.geometry)
         known = await _run(request, self.certificate_reads, lambda _stop: self.service.proven_result(position))
-        shown = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
-        return JSONResponse({"result": shown})
+        result = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
+        return JSONResponse({"result": result})
 
     async def _node(self, request: Request) -> Response:
-        """A node of the session's tree, which the last analysis of this position has grown."""
+        """Return a node of the session's tree from the last analysis, which must be of this position."""
         body = await read_object(request)
         position = _unfinished_position(body, self.service.geometry)
         path = body.get("path")
@@ -129,19 +133,19 @@ class WebApplication:
         return JSONResponse({"moves": view.position.moves, "value": view.value, "columns": columns})
 
     async def _analyze(self, request: Request) -> Response:
-        """Lines of JSON as the search goes on, the last one with ``finished``.
+        """Stream lines of JSON with the state of the search; the last one is ``finished``.
 
-        A session has one tree, so a second analysis ends the first one early.
+        A session has one tree, so a new analysis stops the previous one.
         """
         body = await read_object(request)
         position = _unfinished_position(body, self.service.geometry)
         simulations = body.get("simulations", SIMULATIONS)
         if type(simulations) is not int or not 1 <= simulations <= MAX_SIMULATIONS:
-            raise ValueError(f"simulations must lie between 1 and {MAX_SIMULATIONS}")
+            raise ValueError(f"simulations must be from 1 to {MAX_SIMULATIONS}")
         session, stop = _session(body), Stop()
 
-        def search(tell: Tell) -> SearchedPosition:
-            return self.service.analyze(session, position, simulations, stop, lambda found: tell(found.to_dict()))
+        def search(write: WriteLine) -> SearchedPosition:
+            return self.service.analyze(session, position, simulations, stop, lambda found: write(found.to_dict()))
 
         response = _stream(self.searches, search, stop)
         if session in self._analyses:
@@ -150,21 +154,21 @@ class WebApplication:
         return response
 
     async def _review(self, request: Request) -> Response:
-        """Lines of JSON with how many positions are solved, the last one with the review."""
+        """Stream lines of JSON with the number of solved positions; the last one is the review."""
         body = await read_object(request)
         moves = Position.from_moves(_text(body, "moves"), self.service.geometry).moves or ""
         stop = Stop()
 
-        def review(tell: Tell) -> Review:
+        def review(write: WriteLine) -> Review:
             return self.service.review(
-                moves, REVIEW_SECONDS, stop, lambda done, total: tell({"done": done, "total": total})
+                moves, REVIEW_SECONDS, stop, lambda done, total: write({"done": done, "total": total})
             )
 
         return _stream(self.exact_searches, review, stop)
 
 
 async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) -> T:
-    """The result of a search, which is stopped as soon as the visitor has left."""
+    """Run a search and return its result; stop it when the visitor leaves."""
     stop = Stop()
     search = queue.submit(partial(work, stop), stop)
 
@@ -185,26 +189,26 @@ async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) ->
         leaving.cancel()
 
 
-def _stream(queue: WorkQueue, work: Callable[[Tell], Any], stop: Stop) -> Response:
-    """Lines of JSON that a search writes, and at last its result; it is stopped once the visitor has left."""
+def _stream(queue: WorkQueue, work: Callable[[WriteLine], Any], stop: Stop) -> Response:
+    """Stream the lines of JSON that a search writes, then its result; stop it when the visitor leaves."""
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
 
-    def tell(line: dict[str, Any] | None) -> None:
+    def write(line: dict[str, Any] | None) -> None:
         loop.call_soon_threadsafe(lines.put_nowait, line)
 
     def end(search: "asyncio.Future[Any]") -> None:
         if not search.cancelled():
-            search.exception()  # or else the log would show it where the visitor has left
-        tell(None)
+            search.exception()  # mark it as retrieved, or asyncio logs it if the visitor has left
+        write(None)
 
-    search = queue.submit(partial(work, tell), stop)
+    search = queue.submit(partial(work, write), stop)
     search.add_done_callback(end)
 
     async def encoded() -> AsyncIterator[bytes]:
         while (line := await lines.get()) is not None:
             yield json.dumps(line).encode() + b"\n"
         error = STOPPED if search.cancelled() else search.exception()
-        # An error goes into the stream: the status has been sent long ago.
+        # Errors go into the stream, because the status has been sent.
         last = search.result().to_dict() if error is None else {"error": str(error) or STOPPED}
         yield json.dumps(last).encode() + b"\n"
 
@@ -219,26 +223,26 @@ class _StoppingResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        finally:  # also where the visitor has left before the first line
+        finally:  # also if the visitor leaves before the first line
             self._stop.set()
 
 
 async def _explain(_request: Request, error: Exception) -> Response:
-    """Say in one line of JSON what is wrong with a request."""
+    """Return an exception's message as one line of JSON."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code)
-    status, told = ERRORS.get(type(error), (400, str(error)))
-    return JSONResponse({"error": told}, status)
+    status, message = ERRORS.get(type(error), (400, str(error)))
+    return JSONResponse({"error": message}, status)
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The JSON object in a request's body.
+    """Read the JSON object in a request's body.
 
     Raises:
-        HTTPException: if the body is of another type or too long.
-        ValueError: if it is something else.
+        HTTPException: if the body has another content type or is too long.
+        ValueError: if it is not a JSON object.
     """
-    # Another site's page can send a form or plain text without asking first, but not this type (CORS).
+    # Other sites' pages can send forms and plain text without a preflight request, but not this type (CORS).
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the request's type must be application/json")
     data = b""
@@ -248,7 +252,7 @@ async def read_object(request: Request) -> dict[str, Any]:
             if len(data) > MAX_BYTES:
                 raise HTTPException(413, "the request is too long")
     except ClientDisconnect as error:
-        raise ValueError("the visitor has left") from error
+        raise ValueError("the visitor has disconnected") from error
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -266,7 +270,7 @@ def _text(body: dict[str, Any], name: str) -> str:
 
 
 def _session(body: dict[str, Any]) -> str:
-    """The name by which a visitor finds its search tree again."""
+    """Return the name of the visitor's session, which has a search tree."""
     value = _text(body, "session")
     if not SESSION.fullmatch(value):
         raise ValueError("session must be 8 to 64 letters, digits, - or _")
@@ -274,7 +278,7 @@ def _session(body: dict[str, Any]) -> str:
 
 
 def _unfinished_position(body: dict[str, Any], geometry: Geometry) -> Position:
-    """The position after ``moves``, in which there must be something left to play."""
+    """Return the position after the request's moves; the game must not be over."""
     position = Position.from_moves(_text(body, "moves"), geometry)
     if position.outcome() is not None:
         raise ValueError("the game is over")

@@ -1,6 +1,6 @@
-"""The page: what its scripts are told, and the page as files that any web server can hand out.
+"""The page's settings, its export as static files, and the page of a review.
 
-In such an export network, search and solver run in the visitor's browser. A review in one file is made from the same
+In the export, network, search and solver run in the visitor's browser. A review page is one file made from the same
 scripts.
 """
 
@@ -33,10 +33,10 @@ from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import new_folder, write_atomically
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
-SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
-REVIEW_SIMULATIONS = 50  # for the network's opinion of each position of a reviewed game
-CERTIFIED_STONES = 10  # up to which the exported page has the certificate; beyond, its solver is fast
-REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # each after those that it needs
+SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred per second
+REVIEW_SIMULATIONS = 50  # per position of a reviewed game
+MAX_CERTIFIED_STONES = 10  # of positions in the exported certificate; with more stones the page's solver is fast
+REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # in the order of their imports
 
 SPACE = """\
 ---
@@ -51,19 +51,25 @@ short_description: Play a network that taught itself
 ---
 
 Connect Four against a network that taught itself, with puzzles, reviews and exact play, all in your browser.
-"""  # the file by which Hugging Face runs the folder as a Space; https://huggingface.co/docs/hub/spaces-config-reference
+"""  # README.md of a Hugging Face Space; https://huggingface.co/docs/hub/spaces-config-reference
 
 RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
 RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
-RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # the part that runs on any browser's CPU
+RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # the part for CPUs
 
 
 def page_setup(
     geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
 ) -> dict[str, object]:
-    """The page's settings: the board, the network's name, the levels, the ``simulations`` of an analysis.
+    """Return the page's settings as JSON values.
 
-    And whether the ``exact`` solver can be asked, and a ``review``.
+    Args:
+        geometry: the board.
+        network: the network's name.
+        levels: the levels to offer.
+        simulations: simulations per analysis.
+        exact: whether the page can request exact results.
+        review: whether it can request reviews.
     """
     return {
         **board_settings(geometry),
@@ -77,18 +83,18 @@ def page_setup(
 
 
 def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
-    """The package's puzzles: position, 0-based column, moves until the win, difficulty."""
+    """Return the package's puzzles as (moves, 0-based column, own moves to the win, difficulty)."""
     if geometry != STANDARD:
         return []
     return [(p.moves, p.solution, p.distance, p.difficulty) for p in packaged_puzzles()]
 
 
 def review_page(reviews: Sequence[Review]) -> str:
-    """These games as one HTML file, to be stepped through; it loads nothing, and so works from a file."""
+    """Return a self-contained HTML page that steps through reviewed games."""
     scripts = "".join((STATIC / name).read_text(encoding="utf-8") for name in REVIEW_SCRIPTS)
-    scripts = re.sub(r"^import .*\n", "", scripts, flags=re.MULTILINE)  # they stand in one scope now
+    scripts = re.sub(r"^import .*\n", "", scripts, flags=re.MULTILINE)  # the scripts share one scope
     scripts = re.sub(r"^export ", "", scripts, flags=re.MULTILINE)
-    # No "<": whatever a player's name holds, it ends neither the script nor the page.
+    # Escape "<", so that a player's name cannot end the script.
     reviewed = json.dumps([review.to_dict() for review in reviews]).replace("<", "\\u003c")
     parts = {
         "/*STYLE*/": (STATIC / "style.css").read_text(encoding="utf-8"),
@@ -100,18 +106,18 @@ def review_page(reviews: Sequence[Review]) -> str:
 
 
 def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path | None = None) -> None:
-    """Write the page with the network called ``name`` into a folder, as a whole.
+    """Write the page with a network into a new folder, which appears only when it is complete.
 
     Args:
         checkpoint: the network and its board.
-        name: what the page calls it.
-        folder: a new one.
-        runtime: onnxruntime-web as npm packs it; by default it is downloaded once and kept in the user's cache.
+        name: the network's name on the page.
+        folder: a new folder.
+        runtime: npm package of onnxruntime-web; by default it is downloaded once and cached.
 
     Raises:
-        ValueError: if ``folder`` is there already, or the runtime is not the one expected.
-        RuntimeError: if a package is missing.
-        OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
+        ValueError: if ``folder`` exists, or the runtime is another version.
+        RuntimeError: if a package is missing or the runtime cannot be downloaded.
+        OSError: if a file cannot be written.
     """
     packed = read_runtime(runtime)
     with new_folder(folder) as new:
@@ -119,7 +125,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         shutil.copytree(STATIC, static, ignore=shutil.ignore_patterns("review.html", "review_file.js"))
         shutil.copytree(LOCAL, static, dirs_exist_ok=True)
         (static / "index.html").rename(new / "index.html")
-        (static / "offline.js").rename(new / "offline.js")  # a service worker serves what lies beside and below it
+        (static / "offline.js").rename(new / "offline.js")  # a service worker serves its own folder
         (static / "onnxruntime").mkdir()
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             for file in RUNTIME_FILES:
@@ -136,11 +142,11 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         for stem, content in data.items():
             write_atomically(new / f"{stem}.json", json.dumps(content).encode())
         write_offline_worker(new)
-        write_atomically(new / "README.md", SPACE.encode())  # not for the worker: only the hub reads it
+        write_atomically(new / "README.md", SPACE.encode())  # after the worker, which need not cache it
 
 
 def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
-    """The exported page's settings, those of its search included. Its solver knows the standard board only."""
+    """Return the exported page's settings, including its search; its solver supports the standard board only."""
     exact = geometry == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
     page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
@@ -148,19 +154,19 @@ def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
 
 
 def book() -> dict[str, object]:
-    """The solver's opening book; its keys are numbers that JavaScript holds exactly."""
+    """Return the solver's opening book; JavaScript represents its keys exactly."""
     known = packaged_book(STANDARD)
     return {"plies": known.plies, "keys": known.keys.tolist(), "scores": known.scores.tolist()}
 
 
 @functools.cache
 def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
-    """The certificates' positions with few stones: canonical key, 0-based column in that orientation, plies to the win.
+    """Return the certificates' positions with few stones as (canonical key, 0-based column, plies to the win).
 
-    Where the player wins at once the column is -1. There are none on another board than a certificate's, or without
-    its file.
+    The column is in the canonical orientation, and -1 where the player wins at once. Empty for other boards, or if the
+    certificates' files are missing.
     """
-    found: list[tuple[int, int, int]] = []
+    positions: list[tuple[int, int, int]] = []
     for path in shipped_certificates():
         try:
             certificate = read_certificate(path)
@@ -170,13 +176,13 @@ def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
             continue
         levels = list(walk_certificate(certificate))
         for level, longest in zip(levels, longest_games(geometry, levels), strict=True):
-            if level.stones <= CERTIFIED_STONES:
-                found += zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
-    return tuple(found)
+            if level.stones <= MAX_CERTIFIED_STONES:
+                positions += zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
+    return tuple(positions)
 
 
 def write_offline_worker(folder: Path) -> None:
-    """Tell the page's service worker which files a finished export holds, and a name for just these contents."""
+    """Add the files of a finished export, and a version that depends on their contents, to the service worker."""
     worker = folder / "offline.js"
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     names.remove(worker.name)
@@ -188,10 +194,10 @@ def write_offline_worker(folder: Path) -> None:
 
 
 def read_runtime(path: Path | None) -> bytes:
-    """onnxruntime-web as npm packs it: from a file, the cache, or the registry.
+    """Return the npm package of onnxruntime-web from a file, the cache, or the registry.
 
     Raises:
-        ValueError: if it is not the version expected.
+        ValueError: if it is another version.
         RuntimeError: if it cannot be downloaded.
         OSError: if the file cannot be read.
     """
@@ -201,7 +207,7 @@ def read_runtime(path: Path | None) -> bytes:
         content = _download(RUNTIME_URL)
         write_atomically(file, content)
     if not _is_expected(content):
-        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({file.name})")
+        raise ValueError(f"{path or RUNTIME_URL}: is not the expected onnxruntime-web ({Path(RUNTIME_URL).name})")
     return content
 
 
@@ -212,10 +218,10 @@ def _is_expected(content: bytes) -> bool:
 def _download(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=60) as response:
-            content: bytes = response.read()  # raises if it is cut short
+            content: bytes = response.read()  # raises if it is incomplete
             return content
     except (OSError, http.client.HTTPException) as error:  # URLError and TimeoutError are OSErrors
         reason = getattr(error, "reason", error)
         raise RuntimeError(
-            f"{url} cannot be downloaded ({str(reason).strip()}); give the file by --web-runtime"
+            f"{url}: cannot be downloaded ({str(reason).strip()}); give the file with --web-runtime"
         ) from error

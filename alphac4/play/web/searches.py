@@ -1,4 +1,4 @@
-"""State that all visitors of the page share: a queue of searches, the network, and a search tree for each session."""
+"""Shared state of the page's visitors: queues of searches, the network, and a search tree per session."""
 
 import asyncio
 import contextlib
@@ -26,82 +26,82 @@ from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact, shared_solver
 
 EXACT_SECONDS = 60.0  # for the solver's verdict on a position
-HINT_SECONDS = 0.5  # for exact scores of all columns, which also say how soon a hint wins
-OUTCOME_SECONDS = 2.0  # for a move that keeps the outcome, where those take longer
-REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
-MAX_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
+HINT_SECONDS = 0.5  # for exact scores of all columns, which include the distance to the win
+OUTCOME_SECONDS = 2.0  # for a move that keeps the outcome, if exact scores take longer
+REVIEW_SIMULATIONS = 100  # per position of a reviewed game
+MAX_SESSIONS = 64  # with a search tree; the least recently used is dropped
 
 T = TypeVar("T")
 
 
 class Busy(Exception):  # noqa: N818 - a state, not an error
-    """Too many searches wait already."""
+    """Too many searches are running or waiting."""
 
 
 class Stopped(Exception):  # noqa: N818 - a state, not an error
-    """The search was ended from outside; nobody waits for its result."""
+    """The search was stopped from outside."""
 
 
 class Stop(threading.Event):
-    """Ends one search once it is set."""
+    """Event that stops one search."""
 
     def check(self) -> None:
-        """Called by the search some dozens of times a second. Raises Stopped if it is set."""
+        """Raise Stopped if the event is set; the search calls this some dozens of times per second."""
         if self.is_set():
             raise Stopped
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """A good move, and where it comes from."""
+    """Suggested move and its source."""
 
     column: int  # 0-based
-    outcome: str  # for the side to move, such as "wins in 5 moves"; "" where nothing is certain
+    outcome: str  # for the side to move, such as "wins in 5 moves"; "" if nothing is proven
     source: str  # such as "exact"
 
 
 class WorkQueue:
-    """Runs searches first come, first served, in threads of its own; used from the event loop alone.
+    """First-in, first-out queue of searches with its own threads; used from the event loop only.
 
-    At most ``places`` searches run or wait; one more is refused at once.
+    At most ``capacity`` searches run or wait; further ones are rejected.
     """
 
-    def __init__(self, threads: int, places: int) -> None:
-        self.places = places
-        self.taken: dict[asyncio.Future[Any], Stop] = {}
+    def __init__(self, threads: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.pending: dict[asyncio.Future[Any], Stop] = {}
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
 
     def submit(self, work: Callable[[], T], stop: Stop) -> "asyncio.Future[T]":
-        """Put a search into the queue, which ends early once ``stop`` tells it to.
+        """Enqueue a search and return its future; setting ``stop`` ends it early.
 
-        Its place is free again when the search has ended, whoever waits for it.
+        A search occupies the queue until it ends, even if nobody waits for its result.
 
         Raises:
-            Busy: if there is no place.
+            Busy: if the queue is full or closed.
         """
-        if len(self.taken) >= self.places:
+        if len(self.pending) >= self.capacity:
             raise Busy
         try:
             answer = asyncio.get_running_loop().run_in_executor(self._pool, work)
         except RuntimeError as error:  # closed
             raise Busy from error
-        self.taken[answer] = stop
-        answer.add_done_callback(self.taken.pop)
+        self.pending[answer] = stop
+        answer.add_done_callback(self.pending.pop)
         return answer
 
     def close(self) -> None:
-        """Stop whatever runs or waits; nothing new is taken.
+        """Stop all searches and reject new ones.
 
-        Who waits for an answer is told that there will be none, whether or not the search hears that it should stop.
+        All futures are cancelled, also those of searches that do not check their ``stop``.
         """
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for answer, stop in list(self.taken.items()):
+        for answer, stop in list(self.pending.items()):
             stop.set()
             answer.cancel()
 
 
 class SearchService:
-    """Moves, analyses and exact verdicts for the visitors of the page. Safe to call from several threads."""
+    """Moves, analyses, hints, exact results and reviews for the page; thread-safe."""
 
     def __init__(self, network: str) -> None:
         named = named_checkpoint(network)
@@ -111,11 +111,11 @@ class SearchService:
         self._evaluator = choose().evaluator(checkpoint.network, batch_size=LEAVES)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
         self._lock = threading.RLock()
-        self._reading, self._stop_reading = threading.Lock(), Stop()  # not a visitor's, as what has been read stays
+        self._reading, self._stop_reading = threading.Lock(), Stop()  # reading continues when its visitor leaves
         self._rng = np.random.default_rng()
 
     def prepare(self) -> None:
-        """Begin to read what takes seconds at its first use."""
+        """Start to load the certificates in a thread, which takes seconds."""
 
         def read() -> None:
             with contextlib.suppress(Stopped):
@@ -124,11 +124,11 @@ class SearchService:
         threading.Thread(target=read, name="reading the certificates").start()
 
     def close(self) -> None:
-        """End what is read for all visitors, whoever waits for it; the server is about to end."""
+        """Stop loading the certificates."""
         self._stop_reading.set()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
-        """A level's move, 0-based, by search; `certified_move` comes before it at levels that play certificates."""
+        """Return the 0-based column that a level plays by search; for certified levels call `certified_move` first."""
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.best]
             return int(self._make_rng().choice(best))
@@ -136,18 +136,22 @@ class SearchService:
         return self._player(specification, cache=CACHE).choose([position])[0]
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
-        """The solver's verdict on each move. Raises TimeIsUp after `EXACT_SECONDS`."""
+        """Return the exact result of each move.
+
+        Raises:
+            TimeIsUp: after `EXACT_SECONDS`.
+        """
         return exact(position, deadline(EXACT_SECONDS, stop.check))
 
     def hint(self, position: Position, stop: Stop) -> Hint:
-        """A move by exact play or the certificates where they know one soon, else by the most thorough search."""
+        """Return a move by exact play or a certificate if they are quick, otherwise by an adaptive search."""
         try:
             best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.best]
-            found = min(best, key=lambda item: abs(item.column - (self.geometry.columns - 1) / 2))
-            return Hint(column=found.column, outcome=found.text if found.score else "draws", source="exact")
+            central = min(best, key=lambda item: abs(item.column - (self.geometry.columns - 1) / 2))
+            return Hint(column=central.column, outcome=central.text if central.score else "draws", source="exact")
         except TimeIsUp:
             pass
-        # The only thread for exact scores does not wait while the certificates are read, or asked by somebody else.
+        # Skip certificates that are in use: this is the only thread for exact scores, and must not wait for them.
         known = None if self._reading.locked() else self.proven_result(position)
         if known is not None and known.column is not None and known.plies is not None:
             wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
@@ -164,17 +168,17 @@ class SearchService:
             return Hint(column=likely, outcome="", source="the network's opinion")
 
     def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
-        """Judge every move of a game; see `review_game`."""
+        """Review a game with the network's evaluations; see `review_game`."""
         player = self._player(f"{self._network}@{REVIEW_SIMULATIONS}")
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
 
     def certified_move(self, position: Position) -> int | None:
-        """The certificates' move, 0-based; None where they hold none. It may take seconds, as in `proven_result`."""
-        return self._ask_certificates(lambda player: player.choose([position])[0])
+        """Return the certificates' move, a 0-based column, or None; the first call takes seconds."""
+        return self._look_up(lambda player: player.choose([position])[0])
 
     def proven_result(self, position: Position) -> CertifiedResult | None:
-        """What the certificates show; see `CertificatePlayer.proven_result`."""
-        return self._ask_certificates(lambda player: player.proven_result(position))
+        """Return the result that the certificates prove, or None; see `CertificatePlayer.proven_result`."""
+        return self._look_up(lambda player: player.proven_result(position))
 
     def analyze(
         self,
@@ -184,22 +188,22 @@ class SearchService:
         stop: Stop,
         on_progress: Callable[[SearchedPosition], None],
     ) -> SearchedPosition:
-        """Search with the session's tree; see `Analyst.analyze`."""
+        """Search a position with the session's tree; see `Analyst.analyze`."""
         budget = Budget(simulations=simulations)
         return self._analyst(session).analyze(position, budget, stop=stop, on_progress=on_progress)
 
     def node(self, session: str, position: Position, path: Sequence[int]) -> NodeView:
-        """A node of the session's tree; see `Analyst.node`."""
+        """Return a node of the session's tree; see `Analyst.node`."""
         return self._analyst(session).node(position, path)
 
-    def _ask_certificates(self, question: Callable[[CertificatePlayer], T]) -> T | None:
-        """Ask the shipped certificates, which are read and checked at first; None where they say nothing.
+    def _look_up(self, query: Callable[[CertificatePlayer], T]) -> T | None:
+        """Query the certificates, which are loaded first; None for positions that they do not cover.
 
         Raises:
             Stopped: if the server ends meanwhile.
         """
         with self._reading, contextlib.suppress(PlayerError):
-            return question(self._certificates) if self._certificates else None
+            return query(self._certificates) if self._certificates else None
         return None
 
     @functools.cached_property
@@ -214,7 +218,7 @@ class SearchService:
             return self._analysts(session)
 
     def _player(self, specification: str, reuse: Reuse | None = None, cache: int = 0) -> SearchingPlayer:
-        """A player with the network that is loaded already, such as "best@200"."""
+        """Make a player such as "best@200" with the loaded network."""
         player = network_player(
             named_checkpoint(specification),
             self._evaluator,

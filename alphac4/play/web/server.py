@@ -1,8 +1,8 @@
-"""The page's HTTP server: where it listens and whose requests it answers.
+"""HTTP server of the page, with access control.
 
-A page from anywhere can make the visitor's browser send requests to this machine. The browser sends the name that it
-asks (Host) and the page that asks (Origin). Requests under a foreign name (DNS rebinding) or from a foreign page are
-refused. Where others on the network can connect, the link carries a token, which the browser then keeps in a cookie.
+Any web page can make the visitor's browser send requests to this machine. The browser sends the requested host name
+(Host) and the requesting page (Origin). Requests with another host name (DNS rebinding) or from another page are
+refused. If the network can connect, the link carries a token, which the browser stores in a cookie.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-MAX_CONNECTIONS = 512  # beyond, uvicorn answers 503
+MAX_CONNECTIONS = 512  # above this, uvicorn answers 503
 
 
 def serve(
@@ -41,7 +41,7 @@ def serve(
     port: int,
     *,
     token: Literal["auto", "always", "never"] = "auto",
-    names: tuple[str, ...] = (),
+    allowed_hosts: tuple[str, ...] = (),
     open_browser: bool = False,
 ) -> None:
     """Serve the page until Ctrl-C.
@@ -49,43 +49,43 @@ def serve(
     Args:
         network: the network of the levels and the analysis.
         host: the address to listen on.
-        port: 0 takes a free one.
-        token: whether the link carries a secret word without which nothing is answered; "auto" where others on the
-            network could connect.
-        names: further names under which the server is known.
-        open_browser: whether to open the page where a person sits at a desktop.
+        port: the port; 0 takes a free one.
+        token: whether the link carries a secret token that every visitor needs; "auto": if the network can connect.
+        allowed_hosts: additional host names to accept.
+        open_browser: whether to open the page, if started from a terminal of this machine's desktop.
 
     Raises:
-        ValueError: if there is no such network.
-        OSError: naming the address, if it cannot be listened on.
+        ValueError: for an unknown network.
+        OSError: if the address cannot be listened on; the message names it.
     """
     with contextlib.closing(listen(host, port)) as listener:
         port = listener.getsockname()[1]
         loopback = is_loopback(host)
-        word = secrets.token_urlsafe(16) if token == "always" or (token == "auto" and not loopback) else None
-        link = f"http://{_shown_name(host)}:{port}/" + (f"?token={word}" if word else "")
+        secret = secrets.token_urlsafe(16) if token == "always" or (token == "auto" and not loopback) else None
+        link = f"http://{_shown_name(host)}:{port}/" + (f"?token={secret}" if secret else "")
         service = SearchService(network)
         application = WebApplication(service, "" if loopback else link)
-        server = HttpServer(application, AccessControl(application.starlette, host, port, token=word, names=names))
-        print(f"playing at {link} (Ctrl-C ends)", flush=True)
-        if not loopback and word is None:
-            print("everybody on the network can use it: --token never", flush=True)
+        access = AccessControl(application.starlette, host, port, token=secret, allowed_hosts=allowed_hosts)
+        server = HttpServer(application, access)
+        print(f"playing at {link} (Ctrl-C stops)", flush=True)
+        if not loopback and secret is None:
+            print("warning: everybody on the network can use it (--token never)", flush=True)
         if open_browser and at_desktop():
             webbrowser.open(link)
         service.prepare()
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn shuts down, then raises it again
             server.run(sockets=[listener])
 
 
 def at_desktop() -> bool:
-    """Return whether a person has started this at this machine's desktop: not over ssh, in CI, or by a program."""
+    """Return whether a person started this process on the machine's desktop: not over ssh, in CI, or by a program."""
     if any(os.environ.get(name) for name in ("CI", "SSH_CONNECTION", "SSH_TTY")) or not sys.stdout.isatty():
         return False
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address to listen on can be reached from this machine only."""
+    """Return whether an address is only reachable from this machine."""
     address = _address(host)
     return host.lower() == "localhost" or (address is not None and address.is_loopback)
 
@@ -98,38 +98,38 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class AccessControl:
-    """Lets only such requests through to ``app`` as may come, and adds `HEADERS` to every answer.
+    """ASGI middleware that rejects forbidden requests and adds `HEADERS` to every response.
 
     Args:
-        app: what answers them.
-        host: the address that the server listens on, which it may be called as well.
-        port: and the port; browsers share cookies between ports, so that each has a cookie of its own.
-        token: the word that the link must carry.
-        names: further names of the server.
+        app: the application that answers allowed requests.
+        host: the address that the server listens on; also an accepted host name.
+        port: the port; it names the cookie, because browsers share cookies between ports.
+        token: the secret that visitors need; None for none.
+        allowed_hosts: additional host names to accept.
     """
 
     def __init__(
-        self, app: ASGIApp, host: str, port: int, *, token: str | None = None, names: Sequence[str] = ()
+        self, app: ASGIApp, host: str, port: int, *, token: str | None = None, allowed_hosts: Sequence[str] = ()
     ) -> None:
         self._app = app
         self._token = token
         self._cookie = f"alphac4-{port}"
-        self._any_address = not is_loopback(host)  # a rebound name is never an address
+        self._accepts_any_address = not is_loopback(host)  # safe, because DNS rebinding needs a name
         own = socket.gethostname().lower()
-        self._names = {*LOOPBACK, host.lower(), *map(str.lower, names)}
-        self._names |= {own, f"{own}.local"} if self._any_address else set()
+        self._names = {*LOOPBACK, host.lower(), *map(str.lower, allowed_hosts)}
+        self._names |= {own, f"{own}.local"} if self._accepts_any_address else set()
 
     def accepts_host(self, host: str) -> bool:
-        """Whether a Host header names this server."""
+        """Return whether a Host header names this server."""
         name = (host[1:].partition("]") if host.startswith("[") else host.partition(":"))[0].lower()
-        return name in self._names or (self._any_address and _address(name) is not None)
+        return name in self._names or (self._accepts_any_address and _address(name) is not None)
 
     def _accepts_token(self, token: str) -> bool:
-        """Whether a token is the right one, compared in constant time."""
+        """Return whether a token is correct, comparing in constant time."""
         return self._token is None or secrets.compare_digest(token.encode(), self._token.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse, redirect, or hand on."""
+        """Reject or redirect a request, or pass it to the application."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -140,17 +140,17 @@ class AccessControl:
         await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that is not handed on."""
-        if scope["type"] != "http":  # the server's own start and end
+        """Return the response to a rejected or redirected request; None for one to pass on."""
+        if scope["type"] != "http":  # lifespan events
             return None
         request = HTTPConnection(scope)
         host = request.headers.get("host", "")
         if not self.accepts_host(host):
-            return _forbid("this server is not known under that name")
-        # The scheme is not compared: behind a proxy it may be https where this server speaks http.
+            return _forbid("unknown host name; start the server with --allowed-hosts NAME")
+        # The scheme may differ: https before a proxy, http behind it.
         origin = request.headers.get("origin")
         if origin is not None and origin.partition("://")[2].lower() != host.lower():
-            return _forbid("this server answers its own page only")
+            return _forbid("requests from other pages are not allowed")
         if self._token is None:
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
@@ -159,7 +159,7 @@ class AccessControl:
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="lax", max_age=30 * 24 * 3600)
             return response
         if not self._accepts_token(request.cookies.get(self._cookie, "")):
-            return _forbid("open the link that the server has printed: it carries the token")
+            return _forbid("open the link that the server printed, which contains the token")
         return None
 
 
@@ -168,7 +168,7 @@ def _forbid(message: str) -> Response:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn with an application whose searches end at the first Ctrl-C."""
+    """Uvicorn server that stops the application's searches at the first Ctrl-C."""
 
     def __init__(self, application: WebApplication, access: AccessControl) -> None:
         config = uvicorn.Config(
@@ -185,17 +185,20 @@ class HttpServer(uvicorn.Server):
         self._application = application
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called in the event loop soon after Ctrl-C, or when the process is asked to end.
+        """Stop the application; called in the event loop after Ctrl-C or a termination signal.
 
-        Not in `handle_exit`, which a signal calls wherever this thread is: perhaps between two lines that put a search
-        into its queue.
+        `handle_exit` would be too early: the signal may arrive while a search is being put into its queue.
         """
         self._application.close()
         await super().shutdown(sockets)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, so that who reads the printed address can connect at once."""
+    """Return a listening socket, which accepts connections before the address is printed.
+
+    Raises:
+        OSError: if the address cannot be listened on; the message names it.
+    """
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -203,18 +206,18 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(512)
     except OSError as error:
         listener.close()
-        advice = ": another --port, or 0 for a free one, will do" if error.errno == errno.EADDRINUSE else ""
+        advice = ": choose another --port, or 0 for a free one" if error.errno == errno.EADDRINUSE else ""
         raise OSError(error.errno, f"{error.strerror}{advice}", f"{host}:{port}") from error
     return listener
 
 
 def _shown_name(host: str) -> str:
-    """The host in the link: where the server listens everywhere, the address that a phone can open."""
+    """Return the host for the link; for a server on all addresses, one that other devices can reach."""
     if host in ("127.0.0.1", "localhost"):
         return "localhost"
     if host in ("", "0.0.0.0", "::"):
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, but tells which address faces the network
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but selects the address that faces the network
             return str(probe.getsockname()[0])
         return "localhost"
     return f"[{host}]" if ":" in host else host

@@ -1,13 +1,12 @@
-// The engine behind the page, in the page itself: the opponent and the analysis search in a worker each, the exact
-// solver in a few.
+// The page's engine in the browser: one worker for the opponent, one for the analysis, and several for the exact solver.
 
 import { Judge } from "./judge.js";
 import { reviewGame } from "./reviewer.js";
 import { Rules } from "./rules.js";
 
-const WIN_SECONDS = 10; // for which master looks for the way to a win that the certificate has shown to be there
-const SOON = 2; // seconds for which it looks for a certain move elsewhere
-const HINT_SECONDS = 0.5; // for exact scores of all columns, which also say how soon a hint wins
+const WIN_SECONDS = 10; // for the exact move of the master in positions that a certificate proves won
+const SOLVER_TIMEOUT_S = 2; // for the exact move of the master in other positions
+const HINT_SECONDS = 0.5; // for exact scores of all columns, which include the distance to the win
 const OUTCOME_SECONDS = 4; // for a move that keeps the outcome, while the network searches
 const within = (signal, seconds) => AbortSignal.any([signal, AbortSignal.timeout(1000 * seconds)]);
 
@@ -22,7 +21,7 @@ class Searcher {
     });
   }
 
-  // Messages of the worker for this request, until its answer.
+  // Yield the worker's messages for a request, up to its answer.
   async *messages(kind, request, signal) {
     await this.ready;
     const id = ++this.count, waiting = [];
@@ -57,19 +56,19 @@ class Searcher {
 }
 
 class Local {
-  made = {}; // promises, see `once`
+  loaded = {}; // promises; see `once`
 
   async setup() {
     const worker = new URL("../offline.js", import.meta.url);
-    navigator.serviceWorker?.register(worker).catch(() => {}); // forbidden in this browser: the page needs the network then
+    navigator.serviceWorker?.register(worker).catch(() => {}); // disabled in this browser, which then needs the network
     this.opponent = new Searcher();
     const [setup] = await Promise.all([this.file("setup.json"), this.opponent.ready]);
     this.rules = new Rules(setup);
-    this.told = setup;
+    this.settings = setup;
     return setup;
   }
 
-  // Made at its first use: it loads the network once more.
+  // Created at its first use, because it loads the network a second time.
   get analyst() {
     if (!this.searcher) {
       this.searcher = new Searcher();
@@ -84,10 +83,10 @@ class Local {
     return response.json();
   }
 
-  // What `make` promises, made once; what failed is made anew for whoever asks next.
-  once(name, make) {
-    return (this.made[name] ??= make().catch((error) => {
-      delete this.made[name];
+  // Call `load` once and cache its promise; after an error, the next call tries again.
+  once(name, load) {
+    return (this.loaded[name] ??= load().catch((error) => {
+      delete this.loaded[name];
       throw error;
     }));
   }
@@ -99,19 +98,19 @@ class Local {
   async exact(moves, signal) { return { columns: await (await this.judge()).columns(this.columns(moves), signal) }; }
 
   judge() {
-    return this.once("judge", async () => new Judge(this.told, await this.file("book.json")));
+    return this.once("judge", async () => new Judge(this.settings, await this.file("book.json")));
   }
 
   async move(moves, level, signal) {
-    const asked = { moves: this.columns(moves), level }, { perfect, certified } = this.told.levels.find(({ name }) => name === level);
-    if (perfect) return { column: this.any(await (await this.judge()).columns(asked.moves, signal)), player: level };
+    const request = { moves: this.columns(moves), level }, { perfect, certified } = this.settings.levels.find(({ name }) => name === level);
+    if (perfect) return { column: this.any(await (await this.judge()).columns(request.moves, signal)), player: level };
     if (certified) {
-      // The first player wins, and so does the second after a first move that gives the game away.
-      const seconds = moves.length % 2 === 0 || (await this.entry(asked.moves.slice(0, 1))) ? WIN_SECONDS : SOON;
-      const column = (await this.entry(asked.moves))?.column ?? (await this.soonExact(asked.moves, signal, seconds).then((found) => found && this.any(found)));
+      // The first player wins, and so does the second after a losing first move.
+      const seconds = moves.length % 2 === 0 || (await this.entry(request.moves.slice(0, 1))) ? WIN_SECONDS : SOLVER_TIMEOUT_S;
+      const column = (await this.entry(request.moves))?.column ?? (await this.quickExact(request.moves, signal, seconds).then((found) => found && this.any(found)));
       if (Number.isInteger(column)) return { column, player: level };
     }
-    return this.opponent.ask("move", asked, signal);
+    return this.opponent.ask("move", request, signal);
   }
 
   any(verdicts) {
@@ -119,18 +118,18 @@ class Local {
     return best[Math.floor(best.length * Math.random())].column;
   }
 
-  // The solver's verdicts if it has them in so many seconds, else null.
-  async soonExact(moves, signal, seconds) {
-    if (!this.told.exact) return null;
+  // Resolve to the solver's verdicts, or to null after `seconds`.
+  async quickExact(moves, signal, seconds) {
+    if (!this.settings.exact) return null;
     const verdicts = await (await this.judge()).columns(moves, within(signal, seconds)).catch(() => null);
     signal.throwIfAborted();
     return verdicts;
   }
 
-  // { column, outcome, source }, as the server's `SearchService.hint` finds it.
+  // Resolve to { column, outcome, source }, like the server's `SearchService.hint`.
   async hint(moves, signal) {
     const played = this.columns(moves), entry = await this.entry(played);
-    const columns = await this.soonExact(played, signal, HINT_SECONDS);
+    const columns = await this.quickExact(played, signal, HINT_SECONDS);
     if (columns) {
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
       return { column, outcome: score ? outcome : "draws", source: "exact" };
@@ -138,7 +137,7 @@ class Local {
     if (entry) return { column: entry.column, outcome: `wins in at most ${Math.ceil(entry.plies / 2)} moves`, source: "certificate" };
     const finished = new AbortController(), both = AbortSignal.any([signal, finished.signal]);
     const ranked = this.opponent.ask("rank", { moves: played }, both);
-    ranked.catch(() => {}); // told where it is waited for
+    ranked.catch(() => {}); // errors are thrown where it is awaited
     try {
       const { kept, lost } = await this.outcomes(played, within(both, OUTCOME_SECONDS));
       signal.throwIfAborted();
@@ -150,10 +149,10 @@ class Local {
     }
   }
 
-  // What the solver finds out before it is stopped: { kept: { column, outcome } of a move that keeps the outcome or null,
-  // lost: columns that lose }.
+  // Resolve to the solver's results until it is stopped: { kept: { column, outcome } of a move that keeps the outcome or
+  // null, lost: columns that lose }.
   async outcomes(moves, signal) {
-    if (!this.told.exact) return { kept: null, lost: [] };
+    if (!this.settings.exact) return { kept: null, lost: [] };
     const judge = await this.judge(), position = this.rules.at(moves), enough = new AbortController();
     const found = new Map(), stopped = AbortSignal.any([signal, enough.signal]), legal = this.rules.legal(moves); // column -> 1, 0, -1
     const keeps = () => legal.find((column) => found.get(column) === 1 || (found.has(column) && found.get(column) === found.get("best")));
@@ -171,8 +170,8 @@ class Local {
     };
   }
 
-  // What the certificates say of a position in which the player of one of them is to move: { column, plies } to the win
-  // at the latest. They come with the positions of few stones.
+  // Resolve to a certificate's entry for a position with its player to move: { column, plies: maximum number to the win },
+  // or undefined. The export contains positions of few stones.
   async entry(moves) {
     const entries = await this.once("certificate", async () => new Map((await this.file("certificate.json")).map(([key, ...rest]) => [key, rest])));
     const position = this.rules.at(moves), image = this.rules.mirrored(position), { own, occupied } = image ?? position;
@@ -194,7 +193,7 @@ class Local {
 
   async *review(moves, signal) {
     const judge = await this.judge();
-    yield* reviewGame(this.columns(moves), this.told, {
+    yield* reviewGame(this.columns(moves), this.settings, {
       score: (position) => judge.score(position, signal),
       opinion: (before) => this.opponent.ask("opinion", { moves: before }, signal),
     });

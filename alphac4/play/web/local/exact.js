@@ -1,4 +1,4 @@
-// The exact solver in the page: alphac4/solver compiled to WebAssembly by scripts/solver_wasm.py.
+// Exact solver of the page: alphac4/solver compiled to WebAssembly by scripts/solver_wasm.py.
 
 const PAGE_BYTES = 65536, SLICE_NODES = 1_000_000n;
 const TABLE_BITS = 22; // 32 MiB of proven bounds
@@ -6,10 +6,10 @@ const NODES = 0, LIMIT = 1, PAUSED_AT = 2, COUNTERS = 5; // in the integers of a
 const UNPAUSED = -1n, PAUSED = -1000n;
 
 export class ExactSolver {
-  // book: { plies, keys, scores } of the positions with so few stones, as alphac4/solver/book.py has them.
+  // book: { plies, keys, scores } of the positions with at most `plies` stones, as in alphac4/solver/book.py.
   constructor(module, { rows, columns }, book = { plies: -1, keys: [], scores: [] }) {
     const depths = rows * columns + 1, stackBytes = 8 * (COUNTERS + depths * (4 + 2 * columns)), { length } = book.keys;
-    let bytes = 64; // an address of 0 would be none
+    let bytes = 64; // address 0 is null
     const place = (size) => ((bytes = Math.ceil((bytes + size) / 64) * 64), bytes - Math.ceil(size / 64) * 64);
     this.places = [8, 8, 8 * 2 ** TABLE_BITS, stackBytes, stackBytes, 8 * 64, 8 * length, length].map(place);
     const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE_BYTES) }), { buffer } = memory;
@@ -26,15 +26,15 @@ export class ExactSolver {
     this.search = new WebAssembly.Instance(module, { env: { __linear_memory: memory } }).exports.score;
   }
 
-  // Search for a moment: the exact score for the side to move, or null, and then the same question continues. With weak
-  // only the score's sign is right, which takes less search.
+  // Search one slice: return the exact score for the side to move, or null if the search must be continued by another
+  // call. With weak, only the sign of the score is exact, which takes less search.
   advance({ own, occupied }, weak = false) {
     this.integers[LIMIT] = this.integers[NODES] + SLICE_NODES;
     this.search(...this.places, ...this.about, own, occupied, BigInt(weak));
     return this.result[0] === PAUSED ? null : Number(this.result[0]);
   }
 
-  // Another position may follow.
+  // Discard an unfinished search.
   abandon() { this.integers[PAUSED_AT] = UNPAUSED; }
 
   score(position, weak) {
@@ -45,7 +45,7 @@ export class ExactSolver {
   }
 }
 
-// How many moves the winner still makes, its last included, in a position with so many stones; 0 for a draw.
+// Number of moves left to the winner, its last included, in a position with `plies` stones; 0 for a draw.
 export function movesToEnd({ rows, columns }, plies, score) {
   const cells = rows * columns;
   if (score > 0) return ((cells + 1 - plies) >> 1) - score + 1;

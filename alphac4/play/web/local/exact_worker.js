@@ -1,8 +1,8 @@
-// Runs the exact solver, one position at a time; what it has proven stays for the next.
+// Worker of the exact solver, for one position at a time; its table is kept between positions.
 
 import { ExactSolver } from "./exact.js";
 
-let solver = null, asked = null;
+let solver = null, current = null;
 
 async function prepare({ setup, book }) {
   const response = await fetch(new URL("./solver.wasm", import.meta.url));
@@ -10,18 +10,18 @@ async function prepare({ setup, book }) {
   return new ExactSolver(await WebAssembly.compile(await response.arrayBuffer()), setup, book);
 }
 
-// The first message says what the solver needs; later ones a position, or none to stop.
+// The first message has the board and the book; later ones have a position, or none to stop.
 addEventListener("message", async ({ data }) => {
-  if (!solver) return (solver = prepare(data)).catch(() => {}); // told to who asks
-  asked = data;
+  if (!solver) return (solver = prepare(data)).catch(() => {}); // the first request reports the error
+  current = data;
   try {
     const exact = await solver;
-    if (asked !== data || !data.position) return;
+    if (current !== data || !data.position) return;
     exact.abandon();
-    while (asked === data) {
+    while (current === data) {
       const score = exact.advance(data.position, data.weak);
       if (score !== null) return postMessage({ id: data.id, score });
-      await new Promise((resolve) => setTimeout(resolve)); // so that a message can come in
+      await new Promise((resolve) => setTimeout(resolve)); // lets messages arrive
     }
   } catch (error) {
     postMessage({ id: data.id, error: error.message });

@@ -1,19 +1,19 @@
-// Asks the exact solver, which has a few workers, so that the moves of a position are searched at the same time.
+// Queue of positions for the exact solver, whose workers solve the moves of a position in parallel.
 
 import { Rules } from "./rules.js";
 import { describe, movesToEnd } from "./exact.js";
 
-const MAX_WORKERS = 4; // each has a table of its own
+const MAX_WORKERS = 4; // each with its own table
 
 export class Judge {
   constructor(setup, book) {
     Object.assign(this, { setup, book, board: new Rules(setup) });
-    this.waiting = []; // { position, weak, signal, leave, resolve, reject }, first come first served
+    this.waiting = []; // { position, weak, signal, leave, resolve, reject }, first in, first out
     this.idle = [];
-    this.workers = this.asked = 0;
+    this.workers = this.count = 0;
   }
 
-  // Promises the exact score of { own, occupied } for the side to move, with weak only its sign.
+  // Resolve to the exact score of { own, occupied } for the side to move, with weak only to its sign.
   score(position, signal, weak = false) {
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -42,7 +42,7 @@ export class Judge {
   }
 
   hand(worker, { position, weak, signal, leave, resolve, reject }) {
-    const id = ++this.asked;
+    const id = ++this.count;
     signal?.removeEventListener("abort", leave);
     const end = (settle, value) => {
       signal?.removeEventListener("abort", stop);
@@ -50,7 +50,7 @@ export class Judge {
       settle(value);
       this.serve();
     };
-    const fail = (message) => { // the next question gets a new worker
+    const fail = (message) => { // the next position gets a new worker
       worker.terminate();
       this.workers -= 1;
       end(reject, new Error(message));
@@ -62,7 +62,7 @@ export class Judge {
     };
     signal?.addEventListener("abort", stop);
     worker.onmessage = ({ data }) => {
-      if (data.id !== id) return; // to a question that was stopped
+      if (data.id !== id) return; // answer to a stopped request
       if (data.error) return fail(data.error);
       this.idle.push(worker);
       end(resolve, data.score);
@@ -71,7 +71,7 @@ export class Judge {
     worker.postMessage({ id, position, weak });
   }
 
-  // { column, score, outcome, best } of each move of an unfinished game, as the server's solver tells them.
+  // Resolve to { column, score, outcome, best } of each legal move, like the server's solver.
   async columns(moves, signal) {
     const { board, setup } = this, position = board.at(moves);
     const legal = [...Array(setup.columns).keys()].filter((column) => board.landing(position.occupied, column));

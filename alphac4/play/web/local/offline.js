@@ -1,5 +1,5 @@
-// A service worker that keeps the page's files in the browser, so that it opens without a network. The export writes a
-// name for its version, and the list of files, before this code. With a network everything comes from there.
+// Service worker that caches the page's files for use without a network. The export writes VERSION and FILES before this
+// code. With a network, files are always fetched.
 
 const OURS = `alphac4 ${registration.scope} `, CACHE = OURS + VERSION;
 

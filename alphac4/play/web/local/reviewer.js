@@ -1,9 +1,9 @@
-// Reviews a game by exact play: alphac4/review in the page. What it yields reads like what the server sends.
+// Reviews of games, as alphac4/review makes them. The results have the form of the server's.
 
 import { Rules } from "./rules.js";
 import { describe, movesToEnd } from "./exact.js";
 
-const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_A_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see alphac4/review/__init__.py
+const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_PER_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see alphac4/review/__init__.py
 const LINE_PLIES = 10;
 const MARKS = { "throws-win": "??", "slips-win": "?", "slips-draw": "?", keeps: "~" };
 const SLIPS = ["slips-win", "slips-draw", "throws-win"];
@@ -18,8 +18,8 @@ function grade(best, played) {
   return played.score ? "throws-win" : "slips-win";
 }
 
-// { done, total } for each position solved, then the review. moves: columns; score(position) and opinion(moves) promise
-// the exact score and the network's { value, column }, both for the side to move.
+// Yield { done, total } for each solved position, then the review. moves: columns; score(position) and opinion(moves)
+// resolve to the exact score and to the network's { value, column }, for the side to move.
 export async function* reviewGame(moves, setup, { score, opinion }) {
   const board = new Rules(setup), { columns, names } = board;
   const positions = moves.map((_, ply) => board.at(moves.slice(0, ply))).concat([board.at(moves)]);
@@ -30,23 +30,23 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     const distance = movesToEnd(setup, ply, found);
     return { score: found, moves: distance, text: describe(found, distance) };
   };
-  const reaching = async (position, among, wanted) => {
+  const reaching = async (position, among, target) => {
     const found = await Promise.all(among.map((column) => score(board.play(position, column))));
-    return among.filter((_, index) => -found[index] === wanted);
+    return among.filter((_, index) => -found[index] === target);
   };
 
   let done = 0, wake = () => {};
   const end = positions[moves.length], won = board.hasRun(end.own ^ end.occupied), over = won || end.occupied === board.full;
-  const asked = over ? moves.length : positions.length; // the end of a game needs no opinion
-  const opinions = positions.map((_, ply) => (opinion && ply < asked ? opinion(moves.slice(0, ply)) : null));
-  // From the last to the first: what is proven of later ones speeds up earlier ones.
+  const evaluated = over ? moves.length : positions.length; // the end of a game has an outcome
+  const opinions = positions.map((_, ply) => (opinion && ply < evaluated ? opinion(moves.slice(0, ply)) : null));
+  // From last to first, because results of later positions speed up earlier ones.
   const solved = Promise.all([...positions.keys()].reverse().map(async (ply) => {
     scores[ply] = await score(positions[ply]);
     done += 1;
     wake();
   }));
   solved.catch(() => wake());
-  Promise.all(opinions).catch(() => {}); // told when they are waited for
+  Promise.all(opinions).catch(() => {}); // errors are thrown where they are awaited
   while (done < positions.length) {
     await Promise.race([solved, new Promise((resolve) => (wake = resolve))]);
     yield { done: Math.max(done - 1, 0), total: moves.length };
@@ -56,14 +56,14 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   for (const [index, column] of moves.entries()) {
     const best = verdict(index, scores[index]), played = verdict(index, -scores[index + 1] || 0);
     const graded = grade(best, played), line = [];
-    let better = [], position = positions[index], wanted = best.score;
+    let better = [], position = positions[index], target = best.score;
     if (graded !== "best" && graded !== "keeps") {
-      let candidates = (better = await reaching(position, legal(position), wanted));
-      while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, of moves equally good the most central
+      let candidates = (better = await reaching(position, legal(position), target));
+      while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, the most central of equal moves
         line.push(candidates[0]);
         position = board.play(position, candidates[0]);
-        wanted = -wanted || 0;
-        candidates = await reaching(position, legal(position), wanted);
+        target = -target || 0;
+        candidates = await reaching(position, legal(position), target);
       }
     }
     const delay = graded === "keeps" ? Math.abs(played.moves - best.moves) : 0, later = `${delay} move${delay === 1 ? "" : "s"}`;
@@ -73,7 +73,7 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
       comment: COMMENTS[graded] ?? (best.score > 0 ? `still wins, ${later} later` : `loses ${later} sooner`),
       best, played, better: better.map((c) => names[c]), line: line.map((c) => names[c]),
       opinion: thought && { value: thought.value, move: names[thought.column] },
-      credit: given ? OUTCOME_CREDIT[given] : Math.max(MIN_KEEPING_CREDIT, 1 - CREDIT_A_MOVE * delay),
+      credit: given ? OUTCOME_CREDIT[given] : Math.max(MIN_KEEPING_CREDIT, 1 - CREDIT_PER_MOVE * delay),
     });
   }
   const sides = [0, 1].map((side) => {
@@ -82,7 +82,7 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     return { best, judged: own.length, slips, accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
   });
   const slips = reviewed.filter((move) => SLIPS.includes(move.grade));
-  const thoughts = await Promise.all(opinions); // values: for red, after so many moves, 0 included
+  const thoughts = await Promise.all(opinions); // values for red at the start and after each move
   const values = opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : outcome)) : [];
   yield {
     moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, turning_points: slips.map(({ ply }) => ply), values,

@@ -1,13 +1,13 @@
-// Monte Carlo tree search guided by a network (PUCT) with proven outcomes: alphac4/mcts in the page.
+// Monte Carlo tree search guided by a network (PUCT) with proven outcomes, as in alphac4/mcts.
 //
-// Statistics live on edges and are seen by the side to move in the node. A win in d plies is proven as WIN - d, a loss
-// as d - WIN, a draw as 0: plain order is then the order of preference.
+// Statistics are stored on edges, for the side to move in the node. A proven win in d plies is WIN - d, a loss d - WIN,
+// a draw 0, so that larger is better.
 
 import { Rules } from "./rules.js";
 
 const WIN = 100, DRAW = 0, ILLEGAL = -128, UNPROVEN = 127;
 const outcome = (proof) => Math.sign(proof);
-const onePlyEarlier = (proof) => (proof === DRAW ? DRAW : proof > 0 ? 1 - proof : -proof - 1);
+const parentProof = (proof) => (proof === DRAW ? DRAW : proof > 0 ? 1 - proof : -proof - 1);
 
 export function describeProof(proof) {
   if (proof === ILLEGAL || proof === UNPROVEN) return "";
@@ -36,7 +36,7 @@ class Node {
     }
   }
 
-  // What is proven for the side to move: the best action once one wins or all are proven.
+  // The proven outcome for the side to move: that of the best action, once one wins or all are proven.
   proven() {
     let best = ILLEGAL, open = false;
     for (const proof of this.proof) {
@@ -56,7 +56,7 @@ class Node {
     return (this.value + this.sum.reduce((sum, value) => sum + value, 0)) / (1 + this.total());
   }
 
-  // Add a value, seen by the side to move here, to every edge on the way up.
+  // Add a value for the side to move here to every edge on the way to the root.
   backup(value) {
     for (let node = this; node.parent; node = node.parent) {
       value = -value;
@@ -65,18 +65,18 @@ class Node {
     }
   }
 
-  // Carry a proven outcome up for as long as it proves the parents.
+  // Pass a proven outcome to the parents as long as it proves them.
   propagate() {
     for (let node = this; node.parent; node = node.parent) {
       const proof = node.proven();
       if (proof === UNPROVEN) return;
-      node.parent.proof[node.action] = onePlyEarlier(proof);
+      node.parent.proof[node.action] = parentProof(proof);
     }
   }
 }
 
 export class Search {
-  // evaluate(planes) promises { policy: logits, wdl: probabilities } for one position.
+  // evaluate(planes) resolves to { policy: logits, wdl: probabilities } for one position.
   constructor(setup, evaluate) {
     this.board = new Rules(setup);
     this.options = setup.search;
@@ -84,7 +84,7 @@ export class Search {
     this.moves = null;
   }
 
-  // Make the position after these moves the root; what is known of it is kept.
+  // Make the position after these moves the root, and reuse its part of the tree.
   plant(moves) {
     const follows = this.moves && this.moves.every((column, ply) => moves[ply] === column);
     let node = follows ? this.root : null;
@@ -96,7 +96,7 @@ export class Search {
     this.drawCount = Number(this.root.evaluated);
   }
 
-  // Add simulations until the root has so many more visits, is proven, or stopped() says so.
+  // Add simulations until the root has that many more visits, is proven, or stopped() returns true.
   async run(simulations, stopped = () => false) {
     const target = this.root.total() + simulations;
     if (!this.root.evaluated && this.root.proven() === UNPROVEN) await this.expand(this.root);
@@ -107,7 +107,7 @@ export class Search {
   }
 
   async expand(leaf) {
-    // The network is asked about the canonical orientation, so that mirror images are searched alike.
+    // The network evaluates the canonical orientation, so that mirror images have equal results.
     const image = this.board.mirrored(leaf.position);
     const { policy, wdl } = await this.evaluate(this.board.planes(image ?? leaf.position));
     if (image) policy.reverse();
@@ -128,7 +128,7 @@ export class Search {
     this.drawCount += 1;
   }
 
-  // Walk to a new node, which then waits for its evaluation, or to a proven outcome, which is backed up: null.
+  // Descend to a new node, which is returned for its evaluation, or to a proven outcome, which is backed up: null.
   simulate() {
     for (let node = this.root; ;) {
       const action = this.select(node), proof = node.proof[action];
@@ -178,8 +178,8 @@ export class Search {
     return best;
   }
 
-  // The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value; before
-  // the first visit the highest prior.
+  // The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value; without
+  // visits the highest prior.
   best(node = this.root) {
     const proof = node.proven();
     let best = -1, bestVisits = -1, bestValue = 0;
@@ -206,7 +206,7 @@ export class Search {
     return line;
   }
 
-  // The columns of a node, as the page shows them.
+  // The columns of a node, in the form that the page shows.
   columns(node = this.root) {
     const total = Math.max(node.total(), 1);
     return [...node.proof.keys()].filter((a) => node.proof[a] !== ILLEGAL).map((a) => ({
@@ -227,7 +227,7 @@ export class Search {
     return [(1 - draw + value) / 2, draw, (1 - draw - value) / 2];
   }
 
-  // A column drawn by visits to the power of 1 / temperature; a proven result is always played.
+  // Sample a column by visits to the power of 1 / temperature; a proven position is played by its proof.
   draw(temperature, random = Math.random) {
     const { visits, proof } = this.root;
     const decided = this.root.proven() !== UNPROVEN || proof.some((p) => p > DRAW && p < UNPROVEN);
@@ -237,7 +237,7 @@ export class Search {
   }
 }
 
-// One of the items, by softmax of the weights over the temperature; the largest at temperature 0.
+// Sample one of the items by the softmax of weights / temperature; the largest at temperature 0.
 export function sample(items, weights, temperature, random = Math.random) {
   const highest = Math.max(...weights);
   if (temperature === 0) return items[weights.indexOf(highest)];

@@ -1,18 +1,18 @@
-// Runs the network and the searches, so that the page stays free.
+// Worker of the network and the searches, so that they do not block the page.
 
 import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { Search, sample } from "./search.js";
 
 const MILLISECONDS_BETWEEN_REPORTS = 100;
-const MOVE_SECONDS = 3; // after which a level's move is played, with however many simulations
-const RANKED = [[64, 50], [2, 300]]; // how many moves are searched in their own right, and the simulations of each
+const MOVE_SECONDS = 3; // maximum time for a level's move
+const RANK_ROUNDS = [[64, 50], [2, 300]]; // [number of moves, simulations of a separate search after each]
 const RANK_SECONDS = 2;
-const MILLISECONDS_DEAF = 50; // between pauses in which messages, such as a stop, can arrive
+const MESSAGE_INTERVAL_MS = 50; // between pauses in which messages, such as a stop, can arrive
 
 ort.env.wasm.numThreads = 1; // more would need headers that a plain file server does not send
 ort.env.wasm.wasmPaths = { wasm: new URL("./onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };
 
-const stopped = new Set(); // requests that nobody waits for any longer
+const stopped = new Set(); // ids of stopped requests
 
 async function load(name) {
   const response = await fetch(new URL(`../${name}`, import.meta.url));
@@ -24,14 +24,14 @@ const setup = await (await load("setup.json")).json();
 const network = await (await load("network.onnx")).arrayBuffer();
 const session = await ort.InferenceSession.create(network, { executionProviders: ["wasm"] });
 
-let last = Promise.resolve(), heard = performance.now();
+let last = Promise.resolve(), lastPause = performance.now();
 
-// One evaluation at a time: several searches take turns.
+// Evaluate one position at a time; several searches take turns.
 function evaluate(planes) {
   const run = async () => {
-    if (performance.now() - heard > MILLISECONDS_DEAF) { // as none does while nothing but the runtime is awaited
+    if (performance.now() - lastPause > MESSAGE_INTERVAL_MS) { // no message arrives while only the runtime is awaited
       await new Promise((resolve) => setTimeout(resolve));
-      heard = performance.now();
+      lastPause = performance.now();
     }
     const input = new ort.Tensor("float32", planes, [1, 2, setup.rows, setup.columns]);
     const { policy, wdl } = await session.run({ planes: input });
@@ -84,8 +84,8 @@ async function move(id, { moves, level }) {
   return sample(legal, legal.map((column) => policy[column]), temperature);
 }
 
-// The moves of a position, best first. Each is searched in its own right, for the policy may know nothing of the right
-// one: alphac4/arena/players.py, TimeManagement.
+// The moves of a position, best first. Each has a separate search, because the policy may miss the best one; see
+// TimeManagement in alphac4/arena/players.py.
 async function rank(id, { moves }) {
   const end = performance.now() + 1000 * RANK_SECONDS, halt = () => stopped.has(id) || performance.now() > end;
   const root = new Search(setup, evaluate);
@@ -96,7 +96,7 @@ async function rank(id, { moves }) {
     search.plant([...moves, column]);
     return { column, search, value: proof.startsWith("wins") ? 1 : proof.startsWith("loses") ? -1 : 0, proof };
   });
-  for (const [count, simulations] of RANKED) {
+  for (const [count, simulations] of RANK_ROUNDS) {
     for (const each of order.slice(0, count).filter(({ proof }) => !proof)) {
       await each.search.run(simulations, halt);
       each.value = -each.search.root.mean();
@@ -106,7 +106,7 @@ async function rank(id, { moves }) {
   return order.map(({ column }) => column);
 }
 
-// What a short search thinks of a position, for a review.
+// The value and move of a short search, for a review.
 async function opinion(id, { moves }) {
   const search = new Search(setup, evaluate);
   search.plant(moves);
@@ -118,7 +118,7 @@ function node({ moves, path }) {
   if (String(analyst.moves) !== String(moves)) throw new Error("Analyse this position first.");
   let found = analyst.root;
   for (const column of path) found = found?.children[column];
-  if (!found) throw new Error("The search has not looked there.");
+  if (!found) throw new Error("The search did not reach this position.");
   return { value: found.mean(), columns: analyst.columns(found) };
 }
 

@@ -1,4 +1,4 @@
-// The analysis of the position on the board: what is known for certain first, then what the network thinks of it.
+// Analysis of the position on the board: the proven result, then the network's evaluation.
 
 import { $, COLOURS, counted, element, makeButton, percent, signed } from "./dom.js";
 import { drawTree, mostVisited } from "./tree.js";
@@ -10,41 +10,41 @@ function bar(share, kind = "") {
 }
 
 export class Analysis {
-  // onFound(moves, value) tells what the search thinks, in [-1, 1] for red; onPlay(columns) plays on along a line.
+  // onFound(moves, value) receives the search's value in [-1, 1] for red; onPlay(columns) plays the moves of a line.
   constructor({ rules, setup, engine, solver }, { onFound, onPlay }) {
     Object.assign(this, { rules, setup, engine, solver, onFound, onPlay });
-    this.found = null; // what the search thinks of the position shown
-    this.searched = null; // the position whose tree can be shown
+    this.found = null; // latest analysis of the position shown
+    this.searched = null; // position whose tree can be shown
     $("tree").addEventListener("toggle", () => $("tree").open && this.showTree([]));
   }
 
   get live() { return $("analyse").checked; }
 
-  // Search the game's position while it is shown, if that is wanted; not while it is hidden, as its best move is asked.
+  // Search the game's position while it is shown, if the analysis is on; `hidden` during an exercise of a review.
   async follow(game, hidden) {
     this.stop();
     this.show(game, hidden);
     if ($("tree").open) this.showTree([]);
     if (!this.live || hidden || game.result) return;
-    const asked = game.text, controller = (this.running = new AbortController());
-    this.solver.look(asked);
-    for await (const found of this.engine.analyze(asked, this.setup.simulations, controller.signal)) {
+    const position = game.text, controller = (this.running = new AbortController());
+    this.solver.look(position);
+    for await (const found of this.engine.analyze(position, this.setup.simulations, controller.signal)) {
       if (this.running !== controller) return;
       this.found = found;
-      if (found.finished) this.searched = asked;
-      this.onFound(asked, asked.length % 2 ? -found.value : found.value);
+      if (found.finished) this.searched = position;
+      this.onFound(position, position.length % 2 ? -found.value : found.value);
       if (found.finished && $("tree").open) await this.showTree([]);
     }
   }
 
-  // Search no further, and forget the position.
+  // Stop the search, and discard its results.
   stop() {
     this.running?.abort();
     this.running = this.found = this.searched = null;
   }
 
-  // What the board says above its columns: the values, such as "+0.31", or what is proven.
-  get said() {
+  // Labels above the columns: values, such as "+0.31", or proven outcomes.
+  get labels() {
     const { columns, best } = this.found ?? { columns: [] };
     return new Map(columns.filter(({ value, proof }) => proof || value !== null).map(({ column, value, proof }) => {
       const [verb, , number] = proof.split(" "), short = { wins: `win ${number}`, loses: `loss ${number}`, draws: "draw" }[verb];
@@ -53,14 +53,14 @@ export class Analysis {
     }));
   }
 
-  // The best move as far as it is known, null while nothing is.
+  // The proven or else the searched best move, null before the first result.
   get suggested() {
     return this.found && (this.solver.move(this.found.moves) ?? this.found.move);
   }
 
   show(game, hidden) {
     const { result } = game, live = this.live && !hidden && !result, truth = live ? this.solver.truth(game.text) : null;
-    $("bar").classList.toggle("off", !this.live || hidden); // its place stays, so that the board does not move
+    $("bar").classList.toggle("off", !this.live || hidden); // keeps its space, so that the board does not move
     $("analysis").hidden = !live;
     $("verdict").hidden = !truth;
     if (truth) $("verdict").replaceChildren(element("b", "", `${truth.text}`), ` (${truth.source})`);
@@ -68,16 +68,16 @@ export class Analysis {
     if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : truth?.moves ?? "");
     else if (this.found) {
       const value = this.found.moves.length % 2 ? -this.found.value : this.found.value;
-      this.showBar(value, Math.abs(value).toFixed(1)); // whose it is, the bar's height says
+      this.showBar(value, Math.abs(value).toFixed(1)); // the bar's height shows the side
     }
     else this.showBar(0, "");
     $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]}, to move`] : []));
     $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the better move." : "Thinking …";
-    $("analysis").classList.toggle("waiting", !this.found); // what is there is of another position
+    $("analysis").classList.toggle("waiting", !this.found); // it still shows another position
     if (live && this.found) this.showFound(this.found);
   }
 
-  // value: for red, in [-1, 1].
+  // value: in [-1, 1] for red.
   showBar(value, text) {
     $("bar").style.setProperty("--red-share", `${50 * (1 + value)}%`);
     $("bar").classList.toggle("yellow-leads", value < 0);
@@ -100,7 +100,7 @@ export class Analysis {
     }));
   }
 
-  // Buttons of moves that have not changed stay: a new button under the mouse or the focus would lose the click.
+  // Keep the buttons of unchanged moves, because replacing a button under the mouse or the focus would lose a click.
   showLine(moves, line) {
     const before = this.line?.moves === moves ? this.line.columns : [], box = $("variation");
     const changed = line.findIndex((column, index) => column !== before[index]);
@@ -113,26 +113,26 @@ export class Analysis {
   }
 
   async showTree(path) {
-    const showing = (this.showing = {}), isWanted = () => this.showing === showing; // a later call takes over
+    const showing = (this.showing = {}), isWanted = () => this.showing === showing; // false after a later call
     if (!this.searched) {
       for (const id of ["picture", "path", "nodes"]) $(id).replaceChildren();
       $("tree-note").textContent = "The tree is shown when the analysis has finished.";
       return;
     }
     try {
-      const asked = this.searched, node = await this.engine.node(asked, path);
-      // The picture first, as it has to ask for more: a path beside an earlier picture would lead elsewhere than it says.
+      const position = this.searched, node = await this.engine.node(position, path);
+      // Draw the picture first, because it requests more nodes; until then, path and picture belong to the old node.
       await drawTree($("picture"), {
-        rules: this.rules, moves: this.rules.read(asked), path, node,
-        ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below), isWanted,
+        rules: this.rules, moves: this.rules.read(position), path, node,
+        ask: (below) => this.engine.node(position, below), onGo: (below) => this.showTree(below), isWanted,
       });
       if (!isWanted()) return;
-      $("tree-note").textContent = `Moves of ${COLOURS[(asked.length + path.length) % 2]}, whom these values are for:`;
+      $("tree-note").textContent = `Moves of ${COLOURS[(position.length + path.length) % 2]}, with values for this side:`;
       const visited = mostVisited(node);
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
-        const told = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}${item.proof && ", "}${item.proof}`;
-        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${told}`, () => this.showTree([...path, item.column])));
+        const text = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}${item.proof && ", "}${item.proof}`;
+        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${text}`, () => this.showTree([...path, item.column])));
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>
         makeButton(label, () => this.showTree(path.slice(0, index)))));

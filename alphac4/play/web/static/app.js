@@ -1,8 +1,8 @@
-// The page: whose turn it is, what the buttons and keys do, and which of its two sides, game or puzzles, is shown.
+// The page: turns, buttons and keys, and the choice between game and puzzles.
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, counted, enable, isEnabled, knock, onPress, recall, remember, tell } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, isEnabled, playSound, onPress, recall, remember, showStatus } from "./dom.js";
 import { engine } from "./engine.js";
 import { Game } from "./game.js";
 import { Puzzles } from "./puzzles.js";
@@ -10,9 +10,9 @@ import { Record } from "./record.js";
 import { Review } from "./review.js";
 import { Rules } from "./rules.js";
 import { Share } from "./share.js";
-import { Solver } from "./solver.js";
+import { Solver, holdsOut } from "./solver.js";
 
-const NEWCOMERS = ["", "beginner"]; // who play until others are chosen: an opponent that people can beat
+const DEFAULT_PLAYERS = ["", "beginner"];
 const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
 const WATCHED_MILLISECONDS = 900; // between the moves of two levels
 
@@ -32,7 +32,7 @@ const setup = await engine.setup().catch((error) => {
 });
 const rules = new Rules(setup), game = new Game(rules);
 const board = new Board($("board"), rules, (column) => drop(column));
-const values = new Map(); // move string -> value for red in [-1, 1], as live analyses and reviews have found
+const values = new Map(); // move string -> value in [-1, 1] for red, from live analyses and reviews
 const solver = new Solver({ rules, setup, engine }, show, fail);
 const analysis = new Analysis({ rules, setup, engine, solver }, {
   onFound: (moves, value) => {
@@ -52,13 +52,13 @@ const review = new Review({ game, values, engine, offered: setup.review }, {
 });
 const record = new Record(rules, (ply) => (review.leave(), go(ply)), (ply) => review.ask(ply));
 new Share({ board, text: () => game.text, link: setup.link ?? "" });
-let puzzles = null, loading = null; // made when they are first looked at; what promises them until then
+let puzzles = null, loading = null; // loaded when first shown; the promise while loading
 let mode = "game", hint = null, message = "", thinking = null;
-let left = null; // { moves, values, review } of the game that a new one has displaced, for undo
+let previous = null; // { moves, values, review } of the game before a new one, for undo
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
-  if (!game.awaitsPerson || (review.isOpen && review.said.get(column)?.closed)) return;
+  if (!game.awaitsPerson || (review.isOpen && review.labels.get(column)?.closed)) return;
   if (rules.legal(game.shown).includes(column)) return review.isOpen ? review.guess(column) : play(column);
   message = rules.noRoom(column);
   show();
@@ -69,7 +69,7 @@ function play(column) {
   const colour = COLOURS[game.side];
   review.leave();
   game.play(column);
-  if ($("sound").checked) knock();
+  if ($("sound").checked) playSound();
   update();
   const ending = game.ending();
   announce(`${colour} played ${rules.name(column)}. ${ending ? `${ending.text}. ${ending.line}` : $("status").textContent}`);
@@ -82,7 +82,7 @@ function go(ply) {
   announce($("status").textContent);
 }
 
-// Show the game as it is now, and let the others do their part.
+// Show the changed game, and start the level's move and the analysis.
 function update() {
   thinking?.abort();
   thinking = null;
@@ -100,14 +100,14 @@ function update() {
 const analyse = () => analysis.follow(game, review.isOpen).catch((error) => error.name !== "AbortError" && fail(error));
 
 async function answer() {
-  const asked = game.text, controller = (thinking = new AbortController());
+  const moves = game.text, controller = (thinking = new AbortController());
   const pause = game.people.length ? ANSWER_MILLISECONDS : WATCHED_MILLISECONDS;
   try {
     const [{ column }] = await Promise.all([
-      engine.move(asked, game.player, controller.signal),
+      engine.move(moves, game.player, controller.signal),
       new Promise((resolve) => setTimeout(resolve, pause)),
     ]);
-    if (!controller.signal.aborted && game.text === asked) play(column);
+    if (!controller.signal.aborted && game.text === moves) play(column);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   }
@@ -118,8 +118,8 @@ function status() {
   if (message) return message;
   if (review.question) return review.question;
   if (game.result) return `The game is over after ${counted(ply, "move")}.`;
-  if (hint) return `Hint: column ${rules.name(hint.column)} ${hint.outcome}${hint.outcome && " "}(${hint.source}).`;
-  if (solver.hinting) return "Looking for a hint …";
+  if (hint) return describeHint(hint);
+  if (solver.hinting) return "Searching for a hint …";
   const verdict = solver.verdict(game.text);
   if (verdict) return verdict;
   const you = people.length === 1 && ply < 2 ? `You are ${COLOURS[own]}. ` : ""; // until both have moved
@@ -129,24 +129,31 @@ function status() {
   return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row win`}.`;
 }
 
+function describeHint({ column, outcome, source }) {
+  const name = `column ${rules.name(column)}`;
+  if (outcome === "loses") return `Hint: every move loses; try ${name} (${source}).`; // the distance is unknown
+  if (outcome.startsWith("loses")) return `Hint: every move loses; ${holdsOut(name, outcome)} (${source}).`;
+  return `Hint: ${name} ${outcome}${outcome && " "}(${source}).`;
+}
+
 function show() {
   if (mode === "puzzles") return;
   const { result, player, waits, awaitsPerson, text } = game, { isOpen } = review, live = analysis.live && !isOpen;
-  const known = solver.verdicts.has(text) && (live || solver.asked.has(text));
-  const said = review.asked !== null && (isOpen || !live) ? review.said
-    : known ? solver.said(text) : live && !result ? analysis.said : new Map();
-  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, asked: review.asked, isTold: review.isTold });
+  const known = solver.verdicts.has(text) && (live || solver.requested.has(text));
+  const labels = review.exercise !== null && (isOpen || !live) ? review.labels
+    : known ? solver.labels(text) : live && !result ? analysis.labels : new Map();
+  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, exercise: review.exercise, isRevealed: review.isRevealed });
   board.draw(game.shown, {
-    active: awaitsPerson, said, hint: hint?.column ?? null, better: record.better,
-    suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // one mark of what is best
+    active: awaitsPerson, labels, hint: hint?.column ?? null, better: record.better,
+    suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // only one kind of mark
   });
   analysis.show(game, isOpen);
   showResult();
-  tell(status());
+  showStatus(status());
   const watched = player && !waits && !game.people.length, waiting = player && waits && !isOpen;
   if (document.activeElement === $("resume") && !watched && !waiting) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waiting);
-  $("resume").classList.toggle("strong", !review.current); // which offers something else
+  $("resume").classList.toggle("strong", !review.current); // a review has its own main button
   $("resume").textContent = watched ? "Pause" : "Play on";
   $("resume").title = `${watched ? "Stop here" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
@@ -155,7 +162,7 @@ function show() {
   review.show();
 }
 
-// The end of the game where the eyes are, above the winner's line, and what may follow in place of help.
+// Show the result of the game above the board, and buttons for the next game in place of hints.
 function showResult() {
   const ending = game.ending(), winner = game.result?.winner ?? null, was = $("result").hidden;
   $("result").hidden = !ending;
@@ -167,7 +174,7 @@ function showResult() {
   $("rematch").hidden = !ending;
 }
 
-// After so many moves: what is known for red, or undefined. The end of a game needs no opinion.
+// The value in [-1, 1] for red after `ply` moves, or undefined; at the end of a game its outcome.
 function valueAfter(ply) {
   const moves = game.moves.slice(0, ply), result = rules.result(moves);
   if (result) return result.winner === null ? 0 : 1 - 2 * result.winner;
@@ -188,14 +195,14 @@ async function askForHint() {
   try {
     hint = await sought;
   } catch (error) {
-    if (error.name === "AbortError") return; // another position is shown, or the hint was asked for again
+    if (error.name === "AbortError") return; // another position is shown, or another hint was requested
     fail(error, askForHint);
   }
   show();
   announce($("status").textContent);
 }
 
-// Let the solver tell its verdict, or stop it.
+// Start or stop the solver.
 function solve() {
   $("problem").hidden = true;
   hint = null;
@@ -213,7 +220,7 @@ function choosePlayers(players) {
 }
 
 function begin() {
-  if (game.moves.length) left = { moves: game.moves, values: [...values], review: review.found };
+  if (game.moves.length) previous = { moves: game.moves, values: [...values], review: review.found };
   values.clear();
   review.forget();
   game.load([]);
@@ -221,17 +228,17 @@ function begin() {
   announce(`A new game. ${$("status").textContent}`);
 }
 
-// Whether a new game can be taken back: nobody has played in it, but for a level that begins.
-const isNew = () => game.ply === 0 && left !== null && game.moves.length <= (game.player ? 1 : 0);
+// Whether undo returns to the previous game: no person has moved in the new one.
+const isNew = () => game.ply === 0 && previous !== null && game.moves.length <= (game.player ? 1 : 0);
 
 function undo() {
   review.leave();
   if (!isNew()) game.undo();
   else {
-    game.load(left.moves, { paused: true, shared: false });
-    for (const [moves, value] of left.values) values.set(moves, value);
-    review.found = left.review;
-    left = null;
+    game.load(previous.moves, { paused: true, shared: false });
+    for (const [moves, value] of previous.values) values.set(moves, value);
+    review.found = previous.review;
+    previous = null;
   }
   update();
 }
@@ -247,10 +254,10 @@ function rematch() {
   begin();
 }
 
-// Show the game or the puzzles, of these the one with such moves if a link names it.
+// Show the game or the puzzles; `linked` are the moves of the puzzle in a link.
 async function choose(chosen, linked) {
   if (chosen === "puzzles" && !puzzles) {
-    loading ??= engine.puzzles().finally(() => (loading = null)); // all who press before they are here wait for the same
+    loading ??= engine.puzzles().finally(() => (loading = null)); // shared by clicks while loading
     const all = await loading.catch((error) => fail(error, () => choose(chosen, linked)));
     if (!all) return;
     puzzles ??= new Puzzles({ rules, engine, board, puzzles: all });
@@ -260,7 +267,7 @@ async function choose(chosen, linked) {
   for (const id of ["game-buttons", "tools", "choices", "game-side"]) $(id).hidden = mode !== "game";
   for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
   $("problem").hidden = true;
-  $("keys").textContent = KEYS_TOLD[mode];
+  $("keys").textContent = KEYS_HELP[mode];
   if (mode === "game") return update();
   $("bar").classList.add("off");
   $("result").hidden = true;
@@ -270,7 +277,7 @@ async function choose(chosen, linked) {
   puzzles.open(linked);
 }
 
-// The browser's way back leads from the one to the other.
+// Change between game and puzzles, as a step of the browser's history.
 function turnTo(chosen) {
   if (chosen === mode) return;
   history.pushState(null, "", chosen === "puzzles" ? "#puzzles" : location.pathname);
@@ -289,7 +296,7 @@ const actions = {
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 
-const KEYS_TOLD = {
+const KEYS_HELP = {
   game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis.`,
   puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next.`,
 };
@@ -299,7 +306,7 @@ const KEYS = {
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || $("share-dialog").open) return;
-  const listens = event.target.tagName === "SELECT"; // to what its options begin with: letters, or of one list digits
+  const listens = event.target.tagName === "SELECT"; // selects its options by their first letters, or one list by digits
   const column = event.target.id === "difficulty" ? -1 : "123456789".indexOf(event.key);
   if (column >= 0 && column < rules.columns) {
     drop(column);
@@ -318,7 +325,7 @@ function prepare() {
   for (const id of ["first", "second"]) {
     $(id).append(new Option("you", ""));
     for (const { name, about } of setup.levels) $(id).append(Object.assign(new Option(name, name), { title: about }));
-    // Chosen with the mouse, the keyboard goes back to the board; with the keyboard, one may want to choose on.
+    // After a choice with the mouse, the focus returns to the board; with the keyboard, it stays in the list.
     let pointed = false;
     $(id).addEventListener("pointerdown", () => (pointed = true));
     $(id).addEventListener("keydown", () => (pointed = false));
@@ -328,14 +335,14 @@ function prepare() {
       if (pointed) board.focus();
     });
   }
-  const names = ["", ...setup.levels.map(({ name }) => name)], remembered = recall("players", NEWCOMERS);
-  choosePlayers(remembered.length === 2 && remembered.every((name) => names.includes(name)) ? remembered : NEWCOMERS);
+  const names = ["", ...setup.levels.map(({ name }) => name)], remembered = recall("players", DEFAULT_PLAYERS);
+  choosePlayers(remembered.length === 2 && remembered.every((name) => names.includes(name)) ? remembered : DEFAULT_PLAYERS);
   for (const id of ["shapes", "large", "sound", "analyse"]) {
     const apply = () => {
       remember(id, $(id).checked);
       document.body.classList.toggle(id, $(id).checked);
       if (id === "analyse") analyse();
-      tell($("status").textContent); // large type fits less of it
+      showStatus($("status").textContent); // large type fits less of it
     };
     $(id).checked = recall(id, false);
     document.body.classList.toggle(id, $(id).checked);
@@ -343,9 +350,9 @@ function prepare() {
   }
   $("exact").hidden = !setup.exact;
   $("modes").hidden = !setup.puzzles;
-  $("keys").textContent = KEYS_TOLD[mode];
-  addEventListener("popstate", load); // also where another link is typed in
-  addEventListener("resize", () => tell($("status").textContent));
+  $("keys").textContent = KEYS_HELP[mode];
+  addEventListener("popstate", load); // also if another link is typed in
+  addEventListener("resize", () => showStatus($("status").textContent));
   document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
   $("settings").addEventListener("keydown", ({ key }) => {
     if (key !== "Escape") return;
@@ -361,14 +368,14 @@ function load() {
   const [shown, linked] = text.split("/");
   review.leave();
   if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
-  const moves = rules.read(text), kept = history.state; // of a reload, or the way back; a link has none
+  const moves = rules.read(text), kept = history.state; // after a reload or a step back; null for a link
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) game.load(rules.read(kept.moves), { ...kept, ply: moves.length });
   else if (moves && rules.write(moves) !== game.text) game.load(moves);
-  if (moves === null) game.paused = true; // or else a level's move would take away what is said of it
+  if (moves === null) game.paused = true; // so that no level's move replaces the message
   if (mode === "game") update();
   else choose("game");
   if (moves === null) {
-    message = `The link's moves ${text} break the rules.`;
+    message = `The link has illegal moves: ${text}.`;
     show();
   }
 }

@@ -1,4 +1,4 @@
-// The board: SVG, one focusable lane a column; above it the columns' numbers, and below those what is said of them.
+// The board as SVG: a focusable lane per column, and above the lanes the columns' numbers and labels.
 
 import { svg } from "./dom.js";
 
@@ -15,7 +15,7 @@ export class Board {
     this.svg = svg("svg", { viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`, role: "group", "aria-label": "Board" }, host);
     svg("rect", { class: "hole", x: 4, y: 4, width: width - 8, height: height - 8, rx: 20 }, this.svg);
     this.stones = svg("g", {}, this.svg);
-    // In front of the stones, with holes: a falling stone is seen through these alone.
+    // In front of the stones, with holes through which a falling stone is visible.
     let frame = `M22 0H${width - 22}a22 22 0 0 1 22 22V${height - 22}a22 22 0 0 1 -22 22H22a22 22 0 0 1 -22 -22V22a22 22 0 0 1 22 -22z`;
     const radius = CELL * 0.41;
     for (let c = 0; c < rules.columns; c++)
@@ -23,7 +23,7 @@ export class Board {
         frame += `M${this.x(c) - radius} ${this.y(r)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0z`;
     svg("path", { class: "frame", d: frame, "fill-rule": "evenodd" }, this.svg);
     this.marks = svg("g", { "pointer-events": "none" }, this.svg);
-    this.labels = svg("g", { "pointer-events": "none", "aria-hidden": "true" }, this.svg);
+    this.labelGroup = svg("g", { "pointer-events": "none", "aria-hidden": "true" }, this.svg);
     this.lanes = Array.from({ length: rules.columns }, (_, column) => this.lane(column, height));
     this.current = Math.floor(rules.columns / 2);
     this.lanes[this.current].setAttribute("tabindex", "0");
@@ -36,7 +36,7 @@ export class Board {
     const lane = svg("g", { class: "column", role: "button", tabindex: "-1" }, this.svg);
     svg("rect", { class: "lane", x: column * CELL + 2, y: 2 - HEAD, width: CELL - 4, height: height + HEAD - 4, rx: 14 }, lane);
     svg("circle", { class: "ghost", r: CELL * 0.4, cx: this.x(column) }, lane);
-    lane.addEventListener("mousedown", (event) => event.preventDefault()); // the arrow keys go on stepping
+    lane.addEventListener("mousedown", (event) => event.preventDefault()); // so that arrow keys still step through the game
     lane.addEventListener("click", ({ detail }) => detail < 2 && this.onDrop(column)); // a double click is one move
     lane.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -63,15 +63,15 @@ export class Board {
     return stone;
   }
 
-  // White on black, so that it stands out from every stone and every hole, in light and in dark.
+  // White on black, which contrasts with all stones and holes in both themes.
   ring(column, row, kind) {
     const ring = svg("g", { class: `ring ${kind}` }, this.marks);
     for (const part of ["under", "over"]) svg("circle", { class: part, r: 0.31 * CELL, cx: this.x(column), cy: this.y(row) }, ring);
   }
 
-  // said: column -> { text, spoken, tone, strong, opinion, closed }, shown above the column; hint and suggested: columns
-  // for a ghost; better: cells { column, row, side } for one.
-  draw(moves, { active, hint = null, suggested = null, better = [], said = new Map() }) {
+  // labels: column -> label { text, spoken, tone, strong, opinion, closed } above the column; hint and suggested: columns
+  // with a ghost stone; better: cells { column, row, side } with one.
+  draw(moves, { active, hint = null, suggested = null, better = [], labels = new Map() }) {
     const { rules } = this;
     const grid = rules.grid(moves), legal = rules.legal(moves), result = rules.result(moves);
     const grown = moves.length === this.shown.length + 1 && this.shown.every((column, i) => column === moves[i]);
@@ -96,9 +96,9 @@ export class Board {
     if (suggested !== null && legal.includes(suggested)) ghost(suggested, "suggested");
     if (hint !== null && legal.includes(hint)) ghost(hint, "hinted");
     for (const { column, row, side: owner } of better) ghost(column, "better", row, owner);
-    this.label(said);
+    this.label(labels);
     this.lanes.forEach((lane, column) => {
-      const word = said.get(column), open = active && legal.includes(column) && !word?.closed;
+      const word = labels.get(column), open = active && legal.includes(column) && !word?.closed;
       lane.setAttribute("aria-disabled", String(!open));
       const ghost = lane.querySelector(".ghost");
       ghost.setAttribute("class", `ghost ${SIDES[side]}`);
@@ -108,16 +108,16 @@ export class Board {
     });
   }
 
-  label(said) {
-    this.labels.replaceChildren();
-    const y = said.size ? -36 : -16;
+  label(labels) {
+    this.labelGroup.replaceChildren();
+    const y = labels.size ? -36 : -16;
     for (let column = 0; column < this.rules.columns; column++) {
-      svg("text", { class: "number", x: this.x(column), y }, this.labels).textContent = this.rules.name(column);
-      const word = said.get(column);
+      svg("text", { class: "number", x: this.x(column), y }, this.labelGroup).textContent = this.rules.name(column);
+      const word = labels.get(column);
       if (!word) continue;
       const kind = `${word.tone ?? ""} ${word.strong ? "strong" : ""} ${word.opinion ? "opinion" : ""}`;
-      svg("rect", { class: `pill ${kind}`, x: column * CELL + 5, y: -29, width: CELL - 10, height: 25, rx: 12.5 }, this.labels);
-      const text = svg("text", { class: `word ${kind}`, x: this.x(column), y: -11 }, this.labels), room = CELL - 20;
+      svg("rect", { class: `pill ${kind}`, x: column * CELL + 5, y: -29, width: CELL - 10, height: 25, rx: 12.5 }, this.labelGroup);
+      const text = svg("text", { class: `word ${kind}`, x: this.x(column), y: -11 }, this.labelGroup), room = CELL - 20;
       text.textContent = word.text;
       if (text.getComputedTextLength() > room) for (const [name, value] of [["textLength", room], ["lengthAdjust", "spacingAndGlyphs"]]) text.setAttribute(name, value);
     }

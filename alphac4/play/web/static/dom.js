@@ -1,4 +1,4 @@
-// Small helpers for the page's elements; what the page remembers in this browser; the sound of a stone.
+// Helpers for the page's elements, its stored settings, and the sound of a stone.
 
 export const $ = (id) => document.getElementById(id);
 export const COLOURS = ["Red", "Yellow"];
@@ -20,7 +20,7 @@ export function element(name, className, ...content) {
   return node;
 }
 
-// Not `disabled`, which would throw the focus away from a button that has just been pressed.
+// Not `disabled`, because a disabled button loses the focus.
 export const enable = (id, enabled) => $(id).setAttribute("aria-disabled", String(!enabled));
 export const isEnabled = (id) => $(id).getAttribute("aria-disabled") !== "true" && !$(id).hidden;
 
@@ -35,8 +35,8 @@ export function makeButton(text, action, attributes = {}) {
   return button;
 }
 
-// The line above the board. What is a little too long for it is written smaller, so that the board stays where it is.
-export function tell(text) {
+// Write the line above the board; slightly too long texts are smaller, so that the board does not move.
+export function showStatus(text) {
   const words = element("span", "", text), line = $("status");
   line.replaceChildren(words);
   words.style.whiteSpace = "nowrap";
@@ -45,7 +45,7 @@ export function tell(text) {
   else if (fits < 1) words.style.fontSize = `${0.99 * fits}em`;
 }
 
-// Say something to those who cannot see it. The same words twice are two announcements.
+// Announce a text to screen readers; the same text twice is two announcements.
 export function announce(text) {
   const node = $("announcement");
   node.textContent = node.textContent === text ? `${text} ` : text;
@@ -57,17 +57,17 @@ function readMemory() {
   try {
     return JSON.parse(localStorage.getItem(KEY)) ?? {};
   } catch {
-    return {}; // storage is forbidden, or holds something else
+    return {}; // storage is disabled or invalid
   }
 }
 
-export const recall = (name, otherwise) => readMemory()[name] ?? otherwise;
+export const recall = (name, fallback) => readMemory()[name] ?? fallback;
 
 export function remember(name, value) {
   try {
     localStorage.setItem(KEY, JSON.stringify({ ...readMemory(), [name]: value }));
   } catch {
-    // Then it lasts until the page is closed.
+    // Storage is disabled: nothing is kept after the page is closed.
   }
 }
 
@@ -75,10 +75,10 @@ const FALL_SECONDS = 0.3;
 
 let speaker = null;
 
-// A stone that lands, for those who want to hear it.
-export function knock() {
+// Play the sound of a landing stone.
+export function playSound() {
   speaker ??= new AudioContext();
-  if (speaker.state === "suspended") speaker.resume(); // made before anybody had touched the page
+  if (speaker.state === "suspended") speaker.resume(); // created before the first click or key
   const falls = !matchMedia("(prefers-reduced-motion: reduce)").matches;
   const tone = speaker.createOscillator(), volume = speaker.createGain(), now = speaker.currentTime + (falls ? FALL_SECONDS : 0);
   tone.type = "triangle";

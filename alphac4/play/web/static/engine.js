@@ -1,4 +1,4 @@
-// The engine behind the page, on the server.
+// The page's engine on the server.
 
 class Remote {
   constructor() {
@@ -27,10 +27,10 @@ class Remote {
   async certificate(moves, signal) { return (await this.ask("certificate", { moves }, signal)).json(); }
   async node(moves, path) { return (await this.ask("node", { moves, path })).json(); }
 
-  // Analyses as the search goes on, the last one with `finished`.
+  // Yield analyses during the search; the last one is `finished`.
   analyze(moves, simulations, signal) { return this.lines("analyze", { moves, simulations }, signal); }
 
-  // { done, total } as the solver goes on, then the review.
+  // Yield { done, total } during the review, then the review.
   review(moves, signal) { return this.lines("review", { moves }, signal); }
 
   async *lines(name, body, signal) {
@@ -52,7 +52,7 @@ class Remote {
   }
 }
 
-// What was stopped was not lost, whatever the browser calls it.
+// Throw an AbortError for a stopped request, and another error for an unreachable server.
 function lost(error, signal) {
   if (signal?.aborted || error.name === "AbortError") throw new DOMException("stopped", "AbortError");
   throw new Error("The server does not answer. Is it still running?");

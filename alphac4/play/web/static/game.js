@@ -1,4 +1,4 @@
-// A game on the board: its moves, how many of them are shown, and who plays.
+// The game on the board: its moves, the number of moves shown, and the players.
 
 import { COLOURS } from "./dom.js";
 
@@ -6,10 +6,10 @@ export class Game {
   constructor(rules) {
     this.rules = rules;
     this.moves = []; // of the whole game
-    this.ply = 0; // how many of them are on the board
+    this.ply = 0; // number of moves on the board
     this.players = ["", ""]; // levels; "" is a person
-    this.paused = false; // levels wait until a person moves or lets them continue
-    this.shared = false; // the position came by a link, and nobody has moved since
+    this.paused = false; // levels wait until a person moves or continues the game
+    this.shared = false; // the position is from a link, without a move since
   }
 
   get shown() { return this.moves.slice(0, this.ply); }
@@ -19,7 +19,7 @@ export class Game {
   get result() { return this.rules.result(this.shown); }
   get people() { return [0, 1].filter((side) => !this.players[side]); }
 
-  // Whether levels wait, also because somebody looks at an earlier position.
+  // Whether levels wait, also while an earlier position is shown.
   get waits() { return this.paused || this.ply < this.moves.length; }
   get awaitsPerson() { return !this.result && (!this.player || this.waits); }
 
@@ -31,13 +31,13 @@ export class Game {
 
   go(ply) { this.ply = Math.max(0, Math.min(ply, this.moves.length)); }
 
-  // Take back until a person is to move.
+  // Take back moves until a person is to move.
   undo() {
     do this.go(this.ply - 1);
     while (this.ply > 0 && this.people.length && this.player);
   }
 
-  // Levels continue from the position shown; the moves after it are dropped.
+  // Let levels continue from the position shown; later moves are discarded.
   resume() {
     this.moves = this.shown;
     this.paused = false;
@@ -47,7 +47,7 @@ export class Game {
     Object.assign(this, { moves, ply, paused, shared });
   }
 
-  // Such as "You win!" and where the line is; null while play continues.
+  // The result, such as "You win!", and the place of the winning line; null for an unfinished game.
   ending() {
     const { result, people } = this;
     if (!result) return null;

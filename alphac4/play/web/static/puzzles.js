@@ -1,14 +1,14 @@
-// Puzzles: one move wins, and the win is played out against the best defence. The progress stays in this browser.
+// Puzzles: only one move wins, and the win is played out against the best defence. Progress is stored in this browser.
 
-import { $, COLOURS, announce, counted, enable, onPress, recall, remember, tell } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, onPress, recall, remember, showStatus } from "./dom.js";
 
-const ANSWER_MILLISECONDS = 600; // before a move of the page, so that the stone before it has fallen
-const NEAREST = 10; // wins, of which the next puzzle is one: to see far takes practice
+const ANSWER_MILLISECONDS = 600; // before a move of the page, so that the previous stone has fallen
+const NEAREST_COUNT = 10; // puzzles with the nearest wins, from which the next one is drawn
 
 export class Puzzles {
   constructor({ rules, engine, board, puzzles }) {
     Object.assign(this, { rules, engine, board });
-    // An id is the position in the file's orientation, which a puzzle keeps when it is shown as its mirror image.
+    // The id is the position in the file's orientation, also for a mirrored puzzle.
     this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ id: moves, moves, solution, distance, difficulty }));
     this.solved = new Set();
     this.recallSolved();
@@ -25,43 +25,43 @@ export class Puzzles {
     onPress("puzzle-solution", () => this.demonstrate());
   }
 
-  // The browser's other tabs solve puzzles, too; where it remembers nothing, there are those of this one.
+  // Other tabs of the browser may have solved puzzles; without storage, only this tab's are known.
   recallSolved() { this.solved = new Set([...recall("solved", []), ...this.solved]); }
 
   get chosen() { return this.all.filter(({ difficulty }) => ["", String(difficulty)].includes($("difficulty").value)); }
 
-  // The puzzle with left and right exchanged.
+  // The puzzle with left and right swapped.
   mirrored(puzzle) {
     const { names, columns } = this.rules, image = (column) => columns - 1 - column;
     const moves = [...puzzle.moves].map((name) => names[image(names.indexOf(name))]).join("");
     return { ...puzzle, moves, solution: image(puzzle.solution) };
   }
 
-  // One that was not solved yet, unless all were; the easier ones and the nearer wins first. Half of them are mirrored.
+  // Start an unsolved puzzle if there is one, easy and near wins first. Half of the puzzles are mirrored.
   next() {
     this.recallSolved();
     const fresh = this.chosen.filter(({ id }) => !this.solved.has(id) && id !== this.puzzle?.id);
     const from = (fresh.length ? fresh : this.chosen)
-      .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST);
+      .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST_COUNT);
     const puzzle = from[Math.floor(from.length * Math.random())];
     this.begin(Math.random() < 0.5 ? puzzle : this.mirrored(puzzle));
   }
 
-  // The puzzle that a link names, unless it is on the board already; without a link the one there, or else the next.
+  // Show the puzzle of a link; without a link, the current or the next one.
   open(moves) {
     const named = (puzzle) => puzzle.moves === moves;
     const linked = this.all.find(named) ?? (moves && this.all.map((puzzle) => this.mirrored(puzzle)).find(named));
     if (linked && linked.moves !== this.puzzle?.moves) this.begin(linked);
     else if (this.puzzle) this.show();
     else this.next();
-    if (moves && !linked) this.say(`There is no puzzle ${moves}; this is another.`);
+    if (moves && !linked) this.say(`Unknown puzzle ${moves}; this is another one.`);
   }
 
   begin(puzzle) {
     this.puzzle = puzzle;
     this.before = this.moves = this.rules.read(puzzle.moves);
     this.helped = this.busy = this.over = false;
-    this.wrong = new Map(); // column -> what the board says of it
+    this.wrong = new Map(); // column -> its label on the board
     this.say("");
   }
 
@@ -74,14 +74,14 @@ export class Puzzles {
     this.show();
   }
 
-  // Whether the page shows puzzles; answers of the solver may come later than that.
+  // Whether the page shows puzzles; the solver may answer after it has changed to the game.
   get seen() { return !$("puzzle-side").hidden; }
 
   show() {
     if (!this.seen) return;
     history.replaceState(null, "", `#puzzles/${this.puzzle.moves}`);
     const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
-    tell(this.text);
+    showStatus(this.text);
     $("puzzle-heading").textContent = `Puzzle ${stars}`;
     $("streak").textContent = recall("streak", 0);
     $("best-streak").textContent = recall("bestStreak", 0);
@@ -91,10 +91,10 @@ export class Puzzles {
     const active = !this.over && !this.busy;
     enable("puzzle-hint", active && this.moves === this.before && this.possible.length > 2);
     enable("puzzle-solution", active);
-    this.board.draw(this.moves, { active, said: active ? this.wrong : new Map() });
+    this.board.draw(this.moves, { active, labels: active ? this.wrong : new Map() });
   }
 
-  // The columns that may still be the right move.
+  // The columns that are not ruled out.
   get possible() { return this.rules.legal(this.moves).filter((column) => !this.wrong.has(column)); }
 
   endStreak() {
@@ -102,8 +102,8 @@ export class Puzzles {
     remember("streak", 0);
   }
 
-  // Promises the solver's verdicts on the columns, not before the pause is over; none where it cannot be asked. Null once
-  // another position is shown.
+  // Resolve to the solver's verdicts on the columns, not before the pause is over; empty if the solver is unavailable,
+  // null if another position is shown by then.
   async verdicts(pause = 0) {
     const { puzzle, moves, rules } = this, asked = this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
     await new Promise((resolve) => setTimeout(resolve, pause));
@@ -116,8 +116,8 @@ export class Puzzles {
     if (this.over || this.busy || this.wrong.has(column)) return;
     if (!this.possible.includes(column)) return this.say(rules.noRoom(column));
     if (first && column === puzzle.solution) return this.advance(column);
-    if (first) this.refuse(column, "does not win", "no"); // the reason takes the solver a moment
-    else this.busy = true; // other moves than the best one may win as well
+    if (first) this.refuse(column, "does not win", "no"); // the solver adds the reason
+    else this.busy = true; // other moves may win as well
     const found = await this.verdicts(), verdict = found?.find((item) => item.column === column);
     if (!found || this.over) return;
     this.busy = false;
@@ -131,7 +131,7 @@ export class Puzzles {
     this.say(`No, ${this.rules.name(column)} ${spoken}.`);
   }
 
-  // The right move is made, and the best defence against it.
+  // Play the right move, and the best defence against it.
   async advance(column) {
     const { rules } = this;
     this.place(column);
@@ -140,7 +140,7 @@ export class Puzzles {
     this.say(`Right! ${rules.name(column)} wins.`);
     const found = await this.verdicts(ANSWER_MILLISECONDS);
     if (!found) return;
-    if (!found.length) return this.solve(); // without the solver the first move must do
+    if (!found.length) return this.solve(); // without the solver, the first move is enough
     this.place(rules.best(found));
     this.busy = false;
     const next = await this.verdicts();
@@ -167,7 +167,7 @@ export class Puzzles {
     this.say("Solved!");
   }
 
-  // Rule out half of the wrong moves, any of them, as long as one stays.
+  // Rule out a random half of the wrong moves, but keep at least one.
   hint() {
     const wrong = this.possible.filter((column) => column !== this.puzzle.solution)
       .map((column) => [Math.random(), column]).sort(([a], [b]) => a - b).map(([, column]) => column);
@@ -176,7 +176,7 @@ export class Puzzles {
     this.say(`It is one of ${this.possible.map((column) => this.rules.name(column)).join(", ")}.`);
   }
 
-  // Play the win out: best play by both sides, of moves equally good the most central.
+  // Play out the win by best play of both sides, the most central of equal moves.
   async demonstrate() {
     const { puzzle, rules } = this;
     this.endStreak();

@@ -1,17 +1,17 @@
-// The record of a game: how it went as a curve, its moves, and what a review says of them, with the ways to step through
-// it. The page and the file of a review are one in this.
+// Record of a game: a curve of its evaluation, its moves, their review, and the controls to step through it. The page and
+// the review file share it.
 
 import { $, COLOURS, counted, element, enable, makeButton, onPress, percent, svg } from "./dom.js";
 
 const LEFT = 66, WIDTH = 560, TOP = 10, TALL = 130, BARS = TOP + TALL + 18;
-const MIN_PLIES = 10; // for which the curve has room
+const MIN_PLIES = 10; // minimum width of the curve
 const MARKS = { best: "✓", keeps: "~", unknown: "·" };
 const ARROWS = { ArrowLeft: "back", ArrowRight: "forward", ArrowUp: "previous", ArrowDown: "next", Home: "to-start", End: "to-end" };
 
 const does = (verdict) => (verdict.score ? verdict.text : "draws");
 const chance = (value) => percent((1 + value) / 2);
 
-// The points of a curve in runs of plies that follow one another.
+// Split the points of a curve into runs of consecutive plies.
 function runs(points) {
   const found = [];
   for (const point of points) {
@@ -22,7 +22,7 @@ function runs(points) {
 }
 
 export class Record {
-  // onGo(ply) shows the position after so many moves, onMistake(ply) the mistake that was made with that move.
+  // onGo(ply) shows the position after `ply` moves, onMistake(ply) the mistake of that move.
   constructor(rules, onGo, onMistake = onGo) {
     Object.assign(this, { rules, onGo, onMistake, moves: [], ply: 0, review: null, value: () => undefined });
     const steps = { "to-start": () => 0, back: () => this.ply - 1, forward: () => this.ply + 1, "to-end": () => this.moves.length };
@@ -35,44 +35,44 @@ export class Record {
     document.addEventListener("keydown", (event) => {
       const id = ARROWS[event.key], { target } = event;
       if (!id || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.tagName === "SELECT") return;
-      if (!$(id).offsetParent) return; // it is not shown
+      if (!$(id).offsetParent) return; // hidden
       event.preventDefault();
       $(id).click();
     });
   }
 
   get reviewed() { return this.review?.reviewed ?? []; }
-  // The move that the text is about: the mistake that is a question, else the move just made.
-  get described() { return this.asked ?? this.ply; }
+  // The move that the text describes: the mistake of the exercise, else the last move.
+  get described() { return this.exercise ?? this.ply; }
   get current() { return this.reviewed[this.described - 1]; }
   get step() { return (WIDTH - LEFT - 10) / (Math.max(this.moves.length, MIN_PLIES) + 1); }
 
-  // The next mistake in this direction; after the last one comes the first.
+  // The next mistake in this direction; the first follows the last.
   mistake(direction) {
     const points = this.review.turning_points, at = this.described;
     if (direction > 0) return points.find((ply) => ply > at) ?? points[0];
     return points.findLast((ply) => ply < at) ?? points.at(-1);
   }
 
-  // Where better moves than the one described would have landed, as far as they may be told.
+  // Cells of better moves than the described one, unless they are hidden.
   get better() {
-    if (!this.current || !this.isTold) return [];
+    if (!this.current || !this.isRevealed) return [];
     const before = this.rules.grid(this.moves.slice(0, this.described - 1));
     return this.current.better
       .map((name) => this.rules.names.indexOf(name))
       .map((column) => ({ column, row: before[column].length, side: this.current.side }));
   }
 
-  // moves: of the whole game, ply of which are on the board; value(ply): what is known for red after so many of them, in
-  // [-1, 1], or undefined; review: of these moves, or null; asked: the number of the move that is a question, or null;
-  // isTold: whether better moves are told.
-  show({ moves, ply, value, review, asked = null, isTold = true }) {
+  // moves: of the whole game, ply of which are on the board; value(ply): evaluation after `ply` moves in [-1, 1] for red,
+  // or undefined; review: of these moves, or null; exercise: number of its move, or null; isRevealed: whether better
+  // moves are shown.
+  show({ moves, ply, value, review, exercise = null, isRevealed = true }) {
     const same = review === this.review && String(moves) === String(this.moves);
-    Object.assign(this, { moves, ply, value, review, asked, isTold });
+    Object.assign(this, { moves, ply, value, review, exercise, isRevealed });
     if (!same) this.drawLists();
     [...$("moves").children].forEach(({ firstChild }, index) => firstChild.setAttribute("aria-current", String(index + 1 === this.described)));
     this.drawChart();
-    this.tell();
+    this.describe();
     enable("to-start", ply > 0);
     enable("back", ply > 0);
     enable("forward", ply < moves.length);
@@ -84,12 +84,12 @@ export class Record {
 
   drawLists() {
     $("moves").replaceChildren(...this.moves.map((column, index) => {
-      const told = this.reviewed[index], name = this.rules.name(column), colour = COLOURS[index % 2];
+      const review = this.reviewed[index], name = this.rules.name(column), colour = COLOURS[index % 2];
       const button = makeButton("", () => this.onGo(index + 1), {
-        "aria-label": `Move ${index + 1}: ${colour} plays ${name}${told ? `, ${told.comment}` : ""}`,
+        "aria-label": `Move ${index + 1}: ${colour} plays ${name}${review ? `, ${review.comment}` : ""}`,
       });
       button.append(element("small", "", index + 1), element("span", `dot ${colour.toLowerCase()}`), name);
-      if (told) button.append(element("span", `mark ${told.grade}`, MARKS[told.grade] ?? told.mark));
+      if (review) button.append(element("span", `mark ${review.grade}`, MARKS[review.grade] ?? review.mark));
       return element("li", "", button);
     }));
     const { review } = this;
@@ -99,9 +99,9 @@ export class Record {
     $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, slips }, side) => element("div", "",
       element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
       element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(slips, "mistake")}`))));
-    const notes = review.turning_points.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No move that was judged is a mistake." : "Neither side made a mistake."];
+    const notes = review.turning_points.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No judged move is a mistake." : "Neither side made a mistake."];
     if (review.unjudged) notes.push(`${counted(review.unjudged, "move")} would have taken too long to judge.`);
-    if (review.unmended) notes.push(`For ${counted(review.unmended, "mistake")} there was no time to find the better moves.`);
+    if (review.unmended) notes.push(`The better moves of ${counted(review.unmended, "mistake")} were not found in time.`);
     $("unjudged").textContent = notes.join(" ");
   }
 
@@ -119,7 +119,7 @@ export class Record {
     const clips = svg("defs", {}, chart);
     for (const [name, start] of [["red", y(1)], ["yellow", y(0)]])
       svg("rect", { x: LEFT, y: start, width: WIDTH, height: TALL / 2 }, svg("clipPath", { id: `half-${name}` }, clips));
-    for (const run of runs(points)) { // positions that nobody has looked at interrupt the curve
+    for (const run of runs(points)) { // unevaluated positions interrupt the curve
       const [from, to] = [run[0][0], run.at(-1)[0]], line = run.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
       for (const name of ["red", "yellow"])
         svg("polygon", { class: `area ${name}`, points: `${x(from)},${y(0)} ${line} ${x(to)},${y(0)}`, "clip-path": `url(#half-${name})` }, chart);
@@ -138,22 +138,22 @@ export class Record {
     chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": none known yet"}`);
   }
 
-  // What the review says of the move described.
-  tell() {
-    const { review, current: move, ply, isTold } = this, lines = [];
-    document.body.classList.toggle("reviewed", Boolean(review)); // there is room for the longest of these
+  // Write the review of the described move.
+  describe() {
+    const { review, current: move, ply, isRevealed } = this, lines = [];
+    document.body.classList.toggle("reviewed", Boolean(review)); // reserves space for the longest text
     if (!review) return $("now").replaceChildren();
-    if (!move) return $("now").replaceChildren(element("p", "quiet", ply ? "This move is not judged." : "The game begins."));
+    if (!move) return $("now").replaceChildren(element("p", "quiet", ply ? "This move is not judged." : "Start of the game."));
     const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
     lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
-    if (!move.best || !move.played) lines.push(element("p", "", "The solver had no time for this move."));
-    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", this move counted" : ""}.`));
+    if (!move.best || !move.played) lines.push(element("p", "", "This move was not judged in time."));
+    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", including this move" : ""}.`));
     else lines.push(element("p", "", `With best play ${who} ${does(move.best)}; now it ${does(move.played)}.`));
-    if (move.better.length && isTold) {
+    if (move.better.length && isRevealed) {
       const line = move.line.length > 1 ? `, for example ${move.line.join(" ")}` : "";
       lines.push(element("p", "", `Better: ${move.better.join(" or ")}${line}.`));
     }
-    if (move.opinion && isTold) lines.push(element("p", "quiet", `The network gave ${who} ${chance(move.opinion.value)} and would have played ${move.opinion.move}.`));
+    if (move.opinion && isRevealed) lines.push(element("p", "quiet", `The network estimated ${chance(move.opinion.value)} for ${who} and would have played ${move.opinion.move}.`));
     $("now").replaceChildren(...lines);
   }
 }

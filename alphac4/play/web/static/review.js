@@ -1,19 +1,17 @@
-// A review of the game on the board, from asking for it to finding a better move for each mistake.
-//
-// A mistake is a question: the board shows the position before it, and the better move is hidden until it is found or
-// asked for.
+// Review of the game on the board, with an exercise for each mistake: the board shows the position before it, and the
+// better move is hidden until it is found or requested.
 
 import { $, COLOURS, announce, counted, enable, onPress, percent } from "./dom.js";
 
 export class Review {
-  // onGo(ply) shows the position after so many moves, onBack(moves) the game that was reviewed.
+  // onGo(ply) shows the position after `ply` moves, onBack(moves) the reviewed game.
   constructor({ game, values, engine, offered }, { onGo, onBack, onChange, onFail }) {
     Object.assign(this, { game, values, engine, offered, onGo, onChange, onFail });
     this.found = null;
-    this.asked = null; // the number of the move that is a mistake, while the position before it is shown
+    this.exercise = null; // number of the mistake, while the position before it is shown
     this.answered = new Set(); // mistakes whose better moves were found or shown
-    this.wrong = new Set(); // columns tried for this one
-    this.verdict = ""; // on the last try
+    this.wrong = new Set(); // columns tried for the current mistake
+    this.verdict = ""; // on the last attempt
     onPress("review-ask", () => this.toggle());
     onPress("review-rest", () => this.toggle());
     onPress("review-show", () => this.reveal(""));
@@ -29,42 +27,42 @@ export class Review {
     });
   }
 
-  // The review, as far as the game is still the one that was reviewed; else null.
+  // The review if the game starts with the reviewed moves; else null.
   get current() { return this.found && this.game.rules.write(this.game.moves).startsWith(this.found.moves) ? this.found : null; }
   get isComplete() { return this.current?.moves.length === this.game.moves.length; }
 
-  // The mistake that the page is about, as a question or just made; else null.
+  // The mistake of the exercise, or the one just made; else null.
   get mistake() {
-    const ply = this.asked ?? this.game.ply, { current } = this;
+    const ply = this.exercise ?? this.game.ply, { current } = this;
     return current?.turning_points.includes(ply) ? current.reviewed[ply - 1] : null;
   }
 
-  // Whether its better moves may be told. Of some the solver had no time to find any.
-  get isTold() { return !this.mistake?.better.length || this.answered.has(this.mistake.ply); }
-  get isOpen() { return this.asked !== null && !this.isTold; }
+  // Whether the better moves are shown; some mistakes have none, because the solver's time ran out.
+  get isRevealed() { return !this.mistake?.better.length || this.answered.has(this.mistake.ply); }
+  get isOpen() { return this.exercise !== null && !this.isRevealed; }
 
   get question() {
-    const told = this.verdict && `${this.verdict} `;
-    return this.isOpen ? `${told}Find a better move for ${COLOURS[this.mistake.side]}.` : told.trim();
+    const verdict = this.verdict && `${this.verdict} `;
+    return this.isOpen ? `${verdict}Find a better move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
   }
 
-  // What the board says of the columns in a question.
-  get said() {
-    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "no better", closed: true };
-    const said = new Map([...wrong].map((column) => [column, no]));
+  // Labels above the columns during an exercise.
+  get labels() {
+    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not better", closed: true };
+    const labels = new Map([...wrong].map((column) => [column, no]));
     const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, closed: this.isOpen };
-    return said.set(game.rules.names.indexOf(mistake.move), played);
+    return labels.set(game.rules.names.indexOf(mistake.move), played);
   }
 
   ask(ply) {
     this.leave();
-    this.asked = ply;
+    this.exercise = ply;
     this.onGo(ply - 1);
   }
 
-  // The question is not shown any longer.
+  // End the exercise.
   leave() {
-    this.asked = null;
+    this.exercise = null;
     this.wrong.clear();
     this.verdict = "";
   }
@@ -80,7 +78,7 @@ export class Review {
     const name = this.game.rules.name(column);
     if (this.mistake.better.includes(name)) return this.reveal(`Yes, ${name} is better.`);
     this.wrong.add(column);
-    this.verdict = `No, ${name} is no better.`;
+    this.verdict = `No, ${name} is not better.`;
     this.onChange();
     announce(this.question);
   }
@@ -100,11 +98,11 @@ export class Review {
 
   async toggle() {
     if (this.running) return this.stop();
-    const asked = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
+    const reviewed = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
     $("review-ask").textContent = "Stop";
     this.onChange();
     try {
-      for await (const line of this.engine.review(asked, controller.signal)) {
+      for await (const line of this.engine.review(reviewed, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
         else $("review-ask").textContent = `Stop ${line.done}/${line.total}`;
@@ -117,7 +115,7 @@ export class Review {
     }
   }
 
-  // Take a review in, and ask about the first mistake: one's own, of those moves that were not judged before.
+  // Store a review, and ask about the first mistake among the newly judged moves, a person's own if there is one person.
   keep(review) {
     const judged = this.current?.moves.length ?? 0, { people } = this.game;
     this.found = review;
@@ -131,12 +129,12 @@ export class Review {
   }
 
   show() {
-    const { game, current, running, isTold, mistake } = this, length = game.moves.length;
+    const { game, current, running, isRevealed, mistake } = this, length = game.moves.length;
     $("review-ask").hidden = !this.offered;
     enable("review-ask", running || (length > 0 && !this.isComplete));
     $("outdated").hidden = !current || this.isComplete || Boolean(running);
     if (current) $("outdated").firstElementChild.textContent = `Judged up to move ${current.moves.length} of ${length}.`;
-    $("review-show").hidden = !mistake || isTold;
+    $("review-show").hidden = !mistake || isRevealed;
     $("review-again").hidden = !mistake?.better.length || this.isOpen;
     $("review-back").hidden = !this.found || Boolean(current);
   }

@@ -1,4 +1,4 @@
-// The file of a review: one or several games to step through.
+// The page of `alphac4 review --html`: one or several games to step through.
 
 import { $, COLOURS, counted } from "./dom.js";
 import { Board } from "./board.js";

@@ -1,11 +1,11 @@
-// The rules, once for the page, its search and its solver. A position is its moves, 0-based columns from the empty
-// board, or the two bitboards { own, occupied } of the side to move, as alphac4/game/rules.py has them: each column takes
-// rows + 1 bits, lowest cell first; the bit on top stays empty, so that shifted stones never wrap into the next column.
+// The rules, shared by the page, its search and its solver. A position is either an array of moves, 0-based columns from
+// the empty board, or a pair of bitboards { own, occupied } for the side to move, as in alphac4/game/rules.py: a column
+// has rows + 1 bits, lowest cell first. Its highest bit stays empty, so that shifted stones never reach the next column.
 
 const NAMES = "123456789abcdefghijklmnopqrstuvwxyz"; // of the columns
 
 export class Rules {
-  // Of the board that the page was told (alphac4/play/web/pages.py).
+  // Takes the board's fields of the page's settings (alphac4/play/web/pages.py).
   constructor({ rows, columns, run_length: runLength, diagonals }) {
     Object.assign(this, { rows, columns, runLength, names: NAMES.slice(0, columns) });
     this.height = BigInt(rows + 1);
@@ -17,10 +17,10 @@ export class Rules {
     if (diagonals && runLength <= Math.min(rows, columns)) this.shifts.push(this.height - 1n, this.height + 1n);
   }
 
-  // What a column is called: "1" for 0; letters follow "9".
+  // The name of a column: "1" for 0; letters follow "9".
   name(column) { return this.names[column]; }
 
-  // What a person is told who drops a stone where there is no room.
+  // Message for a stone dropped into a full column.
   noRoom(column) { return `Column ${this.name(column)} is full.`; }
 
   // Columns of a move string, or null if it breaks the rules.
@@ -37,7 +37,7 @@ export class Rules {
   // The move string of some columns.
   write(moves) { return moves.map((column) => this.name(column)).join(""); }
 
-  // grid[column] lists who owns each stone from the bottom up: 0 the first player, 1 the second.
+  // grid[column] lists the owners of its stones from the bottom up: 0 the first player, 1 the second.
   grid(moves) {
     const grid = Array.from({ length: this.columns }, () => []);
     moves.forEach((column, ply) => grid[column].push(ply % 2));
@@ -50,14 +50,14 @@ export class Rules {
     return [...Array(this.columns).keys()].filter((column) => this.landing(occupied, column));
   }
 
-  // null while play goes on, else { winner: 0, 1 or null, cells: [[column, row], ...] of a winning run }.
+  // null for an unfinished game, else { winner: 0, 1 or null, cells: [[column, row], ...] of a winning run }.
   result(moves) {
     const { own, occupied } = this.at(moves), cells = this.run(own ^ occupied);
     if (cells.length) return { winner: (moves.length + 1) % 2, cells };
     return occupied === this.full ? { winner: null, cells } : null;
   }
 
-  // Of the solver's verdicts on the columns the best one's column; of those equally good the most central.
+  // The best column of the solver's verdicts, the most central one of equals.
   best(verdicts) {
     const middle = (this.columns - 1) / 2, far = (column) => Math.abs(column - middle);
     return verdicts.filter((item) => item.best).map(({ column }) => column).reduce((a, b) => (far(b) < far(a) ? b : a));
@@ -76,7 +76,7 @@ export class Rules {
     return { own: own ^ occupied, occupied: occupied | this.landing(occupied, column) };
   }
 
-  // Empty cells, reachable now or not, where one more of these stones completes a run.
+  // Empty cells, legal or not, in which one more of these stones completes a run.
   winning(stones, occupied) {
     let found = 0n;
     for (const shift of this.shifts) {
@@ -92,7 +92,7 @@ export class Rules {
     return found & this.full & ~occupied;
   }
 
-  // The cells [column, row] of a winning run of one side's stones, lowest bit first; none if there is no run.
+  // The cells [column, row] of a winning run of one side's stones, lowest bit first; empty without a run.
   run(stones) {
     for (const shift of this.shifts) {
       let first = stones;
@@ -115,13 +115,13 @@ export class Rules {
     return mirrored;
   }
 
-  // The mirror image of a position if that is the canonical one of the two, else null: see alphac4/game/rules.py.
+  // The mirror image of a position if it is the canonical one of the two, else null; see alphac4/game/rules.py.
   mirrored({ own, occupied }) {
     const image = { own: this.mirror(own), occupied: this.mirror(occupied) };
     return image.own + image.occupied < own + occupied ? image : null;
   }
 
-  // What the network sees, float32 [2, rows, columns], bottom row first: the mover's stones, the opponent's.
+  // Input of the network, float32 [2, rows, columns], bottom row first: stones of the side to move, of its opponent.
   planes({ own, occupied }) {
     const cells = this.rows * this.columns, planes = new Float32Array(2 * cells);
     for (let column = 0; column < this.columns; column++) {

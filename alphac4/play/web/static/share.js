@@ -1,16 +1,15 @@
-// What can be handed to others of the position shown: its moves as text, a picture, and the page's link where it has a
-// public one.
+// Sharing of the position: its moves as text, a picture, and the page's link if others can open it.
 
 import { $, announce } from "./dom.js";
 
 const WIDTH = 1120; // pixels of the picture
-const PAINT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "text-anchor", "display"];
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "text-anchor", "display"];
 
-// Addresses of this machine, which lead nobody else here.
+// Whether an address is only valid on this machine.
 const isPrivate = (host) => host === "localhost" || host === "[::1]" || host.startsWith("127.") || host.endsWith(".localhost");
 
 export class Share {
-  // text() gives the moves; link: the address that others can open, "" if it is the one that the browser shows.
+  // text() returns the moves; link: the address that others can open, "" if it is the browser's address.
   constructor({ board, text, link }) {
     Object.assign(this, { board, text, link });
     for (const [id, source] of [["copy-moves", "share-moves"], ["copy-link", "share-link"]])
@@ -35,13 +34,13 @@ export class Share {
   async copy(field) {
     field.select();
     const copied = await navigator.clipboard?.writeText(field.value).then(() => true, () => false);
-    this.note(copied ? "Copied." : "Press Ctrl+C to copy the marked text.");
+    this.note(copied ? "Copied." : "Press Ctrl+C to copy the selected text.");
   }
 
   async save() {
     const link = Object.assign(document.createElement("a"), { href: await picture(this.board.svg), download: `connect-four-${this.text()}.png` });
     link.click();
-    this.note("The picture is saved.");
+    this.note("Picture saved.");
   }
 
   note(text) {
@@ -50,13 +49,13 @@ export class Share {
   }
 }
 
-// Promises a drawing of the page as a PNG picture, at a data: address.
+// Resolve to a drawing of the page as a PNG picture in a data: address.
 async function picture(svg) {
   const copy = svg.cloneNode(true), [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
   const parts = [...svg.querySelectorAll("*")], copies = [...copy.querySelectorAll("*")];
   parts.forEach((part, index) => {
     const style = getComputedStyle(part);
-    for (const name of PAINT) copies[index].style.setProperty(name, style.getPropertyValue(name));
+    for (const name of STYLES) copies[index].style.setProperty(name, style.getPropertyValue(name));
   });
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", WIDTH);

@@ -1,30 +1,33 @@
-// What is known for certain of a position, by the exact solver, its book, or the certificate; it stays with the position.
+// Proven results of positions, by the exact solver, its opening book or the certificates; they are cached by position.
 
 import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
-const SOON = 2000; // milliseconds for which a look waits for the solver
+const SOLVER_TIMEOUT_MS = 2000; // for the proven result of a position that is analysed
+
+// Such as "3 holds out longest, 11 moves" from the outcome "loses in 11 moves" of the best moves.
+export const holdsOut = (names, outcome) => `${names} hold${names.includes(" or ") ? "" : "s"} out longest, ${outcome.replace("loses in ", "")}`;
 
 export class Solver {
-  // onChange() is called when there is more to show, onFail(error) when there is not.
+  // onChange() is called when there is more to show, onFail(error) after an error.
   constructor({ rules, setup, engine }, onChange, onFail) {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
     this.certified = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
-    this.asked = new Set(); // move strings whose verdict was asked for and given
+    this.requested = new Set(); // move strings whose verdict was requested and found
   }
 
-  // The best columns' verdict, null where it is not known.
+  // The verdicts of the best columns, null if unknown.
   best(moves) { return this.verdicts.get(moves)?.filter((item) => item.best) ?? null; }
 
-  // The best move as far as it is certain, null while none is.
+  // The proven best move, null if unknown.
   move(moves) {
     const columns = this.verdicts.get(moves);
     return columns ? this.rules.best(columns) : this.certified.get(moves)?.column ?? null;
   }
 
-  // What is certain, for the side to move, such as "Red wins in 4 moves": { winner: 0, 1, null for a draw or undefined
-  // for a draw at least, moves to the win or "", text, source }; null where nothing is known.
+  // The proven result: { winner: 0, 1, null for a draw or undefined for at least a draw, moves: to the win or "",
+  // text: for the side to move, such as "Red wins in 4 moves", source }; null if unknown.
   truth(moves) {
     const side = moves.length % 2, best = this.best(moves), shown = this.certified.get(moves) ?? null, colour = COLOURS[side];
     if (best) {
@@ -38,23 +41,24 @@ export class Solver {
     return { winner: plies === null ? undefined : shown.side, moves: count, text: `${colour} ${does}`, source: "proven by the certificate" };
   }
 
-  // Such as "Exact: Red wins in 17 moves with 4." Empty if nobody asked about this position.
+  // A sentence such as "Exact: Red wins in 17 moves with 4."; empty if it was not requested for this position.
   verdict(moves) {
-    const best = this.asked.has(moves) && this.best(moves);
+    const best = this.requested.has(moves) && this.best(moves);
     if (!best) return "";
     const [{ score, outcome }] = best, names = best.map(({ column }) => this.rules.name(column)).join(" or ");
+    if (score < 0) return `Exact: every move loses; ${holdsOut(names, outcome)}.`;
     return `Exact: ${COLOURS[moves.length % 2]} ${score ? outcome : "draws"} with ${names}.`;
   }
 
-  // What the board says above its columns, such as "win 17".
-  said(moves) {
+  // Labels above the columns, such as "win 17".
+  labels(moves) {
     return new Map((this.verdicts.get(moves) ?? []).map(({ column, outcome, score, best }) => {
       const [word, , number] = outcome.split(" "), tone = score > 0 ? "win" : score < 0 ? "loss" : "draw";
       return [column, { text: [SHORT[word], number].filter(Boolean).join(" "), spoken: `${outcome}${best ? ", best" : ""}`, strong: best, tone }];
     }));
   }
 
-  // Find out what is soon known of a position that somebody looks at.
+  // Find the proven result of a position that is shown, within a short time.
   async look(moves) {
     this.looking?.abort();
     const { signal } = (this.looking = new AbortController());
@@ -62,23 +66,23 @@ export class Solver {
     if (!signal.aborted) this.onChange();
   }
 
-  // Promises what the certificates say.
+  // Resolve to the result that the certificates prove.
   async shown(moves, signal) {
     if (!this.certified.has(moves)) this.certified.set(moves, (await this.engine.certificate(moves, signal)).result);
     return this.certified.get(moves);
   }
 
-  // Promises the verdicts where the solver knows them soon, which it does with the book's few stones and with many.
+  // Resolve to the verdicts if the solver is quick, as with few stones, by its book, or with many; else null.
   async soon(moves, signal) {
     if (!this.setup.exact || this.verdicts.has(moves)) return this.verdicts.get(moves) ?? null;
-    const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]);
+    const late = AbortSignal.any([signal, AbortSignal.timeout(SOLVER_TIMEOUT_MS)]);
     const found = await this.engine.exact(moves, late).catch(() => null);
     if (found) this.verdicts.set(moves, found.columns);
     if (found && !signal.aborted) this.onChange();
     return found?.columns ?? null;
   }
 
-  // Promises { column, outcome, source }, such as "wins in 5 moves" and "exact"; an AbortError where it is stopped.
+  // Resolve to { column, outcome, source }, such as "wins in 5 moves" and "exact"; reject with an AbortError if stopped.
   async hint(moves) {
     this.hinting?.abort();
     const controller = (this.hinting = new AbortController()), columns = this.verdicts.get(moves);
@@ -93,7 +97,7 @@ export class Solver {
 
   get busy() { return Boolean(this.running); }
 
-  // Stop whatever was asked for.
+  // Stop all requests.
   stop() {
     for (const controller of [this.running, this.hinting, this.looking]) controller?.abort();
     this.running = this.hinting = this.looking = null;
@@ -101,7 +105,7 @@ export class Solver {
     $("exact").textContent = "Solve";
   }
 
-  // Ask, or stop asking.
+  // Request the verdict, or stop the running request.
   async toggle(moves) {
     if (this.running) {
       this.stop();
@@ -114,7 +118,7 @@ export class Solver {
     this.onChange();
     try {
       if (!this.verdicts.has(moves)) this.verdicts.set(moves, (await this.engine.exact(moves, controller.signal)).columns);
-      this.asked.add(moves);
+      this.requested.add(moves);
       if (this.running === controller) announce(this.verdict(moves));
     } catch (error) {
       if (error.name !== "AbortError") this.onFail(error, () => this.toggle(moves));

@@ -1,18 +1,18 @@
-// The search tree as a picture: a position, its most visited moves, and the answers to those.
+// Picture of the search tree: a position, its most visited moves, and the replies to them.
 
 import { COLOURS, percent, svg } from "./dom.js";
 
 const WIDTH = 112, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
-const MOST = [[3, 2], [2, 2], [3, 1], [2, 1]]; // branches at each depth, fewer where there is less room
-const SMALLEST = 0.85; // scale: smaller than that, nobody could read it
+const BRANCHES = [[3, 2], [2, 2], [3, 1], [2, 1]]; // maximum number by depth, from the widest to the narrowest tree
+const MIN_SCALE = 0.85; // at which the text is readable
 
 export const mostVisited = (node) => node.columns.filter((item) => item.visits).sort((a, b) => b.visits - a.visits);
 
-// Promises the branches below a node: { item, path, branches } for each move, most visited first.
+// Resolve to the branches below a node: { item, path, branches } for each move, most visited first.
 async function branch(ask, node, path, [most, ...rest]) {
   return Promise.all(mostVisited(node).slice(0, most).map(async (item) => {
     const below = [...path, item.column];
-    const child = rest.length && !item.proof ? await ask(below).catch(() => null) : null; // not there: no move was tried
+    const child = rest.length && !item.proof ? await ask(below).catch(() => null) : null; // null for a node without moves
     return { item, path: below, branches: child ? await branch(ask, child, below, rest) : [] };
   }));
 }
@@ -21,18 +21,18 @@ const cut = ({ branches, ...node }, [most, ...rest]) => ({ ...node, branches: br
 const depth = ({ branches }) => 1 + Math.max(0, ...branches.map(depth));
 const leaves = ({ branches }) => Math.max(1, branches.reduce((sum, below) => sum + leaves(below), 0));
 
-// ask(path) promises a node of the tree; onGo(path) is called when somebody clicks on one. Nothing is drawn once it is
-// no longer wanted.
+// ask(path) resolves to a node of the tree; onGo(path) is called for a click on a node. Nothing is drawn unless
+// isWanted().
 export async function drawTree(picture, { rules, moves, path, node, ask, onGo, isWanted }) {
-  const whole = { item: null, path, branches: await branch(ask, node, path, MOST[0]) };
+  const whole = { item: null, path, branches: await branch(ask, node, path, BRANCHES[0]) };
   if (!isWanted()) return;
-  const room = picture.closest("details").clientWidth / (SMALLEST * (WIDTH + GAP)), cuts = MOST.map((most) => cut(whole, most));
+  const room = picture.closest("details").clientWidth / (MIN_SCALE * (WIDTH + GAP)), cuts = BRANCHES.map((most) => cut(whole, most));
   const root = cuts.find((each) => leaves(each) <= room) ?? cuts.at(-1);
   const width = leaves(root) * (WIDTH + GAP), height = depth(root) * (HEIGHT + DOWN) - DOWN;
   picture.replaceChildren();
   picture.setAttribute("viewBox", `-1 -1 ${width + 2} ${height + 2}`);
   picture.setAttribute("width", width + 2);
-  picture.style.minWidth = `${SMALLEST * width}px`;
+  picture.style.minWidth = `${MIN_SCALE * width}px`;
   const edges = svg("g", { class: "edges" }, picture);
   draw(root, 0, width, 0);
 
