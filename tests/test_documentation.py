@@ -31,7 +31,7 @@ PHRASES = {
 DOCSTRING_START = re.compile(r"(?:What|Whose|Who|Of|Where)\b|See (?:also )?`[^`]*`\.?$")
 SENTENCE_START = re.compile(r"(?:^|(?<=[.:] ))(?:What|Whose|Who|Where)\b[^.?:]*\.(?= |$)")
 ALLOWED = (  # at most ten lines
-    "stones   positions         won  proven won       drawn       go on    mistakes",  # a command's output
+    "stones   positions         won  proven won       drawn   continued    mistakes",  # a command's output
 )
 MAX_COLUMNS, MAX_CELL = 6, 60
 EXAMPLES = {
