@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 MAX_CORES = 4096
-NOTICE_DELAY_S = 1.0  # before a message says what takes time
+NOTICE_DELAY_S = 1.0  # before a message explains a wait
 CACHE_VARIABLE, STATE_VARIABLE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # environment variables
 COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 

@@ -88,7 +88,7 @@ class Game:
         return False
 
     def outcome(self, position: Position) -> float | None:
-        """The value of a finished game: -1, as the opponent's last stone won, or 0; None while the game goes on."""
+        """The value of a finished game: -1, as the opponent's last stone won, or 0; None before the end."""
         own, occupied = position
         if self.has_run(own ^ occupied):
             return -1.0

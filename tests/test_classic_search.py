@@ -182,7 +182,7 @@ def test_uct_options_round_trip_through_their_text() -> None:
         ("exploration=1e999", "finite"),
         ("rollout-depth=-1", "rollout_depth must be at least 0, not -1"),
         ("tree=keep,roots=2", "roots=1"),
-        ("roots=1000000000", "at most 256"),  # so many trees would exhaust the memory
+        ("roots=1000000000", "at most 256"),  # these trees would exhaust the memory
     ],
 )
 def test_invalid_uct_options_are_rejected_with_the_valid_ones(options: str, message: str) -> None:

@@ -19,8 +19,8 @@ from alphac4.storage.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-# Folders whose Python code is checked for style beside the pages, such as "alphac4", "scripts" or "tests".
-CODE_FOLDERS: tuple[str, ...] = ("docs",)
+# Folders whose Python code is checked for style, beside the pages.
+CODE_FOLDERS = ("alphac4", "docs", "examples", "experiments", "scripts", "tests")
 PHRASES = {
     r"\b(?:go|goes|going|went) on\b": "write resume, continue or removed",
     r"(?<![Tt]here )\bis no (?!longer\b|better\b)": "write is not a",
@@ -30,9 +30,7 @@ PHRASES = {
 }
 DOCSTRING_START = re.compile(r"(?:What|Whose|Who|Of|Where)\b|See (?:also )?`[^`]*`\.?$")
 SENTENCE_START = re.compile(r"(?:^|(?<=[.:] ))(?:What|Whose|Who|Where)\b[^.?:]*\.(?= |$)")
-ALLOWED = (  # at most ten lines
-    "stones   positions         won  proven won       drawn   continued    mistakes",  # a command's output
-)
+ALLOWED: tuple[str, ...] = ()  # parts of at most ten lines
 MAX_COLUMNS, MAX_CELL = 6, 60
 EXAMPLES = {
     "alphazero": "against UCT with 5 rollouts: ",

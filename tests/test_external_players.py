@@ -101,7 +101,7 @@ def test_an_engine_that_floods_its_output_is_killed(text: str, monkeypatch: pyte
         tracemalloc.stop()
 
 
-# Plays column 1. Its argument says which lines it prints besides its answers.
+# Plays column 1. Its argument lists the lines that it prints besides its answers.
 ODD_PROGRAM = """
 import sys
 sys.stdout.reconfigure(encoding="utf-8")

@@ -51,7 +51,7 @@ class SolverPlayer:
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
+        """Return a 0-based column for each position."""
         if len(self._scores) > MAX_CACHED_POSITIONS:
             self._scores.clear()
         # The games of a match share early positions, which cost the most.
@@ -70,7 +70,7 @@ class NegamaxPlayer:
         self._rng = rng
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
+        """Return a 0-based column for each position."""
         return [int(self._rng.choice(self.best_moves(position))) for position in positions]
 
     def best_moves(self, position: Position) -> list[int]:

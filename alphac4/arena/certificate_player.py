@@ -154,7 +154,7 @@ class CertificatePlayer:
         return self._other.reuse
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
+        """Return a 0-based column for each position."""
         columns = {row: found.column for row, found in self._look_up(positions, count_plies=False).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:

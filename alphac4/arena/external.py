@@ -111,7 +111,7 @@ class EnginePlayer:
         self._ask(["isready"], "readyok", START_TIMEOUT_S)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`; the positions need their move strings.
+        """Return a 0-based column for each position, which must have its move string.
 
         Raises:
             PlayerError: if the program ends, rejects the position or is too slow.
@@ -211,7 +211,7 @@ class OpenSpielPlayer:
         self._bot = pyspiel.MCTSBot(self._game, rollouts, exploration, simulations, memory_mb, solve, seed, verbose)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`; the positions need their move strings.
+        """Return a 0-based column for each position, which must have its move string.
 
         Raises:
             PlayerError: for a position without its move string, or on another board.

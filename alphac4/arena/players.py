@@ -102,7 +102,7 @@ class RandomPlayer:
         self._rng = rng
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
+        """Return a 0-based column for each position."""
         return [int(self._rng.choice(position.legal_columns())) for position in positions]
 
 
@@ -117,15 +117,15 @@ class TreePlayer:
 
     @property
     def reuse(self) -> Reuse:
-        """See `SearchingPlayer`."""
+        """The trees that a search keeps for later positions."""
         return self._search.reuse
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
+        """Return a 0-based column for each position."""
         return [int(move) for move in self.search(positions).moves]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`."""
+        """Search the positions; by default with the player's own budget."""
         budget = budget or self.budget
         if budget.seconds is None or self._search.reuse == "trees" or len(positions) <= 1:
             self._trees = len(positions)
@@ -135,7 +135,7 @@ class TreePlayer:
         return join_results([self._search.search([position], budget) for position in positions])
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `SearchingPlayer`.
+        """Return the node of the last search of position ``index`` that a path of columns leads to.
 
         Raises:
             ValueError: if the last search has no such tree, or the tree no such node.
@@ -221,7 +221,7 @@ class NetworkPlayer(TreePlayer):
         self._evaluator = evaluator
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`; with zero simulations, return the raw policy and value."""
+        """Search the positions; a budget of 0 simulations returns the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
             self._trees = 0
@@ -332,11 +332,11 @@ class AutoPlayer(NetworkPlayer):
 
     @property
     def reuse(self) -> Reuse:
-        """See `SearchingPlayer`: nothing, because proofs of the longer search are not kept for the next move."""
+        """ "nothing": the proofs of the longer search are not kept for the next move."""
         return "nothing"
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`."""
+        """Search the positions; by default with the player's own budget."""
         started = time.perf_counter()
         result = super().search(positions, budget)
         if budget is not None:

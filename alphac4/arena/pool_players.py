@@ -53,7 +53,7 @@ class PoolPlayer:
         self._pool, self._index, self._factory = pool, index, factory
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
+        """Return a 0-based column for each position."""
         return self._call("choose", positions)  # type: ignore[no-any-return]
 
     def _call(self, method: str, *arguments: Any) -> Any:
@@ -70,11 +70,11 @@ class SearchingPoolPlayer(PoolPlayer):
         self.budget, self.reuse = budget, reuse
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`."""
+        """Search the positions; by default with the player's own budget."""
         return self._call("search", positions, budget)  # type: ignore[no-any-return]
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `SearchingPlayer`."""
+        """Return the node of the last search of position ``index`` that a path of columns leads to."""
         return self._call("node", index, path)  # type: ignore[no-any-return]
 
 

@@ -297,7 +297,7 @@ def _judged_moves(
     after = [position.play(column) for position, column in zip(positions, moves.tolist(), strict=True)]
     kept = -outcomes(after)
     possible = kept.copy()
-    unsure = np.flatnonzero(kept < Outcome.WIN)  # a winning move is no mistake
+    unsure = np.flatnonzero(kept < Outcome.WIN)  # a winning move cannot be a mistake
     possible[unsure] = outcomes([positions[int(index)] for index in unsure])
     ends = {None: MoveKind.ANSWER, Outcome.LOSS: MoveKind.WINS, Outcome.DRAW: MoveKind.DRAWS}  # for the opponent
     kinds = np.array([ends[position.outcome()] for position in after], np.int8)
