@@ -252,7 +252,7 @@ def test_the_limit_of_a_checkpoint_sets_its_budget_and_name(
         ("best@600,c-init=+2", r"c-init: '\+2' is not a number; write 600 or 0\.5"),
         ("best@600,leaves=1_6", "leaves: '1_6' is not a number; write 600 or 0.5"),
         ("uct:600,exploration= 2", "exploration: ' 2' is not a number; write 600 or 0.5"),
-        ("uct:600,depth=0x10", "depth: '0x10' is not a number; write 600 or 0.5"),
+        ("uct:600,rollout-depth=0x10", "rollout-depth: '0x10' is not a number; write 600 or 0.5"),
         ("negamax:0", "negamax:0"),
         ("solver:slow", "unknown player 'solver:slow'"),
         ("solver:Outcome", r"unknown player 'solver:Outcome' \(is it solver:outcome\?\)"),

@@ -141,7 +141,7 @@ def test_reported_mistakes_equal_those_of_the_evaluate_command(
     assert (evaluation.positions, evaluation.simulations) == (36, 4)
     for figures, budget in zip((evaluation.raw, evaluation.search), budgets, strict=True):
         assert figures.error == budget["sets"]["all"]["mistakes"]["value"]
-        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["error"]["value"], abs=1e-6)
+        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute_error"]["value"], abs=1e-6)
         for name, error in figures.errors.items():
             assert error == budget["sets"][name]["mistakes"]["value"]
 

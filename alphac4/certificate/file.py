@@ -105,7 +105,7 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
         Each level, after checking that all of its moves are legal and that no reply refutes the claim.
 
     Raises:
-        CertificateError: if a move is missing, left over or refuted; the message shows the position.
+        CertificateError: if a move is missing, unused or refuted; the message shows the position.
     """
     claim, columns = certificate.claim, certificate.columns
     walk, used = Walk(claim), 0
@@ -126,4 +126,4 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
         yield Level(walk.stones, walk.keys, moves)
         walk.advance()
     if used != len(columns):
-        raise CertificateError(f"{len(columns) - used:,} moves are left over: the file does not match its claim")
+        raise CertificateError(f"{len(columns) - used:,} unused moves: the file does not match its claim")
