@@ -302,7 +302,10 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
         (lambda: agent.search("44", simulations=2.5), "simulations must be a whole number .*, not 2.5"),
-        (lambda: load(checkpoint).search("44", simulations=10**10), "simulations must be at most 16,777,216, not 10000000000"),
+        (
+            lambda: load(checkpoint).search("44", simulations=10**10),
+            "must be at most 16,777,216",
+        ),
         (
             lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))),
             "on a different board",

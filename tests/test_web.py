@@ -117,8 +117,8 @@ def test_hint_names_its_source(service: SearchService, client: TestClient, monke
 def test_review_streams_its_progress_and_ends_with_the_result_of_review_game(client: TestClient) -> None:
     moves = "4444"  # in the opening book
     *progress, review = ask(client, "review", moves=moves)
-    assert [line["done"] for line in progress] == list(range(5))
-    assert {line["total"] for line in progress} == {4}
+    assert [line["done"] for line in progress] == list(range(9))
+    assert {line["total"] for line in progress} == {8}  # a move is judged, then compared with better ones
     expected = review_game(moves).to_dict()
     for move in [*review["reviewed"], *expected["reviewed"]]:
         del move["opinion"]

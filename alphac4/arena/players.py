@@ -332,7 +332,7 @@ class AutoPlayer(NetworkPlayer):
 
     @property
     def reuse(self) -> Reuse:
-        """ "nothing": the proofs of the longer search are not kept for the next move."""
+        """Keep nothing: the proofs of the longer search are not kept for the next move."""
         return "nothing"
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:

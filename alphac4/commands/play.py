@@ -347,11 +347,12 @@ def review_with_progress(
 
     with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
 
-        def on_move(done: int, count: int) -> None:
-            move = f"judging move {count - done} of {count}" if done < count else "searching for better moves"
+        def on_step(done: int, total: int) -> None:
+            is_judging = 2 * done < total
+            move = f"judging move {total // 2 - done} of {total // 2}" if is_judging else "searching for better moves"
             progress.label(f"{which}{move}")
 
-        return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
+        return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_step=on_step)
 
 
 @dataclass(frozen=True, kw_only=True)

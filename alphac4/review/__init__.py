@@ -235,7 +235,7 @@ def review_game(
     solver: Solver | None = None,
     seconds: float = DEFAULT_SECONDS,
     on_pause: OnPause = lambda: None,
-    on_move: Callable[[int, int], None] = lambda _done, _all: None,
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Review:
     """Review a game, finished or not.
 
@@ -246,7 +246,7 @@ def review_game(
         solver: by default the shared solver of the process.
         seconds: time limit of the solver for the positions, and half of it in addition for better moves.
         on_pause: called some dozens of times per second; its exceptions end the review.
-        on_move: called with the number of judged moves, and of all.
+        on_step: called with the steps done and their total, two per move: judge it, then look for better ones.
 
     Raises:
         IllegalMove: for an illegal move; the message names its character.
@@ -261,7 +261,7 @@ def review_game(
     scores: list[int | None] = [None] * len(positions)
     for ply in reversed(range(len(positions))):
         scores[ply] = score_of(positions[ply])
-        on_move(len(columns) - ply, len(columns))
+        on_step(len(columns) - ply, 2 * len(columns))
     opinions, values = _evaluate(player, positions, columns)
     score_of = _timed(solver, LINE_TIME_SHARE * seconds, on_pause)  # a new limit, without the player's time
     reviewed: list[ReviewedMove] = []
@@ -285,6 +285,7 @@ def review_game(
                 opinion=opinions[index],
             )
         )
+        on_step(2 * len(columns) - index, 2 * len(columns))
     return Review(
         moves=positions[-1].moves or "",
         geometry=geometry,

@@ -167,10 +167,10 @@ class SearchService:
         except TimeIsUp:
             return Hint(column=likely, outcome="", source="the network's opinion")
 
-    def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
+    def review(self, moves: str, seconds: float, stop: Stop, on_step: Callable[[int, int], None]) -> Review:
         """Review a game with the network's evaluations; see `review_game`."""
         player = self._player(f"{self._network}@{REVIEW_SIMULATIONS}")
-        return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
+        return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_step=on_step)
 
     def certified_move(self, position: Position) -> int | None:
         """Return the certificates' move, a 0-based column, or None; the first call takes seconds."""

@@ -105,7 +105,7 @@ export class Review {
       for await (const line of this.engine.review(reviewed, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
-        else $("review-ask").textContent = `Stop ${line.done}/${line.total}`;
+        else $("review-ask").textContent = `Stop (${Math.round((100 * line.done) / line.total)} %)`;
       }
     } catch (error) {
       if (error.name !== "AbortError") this.onFail(error, () => this.toggle());
