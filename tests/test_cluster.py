@@ -82,7 +82,7 @@ def test_a_run_on_a_cluster_resumes_on_one_machine(
     calls, call = set(), Pool.call
     monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
-    monkeypatch.setattr(judging, "POSITIONS", 5)
+    monkeypatch.setattr(judging, "POSITIONS_PER_SET", 5)
     evaluation = {"interval": 2}
     config.write_text(json.dumps(RUN | {"iterations": 2, "samples": 700, "evaluation": evaluation}))
     command = ["train", "--run", str(run), "--settings", str(config)]

@@ -79,7 +79,7 @@ def test_a_custom_selection_rule_selects_the_moves() -> None:
     assert own.stats.cache_path is None
     assert ours is step
     assert len(step.signatures) <= cached + 1
-    with pytest.raises(ValueError, match="no rule of selection is registered for Position"):
+    with pytest.raises(ValueError, match="no selection rule is registered for Position"):
         NetworkSearch(RisingPrior(), POSITIONS[0])  # type: ignore[arg-type]
     assert ours.stats.cache_path
 
