@@ -4,11 +4,13 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers import save_untrained
 
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult
+from alphac4.arena.specifications import player_digest
 from alphac4.arena.tournament import (
     MatchPart,
     Tournament,
@@ -18,7 +20,10 @@ from alphac4.arena.tournament import (
     rate_players,
     short_names,
 )
+from alphac4.certificate.file import Certificate, write_certificate
+from alphac4.certificate.walk import Claim
 from alphac4.commands.judge import ArenaCommand
+from alphac4.game import make_geometry
 
 PLAYERS = ("negamax:3", "negamax:1", "random")
 
@@ -140,6 +145,18 @@ def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(
     with pytest.raises(match="checkpoints"):
         arena(path, **options)
     assert path.read_bytes() == before
+
+
+def test_the_digest_of_a_certificate_player_changes_with_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "won.certificate"
+    digests = []
+    for side in ("first", "second"):
+        claim = Claim(geometry=make_geometry(4, 5, 3), side=side, result="win" if side == "first" else "draw")
+        write_certificate(path, Certificate(claim=claim, columns=np.zeros(0, np.int8), about={"player": "uct:9"}))
+        digests.append(player_digest(f"certificate:{path}"))
+    assert None not in digests
+    assert digests[0] != digests[1]
+    assert player_digest("random") is None
 
 
 def test_results_do_not_depend_on_the_order_in_which_parts_finish() -> None:

@@ -89,6 +89,8 @@ class EnginePlayer:
 
     def __init__(self, command: str) -> None:
         self.name = f"engine:{command}"
+        if not command.strip():
+            raise PlayerError("engine: needs a command, such as engine:./my-engine")
         try:
             self._process = subprocess.Popen(
                 shlex.split(command),

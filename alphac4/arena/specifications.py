@@ -28,8 +28,8 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import KeyedPlayerFactory, replicate_player
-from alphac4.arena.syntax import MODULE_FORM, read_number, unknown_player
-from alphac4.certificate.file import shipped_certificates
+from alphac4.arena.syntax import MAX_NUMBER_LENGTH, MODULE_FORM, read_number, unknown_player
+from alphac4.certificate.file import read_certificate, shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -249,6 +249,34 @@ def _shown_name(path: Path) -> str:
     return "/".join((*folders[-1:], path.stem))
 
 
+def player_networks(specification: str) -> list[NamedNetwork]:
+    """Return the networks that a player may search: its own, or those that made its certificates."""
+    if (network := find_network(specification)) is not None:
+        return [network]
+    authors = {str(read_certificate(path).about.get("player", "")) for path in certificate_files(specification)}
+    return [network for network in map(find_network, sorted(authors)) if network is not None]
+
+
+def certificate_files(specification: str) -> list[Path]:
+    """Return the certificates of a player such as "certificate", "certificate:FILE" or "best@certificate"."""
+    network = find_network(specification)
+    kind, colon, argument = specification.partition(":")
+    if network is None and kind == CERTIFICATE and colon:
+        return [Path(name) for name in argument.split(",")]
+    is_shipped = specification == CERTIFICATE or (network is not None and network.limit == CERTIFICATE)
+    return shipped_certificates() if is_shipped else []
+
+
+def player_digest(specification: str) -> str | None:
+    """Return the SHA-256 of the files that decide a player's moves; None for a player without files.
+
+    That is the digest of a network's file, and for certificates a digest of their digests and their networks'.
+    """
+    paths = [*certificate_files(specification), *(network.path for network in player_networks(specification))]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if len(digests) > 1 else next(iter(digests), None)
+
+
 def read_network(specification: str) -> bytes | None:
     """Return the content of the network's file; None for a player that is not a network."""
     network = find_network(specification)
@@ -350,7 +378,7 @@ def parse_player(
             name=f"uct:{budget_name(budget)}{describe_options(vars(uct_options), vars(UctOptions()))}",
         )
     if kind == "certificate":
-        files = [Path(name) for name in argument.split(",")] if argument else shipped_certificates()
+        files = certificate_files(specification)
 
         def make(author: str) -> SearchingPlayer:
             if not author.startswith("uct:") and find_network(author) is None:
@@ -524,7 +552,9 @@ def _parse_budget(text: str, specification: str, words: Sequence[str] = ()) -> B
 
 def _parse_count(text: str, specification: str) -> int:
     """Parse the number after the colon of a specification such as "negamax:4"."""
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_SIMULATIONS):
+    count = int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_NUMBER_LENGTH else 0
+    if not 1 <= count <= MAX_SIMULATIONS:
         kind = specification.partition(":")[0]
-        raise PlayerError(f"{specification!r}: {text!r:.60} is not a positive number; write {kind}:4")
-    return int(text)
+        expected = f"a number from 1 to {MAX_SIMULATIONS:,}; write {kind}:4"
+        raise PlayerError(f"{specification!r:.200}: {text!r:.60} is not {expected}")
+    return count

@@ -39,6 +39,7 @@ SPECIFICATIONS = """\
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
+MAX_NUMBER_LENGTH = 30  # characters
 NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 FIXED_FORMS = ("random", "solver", "solver:outcome")  # without a limit or options
 KINDS = (*SHIPPED, *(re.split("[@:, ]", line[2:])[0] for line in SPECIFICATIONS.splitlines() if line[2].islower()))
@@ -50,7 +51,7 @@ def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
     ``others`` are further words that the command accepts.
 
     Raises:
-        ValueError: for an unknown player; the message suggests a did_you_mean one.
+        ValueError: for an unknown player; the message suggests a similar one.
     """
     for text in filter(None, set(specifications) - set(others)):
         network = text.startswith("hf://") or ".safetensors" in text or ".onnx" in text
@@ -62,7 +63,7 @@ def check_network(name: str) -> None:
     """Check that a network's file exists.
 
     Raises:
-        ValueError: if not; the message suggests a did_you_mean shipped network.
+        ValueError: if not; the message suggests a similar shipped network.
     """
     if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
         raise ValueError(f"{name}: no such file{did_you_mean(name, SHIPPED)}")
@@ -84,13 +85,13 @@ def read_number(text: str) -> int | float:
     Raises:
         ValueError: for any other text.
     """
-    if not NUMBER_FORM.fullmatch(text):
+    if len(text) > MAX_NUMBER_LENGTH or not NUMBER_FORM.fullmatch(text):
         raise ValueError(f"{text!r:.60} is not a number; write 600 or 0.5")
     return float(text) if set(text) & set(".eE") else int(text)
 
 
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
-    """Return the message for an unknown player, with the most did_you_mean name of a player or of ``others``."""
+    """Return the message for an unknown player, with the most similar name of a player or of ``others``."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     rest = specification[len(kind) :]
     best = Path(kind) / "checkpoints" / "best.safetensors"

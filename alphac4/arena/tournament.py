@@ -27,8 +27,8 @@ from alphac4.arena.specifications import (
     LEAVES,
     describe,
     find_network,
-    network_digest,
     parse_player_with,
+    player_digest,
     read_network,
 )
 from alphac4.compute import choose
@@ -81,7 +81,7 @@ class Tournament:
     @property
     def about(self) -> dict[str, Any]:
         """Settings that a record stores; a changed network file counts as a different player."""
-        digests = {name: network_digest(name) for name in self.players}
+        digests = {name: player_digest(name) for name in self.players}
         return {
             "players": self.players,
             "checkpoints": {name: digest for name, digest in digests.items() if digest is not None},

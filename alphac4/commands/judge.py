@@ -99,14 +99,14 @@ class ArenaCommand:
         """Return the tournament, and all its results, recorded and new."""
         import numpy as np
 
-        from alphac4.arena.specifications import common_geometry, find_network, parse_player
+        from alphac4.arena.specifications import common_geometry, parse_player, player_networks
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
 
         geometry = common_geometry(players, self.board.geometry())
         options = self.compute.resumed(self.output, FORMAT)
         processes = self.processes or options.choose().streams
         compute = options.choose(threads=max(1, cores() // processes))
-        networks = [network for network in map(find_network, players) if network is not None and not network.is_onnx]
+        networks = [network for name in players for network in player_networks(name) if not network.is_onnx]
         if networks:  # choose the fastest backend once for all: games may differ between backends
             compute.evaluator(networks[0].load().network, batch_size=2 * PAIRS_PER_PART)
         tournament = Tournament(
@@ -247,8 +247,9 @@ class ProveCommand:
                 LEAVES,
                 common_geometry,
                 find_network,
-                network_digest,
                 parse_player,
+                player_digest,
+                player_networks,
                 pool_players,
             )
             from alphac4.certificate.walk import Claim
@@ -277,6 +278,8 @@ class ProveCommand:
             )
             for _ in range(cores() if one_per_core else 1)
         ]
+        if not is_network and (networks := player_networks(self.player)):
+            compute.evaluator(networks[0].load().network, batch_size=BATCH)  # certificates load theirs when needed
         backend = compute.backend
         columns = {
             "won": MoveKind.WINS,
@@ -292,7 +295,7 @@ class ProveCommand:
                     pool, self.player, players[0], geometry=geometry, backend=backend, seed=self.seed
                 )
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
-            about |= {"network": network_digest(self.player), "backend": backend, "leaves": LEAVES}
+            about |= {"network": player_digest(self.player), "backend": backend, "leaves": LEAVES}
             known = KnownMoves(geometry, self.output, about)
             bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
