@@ -298,6 +298,8 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.load("uct:9", threads=0), "threads must be at least 1, not 0"),
         (lambda: alphac4.evaluate("random", simulations=[]), "simulations are empty; give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
+        (lambda: alphac4.solve(alphac4.Position(0, 2, moves="7")), "a stone has nothing below it"),
+        (lambda: alphac4.solve(alphac4.Position(moves="44")), "the moves '44' do not lead to the position's stones"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),

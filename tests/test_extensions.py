@@ -151,6 +151,12 @@ def test_invalid_results_of_functions_are_named(functions: dict[str, Any], messa
         train(**functions)
 
 
+def test_arguments_that_are_not_functions_are_rejected_at_once() -> None:
+    for name, value in {"loss": 5, "optimizer": "adam", "gate": True, "starts": ["44"]}.items():
+        with pytest.raises(TypeError, match=f"{name} must be a function, not "):
+            next(alphac4.iterate(CONFIG, **{name: value}))  # type: ignore[arg-type]
+
+
 def test_gate_can_promote_without_a_match() -> None:
     history = train(gate=lambda _play: True)
     assert [iteration.gate.accepted for iteration in history] == [True, True]

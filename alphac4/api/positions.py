@@ -31,8 +31,9 @@ def as_position(given: PositionLike, geometry: Geometry = STANDARD) -> Position:
         return Position.from_moves(given, geometry)
     if not isinstance(given, Position):
         raise TypeError(f"a position is a move string such as '4455', or a Position, not {given!r:.60}")
-    if given.moves is None:  # made from bits, which may be any
-        check_stones(*given.sides, given.geometry)
+    check_stones(*given.sides, given.geometry)  # it may have been made from any bits
+    if given.moves is not None and len(given.moves) != given.plies:
+        raise ValueError(f"the moves {given.moves!r:.60} do not lead to the position's stones; give moves=None")
     return given
 
 

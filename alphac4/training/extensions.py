@@ -89,6 +89,12 @@ class Extensions:
     sampler: Sampler | None = None
     gate: Gate | None = None
 
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if value is not None and item.name != "selection" and not callable(value):
+                raise TypeError(f"{item.name} must be a function, not {value!r:.60}; see `alphac4.iterate`")
+
     def names(self) -> dict[str, str]:
         """Return the qualified names of the given functions, by argument, for a run's folder."""
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}

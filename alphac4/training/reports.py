@@ -63,7 +63,7 @@ class SelfPlayReport:
 
     @property
     def calibration_error(self) -> float:
-        """Mean distance of the root values from the outcomes, over bins of positions with did_you_mean values."""
+        """Mean distance of the root values from the outcomes, over bins of positions with similar values."""
         positions = sum(count for _, _, count in self.value_calibration)
         gaps = sum(count * abs(value - outcome) for value, outcome, count in self.value_calibration)
         return gaps / max(positions, 1)
