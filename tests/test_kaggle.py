@@ -221,6 +221,7 @@ def test_agents_accept_all_types_of_observations_and_configurations(
         obs = make(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
         assert agent(obs, make(rows=6, columns=7, inarow=4, actTimeout=0.05)) == column
     assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as in old versions
+    assert agent(obs, make()) == column  # the standard board by default
 
 
 def test_the_submission_ends_with_the_agent_and_is_reproducible(

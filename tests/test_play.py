@@ -93,6 +93,7 @@ def test_terminal_game_rejects_invalid_input_without_changing() -> None:
         "load 49": "illegal move '9'",
         "save /proc/none/x": "No such file",
         "level nobody": "unknown level 'nobody'; the levels are beginner, novice,",
+        "level 9": "unknown level '9'; the levels are beginner, novice,",
         "1": "the column is full",
     }
     game, text = run_game(list(messages), "1" * 6)

@@ -21,7 +21,7 @@ from alphac4.commands.arguments import (
     loading,
     metavar,
 )
-from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level, level_names
+from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level, find_level, level_names
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 from alphac4.storage.text import content_lines, read_stdin_lines
@@ -72,6 +72,8 @@ class PlayCommand:
     def __post_init__(self) -> None:
         check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED))
         check_network(self.network)
+        for number in filter(str.isdecimal, self.players):
+            find_level(number)
         check_players(*self.players, others=(HUMAN, *LEVELS_BY_NAME, "web", "puzzles"))
         if len(self.players) > 2 or {"web", "puzzles"} & set(self.players):
             raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
@@ -133,8 +135,8 @@ class PlayCommand:
 
         def make_opponent(name: str) -> "Player":
             level = LEVELS_BY_NAME.get(name.lower())
-            if level is not None:
-                return make_level(level)
+            if level is not None or name.isdecimal():
+                return make_level(level or find_level(name))
             check_players(name, others=tuple(LEVELS_BY_NAME))
             return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
 

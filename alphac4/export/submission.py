@@ -367,5 +367,6 @@ WEIGHTS = ""
 def agent(obs: Any, config: Any) -> int:
     """Return the column to play. Kaggle calls the last function of the file."""
     deadline = time.perf_counter() + TIME_FRACTION * entry(config, "actTimeout", 2.0)
-    player = player_for(*(entry(config, name) for name in ("rows", "columns", "inarow")))
+    board = {"rows": 6, "columns": 7, "inarow": 4}  # ConnectX's defaults
+    player = player_for(*(entry(config, name, default) for name, default in board.items()))
     return player.choose(player.game.read(entry(obs, "board"), entry(obs, "mark")), deadline)
