@@ -114,6 +114,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     module = import_module(f"alphac4.commands.{group.lower()}")
     kind = getattr(module, f"{name.title().replace(' ', '')}Command")
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("alphac4.commands").setLevel(logging.INFO)  # other modules only print warnings
     command = kind.read(rest) if hasattr(kind, "read") else read_arguments(kind, rest, name)
     return int(command())
 

@@ -39,9 +39,12 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_exported_page_is_complete_and_uses_relative_addresses(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
+def test_exported_page_is_complete_and_uses_relative_addresses(
+    checkpoint: Path, runtime: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "site" / "page"
     assert main(["export", str(checkpoint), "--web", str(folder), "--web-runtime", str(runtime)]) == 0
+    assert f"python -m http.server --directory {folder}" in caplog.text
     assert [path.name for path in folder.parent.iterdir()] == ["page"]
     addresses = []
     for path in [folder / "index.html", *folder.glob("static/*.js")]:

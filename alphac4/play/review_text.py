@@ -1,5 +1,6 @@
 """Review as text for a terminal."""
 
+import shutil
 import textwrap
 
 from alphac4.game import Position, column_name
@@ -8,7 +9,7 @@ from alphac4.play.screen import Screen
 from alphac4.review import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
 
-WIDTH = 100  # of the text
+MAX_WIDTH = 100  # columns of text; fewer on a narrower terminal
 GRAPH_ROWS = 9  # odd, so that the middle row is a draw
 MARK_MEANINGS = {  # of `Grade.mark`
     "~": "keeps the outcome, but wins later or loses sooner than necessary",
@@ -80,7 +81,8 @@ def _turning_points(review: Review, screen: Screen) -> str:
     if not points:
         return "" if review.unjudged else "Neither side made a mistake."
     texts = [_turning_point(review, move, screen) for move in points]
-    wrapped = [textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ") for text in texts]
+    width = min(MAX_WIDTH, shutil.get_terminal_size((MAX_WIDTH, 24)).columns)
+    wrapped = [textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ") for text in texts]
     return "\n".join(["Turning points:", *wrapped])
 
 
