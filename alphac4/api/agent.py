@@ -1,5 +1,6 @@
 """Players for Python users."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -95,7 +96,8 @@ class Agent:
             return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
         result = self.player.search(found, budget)
         trees = keep_trees(self.player)
-        seen = [SearchedPosition.of_result(p, self.name, result, index, trees) for index, p in enumerate(found)]
+        name = self.name if budget is None else re.split("[@:]", self.name)[0]  # its own limit does not apply
+        seen = [SearchedPosition.of_result(p, name, result, index, trees) for index, p in enumerate(found)]
         return seen if several else seen[0]
 
     def __repr__(self) -> str:
