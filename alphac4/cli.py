@@ -21,7 +21,7 @@ GROUPS = {
         "play": "play a game in the terminal",
         "play web": "play in the browser",
         "play puzzles": "solve puzzles: positions where only one move wins",
-        "review": "judge every move of a game and show its turning points",
+        "review": "judge every move of a game and show the mistakes",
         "search": "search a position and draw the tree",
         "solve": "score positions exactly",
         "puzzles": "make puzzles",

@@ -49,7 +49,7 @@ export class Record {
 
   // The next mistake in this direction; the first follows the last.
   mistake(direction) {
-    const points = this.review.turning_points, at = this.described;
+    const points = this.review.mistakes, at = this.described;
     if (direction > 0) return points.find((ply) => ply > at) ?? points[0];
     return points.findLast((ply) => ply < at) ?? points.at(-1);
   }
@@ -77,7 +77,7 @@ export class Record {
     enable("back", ply > 0);
     enable("forward", ply < moves.length);
     enable("to-end", ply < moves.length);
-    const points = review?.turning_points ?? [], place = points.indexOf(this.described) + 1;
+    const points = review?.mistakes ?? [], place = points.indexOf(this.described) + 1;
     $("mistakes").hidden = !points.length;
     $("mistake-number").textContent = place ? `Mistake ${place} of ${points.length}` : counted(points.length, "mistake");
   }
@@ -96,12 +96,12 @@ export class Record {
     for (const id of ["sides", "legend"]) $(id).hidden = !review;
     $("unjudged").textContent = "";
     if (!review) return;
-    $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, slips }, side) => element("div", "",
+    $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, mistakes }, side) => element("div", "",
       element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
-      element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(slips, "mistake")}`))));
-    const notes = review.turning_points.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No judged move is a mistake." : "Neither side made a mistake."];
+      element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(mistakes, "mistake")}`))));
+    const notes = review.mistakes.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No judged move is a mistake." : "Neither side made a mistake."];
     if (review.unjudged) notes.push(`${counted(review.unjudged, "move")} would have taken too long to judge.`);
-    if (review.unmended) notes.push(`The better moves of ${counted(review.unmended, "mistake")} were not found in time.`);
+    if (review.mistakes_without_better) notes.push(`The better moves of ${counted(review.mistakes_without_better, "mistake")} were not found in time.`);
     $("unjudged").textContent = notes.join(" ");
   }
 
@@ -131,7 +131,7 @@ export class Record {
       const sign = played && Math.sign(played.score) * (side ? -1 : 1), base = BARS + (sign ? 0 : 7);
       const kind = played ? ["yellow", "draw", "red"][sign + 1] : "unknown";
       svg("rect", { class: `outcome ${kind}`, x: LEFT + at * step + 0.75, y: base, width: Math.max(1, step - 1.5), height: sign ? 22 : 8, rx: 2 }, chart);
-      if (review.turning_points.includes(at)) svg("path", { class: "flag", d: `M${x(at) - 5} ${BARS + 36}h10l-5 -9z`, "data-grade": grade }, chart);
+      if (review.mistakes.includes(at)) svg("path", { class: "flag", d: `M${x(at) - 5} ${BARS + 36}h10l-5 -9z`, "data-grade": grade }, chart);
     });
     svg("line", { class: "cursor", x1: x(ply), x2: x(ply), y1: TOP, y2: review ? BARS + 26 : TOP + TALL }, chart);
     const chances = points.map(([at, value]) => `${at}: ${chance(value)}`).join(", ");
