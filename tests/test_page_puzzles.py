@@ -126,7 +126,7 @@ def test_puzzles_have_links(browser: Browser, address: str) -> None:
     page.evaluate(f"location.hash = 'puzzles/{first.moves}'")
     expect(page, "#status", f"to move and win in {first.distance} move")
     page.evaluate("location.hash = 'puzzles/12'")
-    expect(page, "#status", "Unknown puzzle 12; this is another one")
+    expect(page, "#status", "Puzzle 12 was not found; here is another one")
     assert shown(page)
 
 

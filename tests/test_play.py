@@ -139,7 +139,7 @@ def test_hint_is_exact_only_if_the_solver_is_quick() -> None:
 def test_a_lost_position_shows_only_the_moves_that_hold_out_longest(command: str) -> None:
     moves = "4444452226671"  # o to move loses in 11 moves with 3, and sooner with any other move
     _, text = run_game([command], moves)
-    assert "exact: every move loses; 3 holds out longest, 11 moves\n" in text
+    assert "exact: every move loses; 3 holds out longest, for 11 moves\n" in text
     assert "would play" not in text
     assert "simulations" not in text
 

@@ -603,5 +603,5 @@ class PlayersCommand:
             print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
         print()
         print(textwrap.fill(f"`alphac4 play` also takes human and its levels: {level_names()}.", width))
-        print("\ndocs/players.md describes every option.")
+        print('\nThe page "Players" of the documentation describes every option.')
         return 0

@@ -89,7 +89,7 @@ def _mistakes(review: Review, screen: Screen) -> str:
 def _mistake(review: Review, move: ReviewedMove, screen: Screen) -> str:
     text = (
         f"move {move.ply}, {screen.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
-        f"{move.grade.value} (with best play it {_does(move.best)}, now it {_does(move.played)})"
+        f"{move.grade.value} (with best play it {_does(move.best)}, after this move it {_does(move.played)})"
     )
     if move.better:
         text += f"; better {' or '.join(column_name(column) for column in move.better)}"

@@ -205,7 +205,7 @@ class TerminalGame:
             return f"{self._side_to_move()} {verb} with {'any move' if is_any else names}"
         if is_any:
             return f"every move {outcome}"
-        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, {count_of(moves, 'move')}"
+        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, for {count_of(moves, 'move')}"
 
     def _exact_best(self) -> list[ExactColumn]:
         """Return the best moves by exact play; none if they take too long, or are shown anyway."""

@@ -163,8 +163,8 @@ def book() -> dict[str, object]:
 def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
     """Return the certificates' positions with few stones as (canonical key, 0-based column, plies to the win).
 
-    The column is in the canonical orientation, and -1 where the player wins at once. Empty for other boards, or if the
-    certificates' files are missing.
+    The column is in the canonical orientation, and -1 where the player wins immediately. Empty for other boards, or if
+    the certificates' files are missing.
     """
     positions: list[tuple[int, int, int]] = []
     for path in shipped_certificates():
@@ -207,7 +207,7 @@ def read_runtime(path: Path | None) -> bytes:
         content = _download(RUNTIME_URL)
         write_atomically(file, content)
     if not _is_expected(content):
-        raise ValueError(f"{path or RUNTIME_URL}: is not the expected onnxruntime-web ({Path(RUNTIME_URL).name})")
+        raise ValueError(f"{path or RUNTIME_URL} is not the expected onnxruntime-web: use {Path(RUNTIME_URL).name}")
     return content
 
 

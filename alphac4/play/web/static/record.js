@@ -99,9 +99,9 @@ export class Record {
     $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, mistakes }, side) => element("div", "",
       element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
       element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(mistakes, "mistake")}`))));
-    const notes = review.mistakes.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No judged move is a mistake." : "Neither side made a mistake."];
-    if (review.unjudged) notes.push(`${counted(review.unjudged, "move")} would have taken too long to judge.`);
-    if (review.mistakes_without_better) notes.push(`The better moves of ${counted(review.mistakes_without_better, "mistake")} were not found in time.`);
+    const notes = review.mistakes.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No mistakes among the judged moves." : "Neither side made a mistake."];
+    if (review.unjudged) notes.push(`Time ran out before ${counted(review.unjudged, "move")} could be judged.`);
+    if (review.mistakes_without_better) notes.push(`Time ran out before a better move was found for ${counted(review.mistakes_without_better, "mistake")}.`);
     $("unjudged").textContent = notes.join(" ");
   }
 
@@ -135,7 +135,7 @@ export class Record {
     });
     svg("line", { class: "cursor", x1: x(ply), x2: x(ply), y1: TOP, y2: review ? BARS + 26 : TOP + TALL }, chart);
     const chances = points.map(([at, value]) => `${at}: ${chance(value)}`).join(", ");
-    chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": none known yet"}`);
+    chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": not known yet"}`);
   }
 
   // Write the review of the described move.
@@ -147,8 +147,8 @@ export class Record {
     const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
     lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
     if (!move.best || !move.played) lines.push(element("p", "", "This move was not judged in time."));
-    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", including this move" : ""}.`));
-    else lines.push(element("p", "", `With best play ${who} ${does(move.best)}; now it ${does(move.played)}.`));
+    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", counting this move" : ""}.`));
+    else lines.push(element("p", "", `With best play, ${who} ${does(move.best)}; after this move it ${does(move.played)}.`));
     if (move.better.length && isRevealed) {
       const line = move.line.length > 1 ? `, for example ${move.line.join(" ")}` : "";
       lines.push(element("p", "", `Better: ${move.better.join(" or ")}${line}.`));

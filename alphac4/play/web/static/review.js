@@ -48,9 +48,9 @@ export class Review {
 
   // Labels above the columns during an exercise.
   get labels() {
-    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not better", closed: true };
+    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not better", isDisabled: true };
     const labels = new Map([...wrong].map((column) => [column, no]));
-    const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, closed: this.isOpen };
+    const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, isDisabled: this.isOpen };
     return labels.set(game.rules.names.indexOf(mistake.move), played);
   }
 

@@ -21,7 +21,7 @@ export class Rules {
   name(column) { return this.names[column]; }
 
   // Message for a stone dropped into a full column.
-  noRoom(column) { return `Column ${this.name(column)} is full.`; }
+  columnFullMessage(column) { return `Column ${this.name(column)} is full.`; }
 
   // Columns of a move string, or null if it breaks the rules.
   read(text) {
