@@ -199,9 +199,9 @@ def select_leaf(game: Game, root: Node, select: Select) -> tuple[list[tuple[Node
 
 
 def backup(path: list[tuple[Node, int]], value: float) -> None:
-    """Carry a leaf's value up to the root. What is good for the side to move is bad for the one that moved before."""
+    """Carry a leaf's value up to the root."""
     for node, i in reversed(path):
-        value = -value
+        value = -value  # a position that is good for the side to move is bad for the side that moved before
         node.visits[i] += 1
         node.value_sum[i] += value
 

@@ -127,7 +127,7 @@ class EnginePlayer:
         words = self._ask(["go"], "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
-            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which names no column")
+            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which is not a column")
         return column
 
     def _ask(self, commands: Sequence[str], answer: str, seconds: float) -> str:
@@ -219,7 +219,7 @@ class OpenSpielPlayer:
         moves = []
         for position in positions:
             if position.moves is None or position.geometry != STANDARD:
-                raise PlayerError("openspiel only plays positions of the standard board whose moves are known")
+                raise PlayerError("openspiel supports only the standard board, and needs a position's move string")
             state = self._game.new_initial_state()
             for name in position.moves:
                 state.apply_action(int(name) - 1)

@@ -474,7 +474,7 @@ def pool_players(
 
 
 def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend: str, **settings: Any) -> Player:
-    """Create a player in a process of a pool, to work on one core."""
+    """Create a player that uses one core, in a process of a pool."""
     from alphac4.compute import choose
     from alphac4.nn.backends import require_backend
     from alphac4.nn.evaluator import BATCH

@@ -162,8 +162,8 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
 
     The function ``score(trees, t, node, action, totals, parameters)`` is compiled by Numba. A simulation tries the
     action with the highest score among those that are not proven to lose. Pass an instance of ``parameters`` to
-    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type keeps its rule, because searches may
-    have been compiled with it.
+    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type's rule cannot be replaced, because
+    searches may already be compiled with it.
 
     Args:
         parameters: a NamedTuple type of numbers, with a field ``prior_temperature`` as in

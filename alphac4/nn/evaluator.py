@@ -262,7 +262,7 @@ def _has_invariant_outputs(name: str, trained: Network) -> bool:
 
 def _warn_once(warned: set[str], name: str, reason: str) -> None:
     if name not in warned:
-        logger.warning("backend %s %s", name, reason)
+        logger.warning("backend %s: %s", name, reason)
     warned.add(name)
 
 

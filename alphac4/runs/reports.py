@@ -185,7 +185,7 @@ def _failures(report: IterationReport) -> list[str]:
 
 
 def _regressions(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """Return warnings of networks that got worse, or not better for many iterations.
+    """Return warnings of networks that became worse, or did not become better for many iterations.
 
     Scores are compared with the best of many earlier ones, which is biased upwards. So the 95 % intervals must not
     overlap: with four matches of 20 pairs this raises a false alarm in 2 % of runs of constant strength.
@@ -195,7 +195,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
         warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
     if gate.score_text and gate.score < 0.3:
-        warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
+        warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has become worse")
     for match in report.matches:
         earlier = [other for past in history for other in past.matches if other.opponent == match.opponent]
         best = max(earlier, key=lambda other: other.score, default=match)
@@ -211,7 +211,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
         error, high, iteration = min((getattr(past, name).error, getattr(past, name).high, n) for past, n in judged)
         if metrics.low > high:
             warnings.append(
-                f"the gate has passed a network that makes more mistakes by exact play: {budget} in "
+                f"the promoted network makes more mistakes: {budget}, in "
                 f"{metrics.error:.1%} of the positions, up from {error:.1%} after iteration {iteration}"
             )
     return warnings

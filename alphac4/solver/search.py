@@ -227,7 +227,7 @@ def settle(
 
 
 @compiled
-def exceeds(
+def search_bound(
     geometry: Geometry,
     layout: Layout,
     table: Table,
@@ -361,7 +361,7 @@ def score_position(
             threshold = -(-low // 2)
         elif threshold >= 0 and high // 2 > threshold:
             threshold = high // 2
-        bound = exceeds(geometry, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
+        bound = search_bound(geometry, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
         if bound == PAUSED:
             stack.window[0], stack.window[1] = low, high
             return PAUSED

@@ -192,12 +192,12 @@ class ClusterActors(Actors):
         """Handle blocks of any actors as they arrive, until there are enough positions.
 
         Raises:
-            ValueError: for another plan than that of the settings.
+            ValueError: if ``plan`` differs from the settings.
             RuntimeError: if the cluster is lost, or an actor fails.
         """
         usual = make_plan(self._task.geometry, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
-            raise ValueError("a cluster takes no function for `starts`")
+            raise ValueError("`starts` cannot be a function on a cluster: leave it out")
         started = time.perf_counter()
         waiting = len(self._ready(0.0))
         blocks, positions, behind, max_behind = 0, 0, 0, 0
@@ -220,7 +220,9 @@ class ClusterActors(Actors):
                 if positions >= samples:
                     break
             if not has_warned and not blocks and time.perf_counter() - started > NO_GAMES_WARNING_S:
-                logger.warning("waiting for the cluster's first games: other programs may use its cores")
+                logger.warning(
+                    "still waiting for the cluster's first games: check whether other programs use its cores"
+                )
                 has_warned = True
         if last:  # free the cores for the closing matches
             self._stop_actors()
@@ -231,7 +233,7 @@ class ClusterActors(Actors):
             nodes=self._nodes,
             actors=min(len(self._locations), self._offered),
             lost=self._lost,
-            waiting=waiting,
+            waiting_blocks=waiting,
             staleness=behind / positions,
             max_staleness=max_behind,
             seconds=now - (self._last_end or started),
@@ -262,7 +264,7 @@ class ClusterActors(Actors):
             self._actors.append(self._remote.remote(self._task, self._seeds(index)))
         if before and self._offered > before:
             name = "GPU" if self._task.device == "cuda" else "core"
-            logger.warning("the cluster has grown to %d %ss", self._offered, name)
+            logger.warning("the cluster now has %d %ss for self-play", self._offered, name)
         self._counted = time.monotonic()
 
     def _request(self, calls: int) -> None:
@@ -298,7 +300,7 @@ class ClusterActors(Actors):
         if before not in (None, location):
             self._lost += 1
             logger.warning(
-                "an actor on node %s was lost: another one on node %s begins new games", before[0], location[0]
+                "lost an actor on node %s; its replacement on node %s starts new games", before[0], location[0]
             )
         self._locations[index], self.backend = location, received.backend
         return received
@@ -347,7 +349,7 @@ class Cluster:
         The processes share the cores with the actors, which mostly wait during a match.
         """
         is_large = self._connection.count("cpu") >= MIN_CORE_RATIO * streams
-        return Pool(self._connection, leaves=False) if is_large else None
+        return Pool(self._connection, closes_connection=False) if is_large else None
 
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Return the actors of a run; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
