@@ -278,7 +278,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: agent.choose(4455), "positions must be a list, not 4455"),
         (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations must be a list of numbers, not 100"),
-        (lambda: alphac4.evaluate("random", references="solver"), "positions and references are lists"),
+        (lambda: alphac4.evaluate("random", references="solver"), "positions and references must be lists"),
         (lambda: alphac4.evaluate("random", count=2.0), r"count must be an integer, not 2\.0"),
     ):
         with pytest.raises(TypeError, match=message) as error:

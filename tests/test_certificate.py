@@ -451,7 +451,7 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
 
 
 def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate, tmp_path: Path) -> None:
-    """An unreadable file raises at once; a wrong move raises when a game reaches it."""
+    """An unreadable file raises immediately; a wrong move raises when a game reaches it."""
     path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
     for file, geometry, message in (

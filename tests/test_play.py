@@ -153,7 +153,7 @@ def test_hint_is_certified_if_the_solver_takes_longer() -> None:
 
 
 def test_the_analysis_explains_its_marks_and_appears_once_per_turn() -> None:
-    """Against a player, the position after a person's move is answered at once, and neither drawn nor analysed."""
+    """Against a player, the position after a person's move is answered immediately, and neither drawn nor analysed."""
     _, text = run_game(["analysis", "4", "4"], "44", second=random_player())
     assert text.count("* the search's choice") == 3  # on request, and before two moves of the person
     assert text.count("\n  1 2 3 4 5 6 7\n") == 3  # at the start, and after two answers

@@ -34,7 +34,7 @@ class CheckedCertificate:
     """A certificate whose moves are checked by the rules before they are used.
 
     A level of its walk is checked when the first position with that number of stones is looked up. The first levels
-    take no time, the largest some seconds. Counting plies needs the whole walk.
+    take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
     def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:

@@ -24,8 +24,8 @@ from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
 
-START_TIMEOUT_S = 120.0  # for loading and compiling
-MOVE_TIMEOUT_S = 300.0  # for a move
+START_TIMEOUT_S = 120.0  # time for loading and compiling
+MOVE_TIMEOUT_S = 300.0  # time for a move
 CLOSE_TIMEOUT_S = 5.0
 MAX_LINE_LENGTH, MAX_QUEUED_LINES = 4096, 500  # characters of a line, and lines that wait to be read
 
@@ -170,7 +170,7 @@ def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
 
     Byte-order marks are removed, and lines are cut at `MAX_LINE_LENGTH` characters.
     """
-    is_rest = False  # of a line that was cut
+    is_rest = False  # whether the next part continues a line that was cut
     while part := stream.readline(MAX_LINE_LENGTH):
         if not is_rest:
             lines.put(part.replace("\ufeff", ""))

@@ -133,7 +133,7 @@ class NamedNetwork:
     path: Path
     limit: str  # "600", "1s", "auto" or "certificate"; empty without a limit
     rule: NetworkParameters  # parameters of the search
-    temperature: float  # of the choice among moves; see `NetworkPlayer`
+    temperature: float  # temperature of the choice among moves; see `NetworkPlayer`
     leaves: int  # the most leaves of a tree that it evaluates together
 
     @property

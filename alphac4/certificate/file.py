@@ -25,7 +25,7 @@ from alphac4.storage.records import BoardConfig, parse_json, read_record, read_v
 SHIPPED = "best.certificate"
 """Certificate of the first player; `shipped_file` finds it."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_MOVES_PER_BYTE = 64  # of compressed text; the shipped files have 5
+MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files have 5
 
 
 class CertificateError(ValueError):

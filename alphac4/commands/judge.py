@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_ELO = 2000  # of a hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
+MAX_ELO = 2000  # largest hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
 SHOWN_FAILURES = 10
 CERTIFICATE_BATCH = 256  # usual batch size of the network
 

@@ -53,9 +53,9 @@ class ClusterReport:
 class Actors(ABC):
     """Plays a run's games, which continue from one call of `play` to the next."""
 
-    backend: str  # of inference
-    slots: int  # games at once; on a cluster, per actor
-    cluster_report: ClusterReport | None = None  # of the last `play` on a cluster
+    backend: str  # inference backend
+    slots: int  # concurrent games; on a cluster, per actor
+    cluster_report: ClusterReport | None = None  # report of the last `play` on a cluster
 
     @abstractmethod
     def __len__(self) -> int:

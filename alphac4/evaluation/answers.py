@@ -15,7 +15,7 @@ from alphac4.machine import worker_threads
 
 BATCH = 128  # positions searched together: fills the network's batches, and its trees fit into the caches
 MIN_BATCH = 16  # minimum if there are many players for few positions
-BINS = 10  # of the reliability diagram, of equal width in the predicted value
+BINS = 10  # bins of the reliability diagram, of equal width in the predicted value
 
 Moves = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 FORMAT = "alphac4-walk"
 MIN_JUDGED_BATCH = 256  # positions judged together; proofs end many searches of a batch early
 JUDGED_PER_PLAYER = 64  # positions of such a batch for each player, if that makes a larger one
-PARTS_PER_WORKER = 4  # of the positions to solve, because some take much longer than others
+PARTS_PER_WORKER = 4  # more parts than workers, because some positions take much longer to solve
 CLAIM_BATCH = 4096  # positions of a claim's walk; few need long searches, and these should fill a batch
-MIN_PROMISING_VALUE = 0.5  # of a second choice for a claimed win; -0.5 for a claimed draw
+MIN_PROMISING_VALUE = 0.5  # minimum value of a second choice for a claimed win; -0.5 for a claimed draw
 
 
 class MoveKind(IntEnum):
@@ -299,7 +299,11 @@ def _judged_moves(
     possible = kept.copy()
     unsure = np.flatnonzero(kept < Outcome.WIN)  # a winning move cannot be a mistake
     possible[unsure] = outcomes([positions[int(index)] for index in unsure])
-    ends = {None: MoveKind.ANSWER, Outcome.LOSS: MoveKind.WINS, Outcome.DRAW: MoveKind.DRAWS}  # for the opponent
+    ends = {
+        None: MoveKind.ANSWER,
+        Outcome.LOSS: MoveKind.WINS,
+        Outcome.DRAW: MoveKind.DRAWS,
+    }  # outcomes are those of the opponent
     kinds = np.array([ends[position.outcome()] for position in after], np.int8)
     kinds[proven & (kinds == MoveKind.ANSWER)] = MoveKind.PROOF
     kinds[kept < possible] = MoveKind.MISTAKE

@@ -33,7 +33,7 @@ from alphac4.mcts.tree import (
     proof_value,
 )
 
-MAX_SIMULATIONS_PER_STEP = 256  # of a tree, before the caller reads the clock: well under a millisecond
+MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads the clock: well under a millisecond
 
 AWAITING_EVALUATION = 2.0  # marks a node without an evaluation yet, in place of its value, which is at most 1
 
@@ -152,8 +152,8 @@ def action_scores(trees: Trees, first: int, node: int, parameters: Any, scores: 
 class NodeTotals(NamedTuple):
     """Sums over a node's actions, for scores."""
 
-    visits: int  # of all actions
-    value_sum: float  # of all visits and of the node's own evaluation, for the side to move
+    visits: int  # visits of all actions
+    value_sum: float  # sum over all visits and the node's own evaluation, for the side to move
     visited_prior: float  # sum of the priors of visited actions
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float32]
 
 PROBE_BOARDS = 32
-TOLERANCE = 1e-3  # of sums of probabilities, and of values beyond 1
+TOLERANCE = 1e-3  # tolerance of sums of probabilities, and of values beyond 1
 MIN_PROBABILITY = 1e-9
 EXPECTED = (
     "one input of planes [B, 2, rows, columns]; as outputs a policy [B, columns] and either a value [B] or [B, 1] in "
@@ -187,7 +187,7 @@ def _describe(outputs: Any) -> str:
 
 
 class OnnxEvaluator(FunctionEvaluator):
-    """Evaluates positions by an ONNX file. Several threads may call it at once.
+    """Evaluates positions by an ONNX file. Several threads may call it concurrently.
 
     The planes are the stones of the side to move and those of its opponent, bottom row first; all outputs are for the
     side to move. Random boards decide whether the policy and win/draw/loss are logits or probabilities. A value without

@@ -12,7 +12,7 @@ class Level:
     name: str
     about: str
     simulations: int  # per move; 0 plays by the raw policy
-    temperature: float = 0.0  # of sampling moves; 0 plays the best one
+    temperature: float = 0.0  # temperature of sampling moves; 0 plays the best one
     certified: bool = False  # plays the certificates' moves where they have one, and otherwise searches adaptively
     perfect: bool = False  # plays the exact solver's moves
 

@@ -8,9 +8,9 @@ from alphac4.play.screen import Screen
 from alphac4.review import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
 
-WIDTH = 100  # of the text
+WIDTH = 100  # characters per line of the text
 GRAPH_ROWS = 9  # odd, so that the middle row is a draw
-MARK_MEANINGS = {  # of `Grade.mark`
+MARK_MEANINGS = {  # meanings of `Grade.mark`
     "~": "keeps the outcome, but wins later or loses sooner than necessary",
     "?": "gives away a win or a draw",
     "??": "turns a win into a loss",

@@ -34,7 +34,7 @@ HELP = """\
   new          start a new game
   quit         leave
 Ctrl-C stops a hint, an analysis, solve and a review."""
-SOLVER_TIMEOUT_S = 1.0  # for the exact result that a hint or an analysis shows first
+SOLVER_TIMEOUT_S = 1.0  # time for the exact result that a hint or an analysis shows first
 
 cached_certificates = functools.cache(certificates)  # counting their longest games takes seconds
 

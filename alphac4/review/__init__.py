@@ -17,13 +17,13 @@ from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_moves, best_play, deadline, shared_solver
 
-DEFAULT_SECONDS = 120.0  # for the solver, per game
+DEFAULT_SECONDS = 120.0  # time for the solver, per game
 LINE_PLIES = 10  # maximum length of a line of best play
 LINE_TIME_SHARE = 0.5  # time for better moves and their lines, relative to that for the positions
 
 OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # credit of a move that gives away nothing, half a point, a whole point
 CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win comes later, or a loss sooner
-MIN_KEEPING_CREDIT = 0.7  # of a move that keeps the outcome
+MIN_KEEPING_CREDIT = 0.7  # minimum credit of a move that keeps the outcome
 
 OnPause = Callable[[], None]
 

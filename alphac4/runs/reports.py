@@ -45,7 +45,7 @@ class EvaluationReport:
 
     positions: int  # in all sets
     simulations: int  # per position, of the search
-    raw: ExactPlayMetrics  # of the network's policy and value
+    raw: ExactPlayMetrics  # metrics of the network's policy and value
     search: ExactPlayMetrics
     evaluator: str = ""  # backend of the network
 
@@ -55,7 +55,7 @@ class IterationReport:
     """Report of one iteration."""
 
     iteration: int  # 1 for the first
-    seconds_total: float  # of the run so far, including interrupted attempts
+    seconds_total: float  # duration of the run so far, including interrupted attempts
     games_total: int
     samples_total: int
     evaluations_total: int
@@ -102,7 +102,7 @@ class TrainedRun:
     best: Path  # the best network
     config: TrainConfig
     history: Sequence[IterationReport]  # one report per iteration
-    closing: Sequence[MatchReport]  # of the best network against classic MCTS
+    closing: Sequence[MatchReport]  # matches of the best network against classic MCTS
 
     def __str__(self) -> str:
         if not self.history:  # the file of reports was lost or damaged

@@ -17,7 +17,7 @@ MAX_SLOWDOWN = 1.5  # later iterations search the reports of earlier ones
 
 
 class Measure(Callback):
-    """Callback that measures memory, folder and processor time after each iteration."""
+    """Callback that measures memory, folder and CPU time after each iteration."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

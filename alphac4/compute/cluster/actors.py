@@ -28,12 +28,12 @@ from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
-MAX_GAMES, MIN_GAMES = 128, 32  # at once per core: with more, games wait for one another; fewer make small batches
-MIN_CORE_RATIO = 2  # cluster cores per local stream from which on a run plays its matches on the cluster
+MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one another; fewer make small batches
+MIN_CORE_RATIO = 2  # with this many cluster cores per local stream, a run plays its matches on the cluster
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver handles the other
-COUNT_INTERVAL_S = 1.0  # between counts of the cluster's cores or GPUs
-NO_GAMES_WARNING_S = 60.0  # without a block, before a warning
-STOP_TIMEOUT_S = 2.0  # for actors to end before they are killed
+COUNT_INTERVAL_S = 1.0  # time between counts of the cluster's cores or GPUs
+NO_GAMES_WARNING_S = 60.0  # time without a block before a warning
+STOP_TIMEOUT_S = 2.0  # time for actors to end before they are killed
 CONTROL_GROUP = "control"  # Ray's concurrency group of methods that run concurrently with `RemoteActor.play`
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # accepted by name; a node may lack some
 
@@ -44,9 +44,9 @@ class Task:
 
     geometry: Geometry
     config: SelfPlayConfig
-    slots: int  # games at once; fewer if the memory of a GPU with trees is short
+    slots: int  # concurrent games; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
-    backend: str  # of inference; a node without it uses its fastest one
+    backend: str  # inference backend; a node without it uses its fastest one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,8 @@ class ReceivedBlock:
     """A block of games, and facts about the actor that played it."""
 
     block: Block
-    version: int  # of the weights
-    backend: str  # of inference
+    version: int  # version of the weights
+    backend: str  # inference backend
     node: str  # address
     process: int  # id
 
@@ -88,7 +88,7 @@ class RemoteActor:
         self._latest = weights
 
     def end(self) -> None:
-        """End all calls of `play` at once. Runs concurrently with `play`."""
+        """End all calls of `play` immediately. Runs concurrently with `play`."""
         self._has_ended = True
 
     def play(self, weights: Weights) -> ReceivedBlock | None:
@@ -164,7 +164,7 @@ class ClusterActors(Actors):
         self._actors: list[Any] = []  # Ray's handles
         self._calls: dict[Any, int] = {}  # the actor's index, by the reference to its block
         self._locations: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
-        self._nodes = 0  # with cores or GPUs for actors, at the last count
+        self._nodes = 0  # nodes that offer cores or GPUs to actors, at the last count
         self._offered = connection.count(task.device)  # cores or GPUs at the last count
         self._counted = 0.0  # time.monotonic() of the last count
         self._lost = 0  # actors since the last report

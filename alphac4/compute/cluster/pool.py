@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 10  # at a call whose process dies each time
+MAX_ATTEMPTS = 10  # attempts at a call whose process dies each time
 
 
 @dataclass(frozen=True, kw_only=True)

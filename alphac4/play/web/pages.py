@@ -33,9 +33,9 @@ from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import new_folder, write_atomically
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
-SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred per second
+SIMULATIONS = 800  # simulations of an analysis in the exported page; a phone makes hundreds per second
 REVIEW_SIMULATIONS = 50  # per position of a reviewed game
-MAX_CERTIFIED_STONES = 10  # of positions in the exported certificate; with more stones the page's solver is fast
+MAX_CERTIFIED_STONES = 10  # stones of positions in the exported certificate; with more, the page's solver is fast
 REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # in the order of their imports
 
 SPACE = """\
