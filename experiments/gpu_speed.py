@@ -48,8 +48,8 @@ def flops(config: NetworkConfig) -> float:
 def main() -> None:
     """Measure and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--channels", type=int, default=64, help="of the network")
-    parser.add_argument("--blocks", type=int, default=4, help="of the network")
+    parser.add_argument("--channels", type=int, default=64, help="channels of the network")
+    parser.add_argument("--blocks", type=int, default=4, help="blocks of the network")
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="seconds per repetition; a measurement repeats ten times"
     )

@@ -294,10 +294,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("--minutes", type=float, nargs="+", default=[5, 10, 20], help="after which networks count")
-    parser.add_argument("--simulations", type=int, nargs="+", default=[0, 600], help="of the judged searches")
+    parser.add_argument(
+        "--simulations", type=int, nargs="+", default=[0, 600], help="simulations of the judged searches"
+    )
     parser.add_argument("--positions", type=Path, nargs="+", default=[], help="by default the packaged sets")
-    parser.add_argument("--seed", type=int, default=0, help="of programs that take one")
-    parser.add_argument("--folder", type=Path, default=Path("runs/peers"), help="for checkpoints and results")
+    parser.add_argument("--seed", type=int, default=0, help="seed of programs that take one")
+    parser.add_argument("--folder", type=Path, default=Path("runs/peers"), help="folder of checkpoints and results")
     options = parser.parse_args()
     sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
     marks = sorted(options.minutes)

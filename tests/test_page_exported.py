@@ -143,4 +143,4 @@ def test_page_opened_as_a_file_asks_for_a_web_server(browser: Browser, static_fo
     page = browser.new_page()
     page.goto((static_folder / "index.html").as_uri())
     expect(page, "#status", "needs a web server")
-    browser.errors.clear()  # of modules that cannot be loaded
+    browser.errors.clear()  # errors of modules that cannot be loaded

@@ -299,12 +299,8 @@ def _judged_moves(
     possible = kept.copy()
     unsure = np.flatnonzero(kept < Outcome.WIN)  # a winning move cannot be a mistake
     possible[unsure] = outcomes([positions[int(index)] for index in unsure])
-    ends = {
-        None: MoveKind.ANSWER,
-        Outcome.LOSS: MoveKind.WINS,
-        Outcome.DRAW: MoveKind.DRAWS,
-    }  # outcomes are those of the opponent
-    kinds = np.array([ends[position.outcome()] for position in after], np.int8)
+    kind_of = {None: MoveKind.ANSWER, Outcome.LOSS: MoveKind.WINS, Outcome.DRAW: MoveKind.DRAWS}  # opponent's outcomes
+    kinds = np.array([kind_of[position.outcome()] for position in after], np.int8)
     kinds[proven & (kinds == MoveKind.ANSWER)] = MoveKind.PROOF
     kinds[kept < possible] = MoveKind.MISTAKE
     return moves, kinds

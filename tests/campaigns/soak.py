@@ -12,7 +12,7 @@ from campaigns.command import Findings
 from campaigns.tiny_run import prepare, tiny_run
 
 MAX_MB_PER_THOUSAND = 60.0  # growth of resident memory per thousand iterations: reports, and allocators' reserves
-MAX_KB_PER_ITERATION = 12.0  # of reports, curves and replay
+MAX_KB_PER_ITERATION = 12.0  # growth of reports, curves and replay
 MAX_SLOWDOWN = 1.5  # later iterations search the reports of earlier ones
 
 

@@ -13,8 +13,8 @@ import { Share } from "./share.js";
 import { Solver, longestResistance } from "./solver.js";
 
 const DEFAULT_PLAYERS = ["", "beginner"];
-const MIN_ANSWER_MS = 350; // so that the person's stone has fallen
-const WATCHED_PAUSE_MS = 900; // between the moves of two levels
+const MIN_ANSWER_MS = 350; // minimum time of an answer, so that the person's stone has fallen
+const WATCHED_PAUSE_MS = 900; // time between the moves of two levels
 
 function fail(error, again = update) {
   $("problem").hidden = false;
@@ -368,7 +368,7 @@ function load() {
   const [shown, linked] = text.split("/");
   review.leave();
   if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
-  const moves = rules.read(text), kept = history.state; // after a reload or a step back; null for a link
+  const moves = rules.read(text), kept = history.state; // set after a reload or a step back; null for a link
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) game.load(rules.read(kept.moves), { ...kept, ply: moves.length });
   else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // so that no level's move replaces the message

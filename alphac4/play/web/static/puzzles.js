@@ -2,7 +2,7 @@
 
 import { $, COLOURS, announce, counted, enable, onPress, recall, remember, showStatus } from "./dom.js";
 
-const MIN_ANSWER_MS = 600; // before a move of the page, so that the previous stone has fallen
+const MIN_ANSWER_MS = 600; // minimum time before a move of the page, so that the previous stone has fallen
 const NEAREST_COUNT = 10; // puzzles with the nearest wins, from which the next one is drawn
 
 export class Puzzles {

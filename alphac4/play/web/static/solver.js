@@ -3,7 +3,7 @@
 import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
-const SOLVER_TIMEOUT_MS = 2000; // for the proven result of a position that is analysed
+const SOLVER_TIMEOUT_MS = 2000; // time for the proven result of a position that is analysed
 
 // Such as "3 holds out longest, for 11 moves" from the outcome "loses in 11 moves" of the best moves.
 export const longestResistance = (names, outcome) => `${names} hold${names.includes(" or ") ? "" : "s"} out longest, for ${outcome.replace("loses in ", "")}`;
