@@ -154,7 +154,7 @@ function show() {
   if (document.activeElement === $("resume") && !watched && !waiting) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waiting);
   $("resume").classList.toggle("strong", !review.current); // a review has its own main button
-  $("resume").textContent = watched ? "Pause" : "Play on";
+  $("resume").textContent = watched ? "Pause" : "Continue";
   $("resume").title = `${watched ? "Pause the game" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
   enable("hint", awaitsPerson && !isOpen);
@@ -297,7 +297,7 @@ const actions = {
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 
 const KEYS_HELP = {
-  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis.`,
+  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or continue, a analysis.`,
   puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next.`,
 };
 const KEYS = {
