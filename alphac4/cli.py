@@ -21,7 +21,7 @@ GROUPS = {
         "play": "play a game in the terminal",
         "play web": "play in the browser",
         "play puzzles": "solve puzzles: positions where only one move wins",
-        "review": "judge every move of a game and show its turning points",
+        "review": "judge every move of a game and show the mistakes",
         "search": "search a position and draw the tree",
         "solve": "score positions exactly",
         "puzzles": "make puzzles",
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_error(name, f"{error.filename or 'the output'}: {error.strerror or error}")
     except (OverflowError, MemoryError) as error:
         return _print_error(name, f"too large for the memory of this machine: {error or 'out of memory'}")
-    except ImportError as error:  # of a required package
+    except ImportError as error:  # a required package is missing
         _print_error(name, f"the installation is broken; reinstall the package ({install_advice('')}): {error}")
         return EXIT_BROKEN_INSTALL
     except KeyboardInterrupt:

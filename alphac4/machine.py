@@ -125,7 +125,7 @@ def adapt_process() -> None:
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """Yield a thread pool for the block. The end of the block does not wait for unfinished work.
 
-    So an error or Ctrl-C ends the block at once. Unfinished work ends at its next call of `check_block`.
+    So an error or Ctrl-C ends the block immediately. Unfinished work ends at its next call of `check_block`.
     """
     ended = threading.Event()
     pool = ThreadPoolExecutor(count, initializer=setattr, initargs=(_thread, "block_ended", ended))

@@ -36,19 +36,19 @@ class Settings:
     columns: int = 5
     run: int = 3  # stones in a row that win
     iterations: int = 12
-    games: int = 100  # of self-play in an iteration
-    simulations: int = 32  # of the search before each move (800)
+    games: int = 100  # games of self-play in an iteration
+    simulations: int = 32  # simulations of the search before each move (800)
     noise: float = 0.25  # share of the root's priors that is random (0.25)
     dirichlet_alpha: float = 1.0  # how evenly that noise is spread (0.3; about 10 / the number of legal moves)
     temperature_plies: int = 6  # moves drawn by their visits, before the most visited one is played (30)
-    channels: int = 32  # of the network's convolutions (256)
+    channels: int = 32  # channels of the network's convolutions (256)
     blocks: int = 2  # residual blocks (19)
     window: int = 4  # iterations whose positions are learned from
-    steps: int = 150  # of gradient descent in an iteration
+    steps: int = 150  # steps of gradient descent in an iteration
     batch: int = 128  # positions in a step (4096)
     learning_rate: float = 2e-3
     gate: float = 0.55  # share of the points against the best network that lets a candidate in (AlphaGo Zero: 0.55)
-    rollouts: int = 50  # of the classic tree search that the result has to beat
+    rollouts: int = 50  # rollouts of the classic tree search that the result has to beat
     seed: int = 0
 
 
@@ -142,7 +142,7 @@ class Node:
     def __init__(self, game: Game, position: Position) -> None:
         self.position = position
         self.outcome = game.outcome(position)
-        self.value = self.outcome or 0.0  # of this position, until an evaluator gives it another
+        self.value = self.outcome or 0.0  # value of this position, until an evaluator gives it another
         self.moves = game.legal(position[1]) if self.outcome is None else []
         self.prior = [1.0] * len(self.moves)  # until an evaluator gives others
         self.visits = [0] * len(self.moves)
@@ -199,15 +199,15 @@ def select_leaf(game: Game, root: Node, select: Select) -> tuple[list[tuple[Node
 
 
 def backup(path: list[tuple[Node, int]], value: float) -> None:
-    """Carry a leaf's value up to the root. What is good for the side to move is bad for the one that moved before."""
+    """Carry a leaf's value up to the root."""
     for node, i in reversed(path):
-        value = -value
+        value = -value  # a position that is good for the side to move is bad for the side that moved before
         node.visits[i] += 1
         node.value_sum[i] += value
 
 
 def search(game: Game, roots: Sequence[Node], evaluate: Evaluate, simulations: int, select: Select = puct) -> None:
-    """Grow many trees at once, so that the network evaluates their leaves in one batch; roots are evaluated already."""
+    """Grow many trees together, so that the network evaluates their leaves in one batch; roots must be evaluated."""
     for _ in range(simulations):
         walks = [select_leaf(game, root, select) for root in roots]
         evaluate([leaf for _, leaf in walks if leaf.outcome is None])

@@ -25,7 +25,7 @@ class Cautious:
         self.rng = rng
 
     def choose(self, positions: Sequence[alphac4.Position]) -> list[int]:
-        """Return a 0-based column for each position; a match passes many at once, so that networks get full batches."""
+        """Return a 0-based column for each position; a match passes many together, so networks get full batches."""
         return [self.move(position) for position in positions]
 
     def move(self, position: alphac4.Position) -> int:

@@ -53,11 +53,11 @@ def main() -> None:
                 turns.append((without, play_turn(actors, seconds)))
     figures = []
     for index, name in enumerate(("without a cluster", "on three nodes")):
-        by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)
+        by_wall, by_cpu = np.median([turn[index] for turn in turns], axis=0)
         figures.append(Measured(name, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
-        figures.append(Measured(f"{name}: by processor time", float(by_processor), "simulations/s"))
+        figures.append(Measured(f"{name}: by CPU time", float(by_cpu), "simulations/s"))
     ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
-    for ratio, name in zip(ratios, ("wall time", "processor time"), strict=True):
+    for ratio, name in zip(ratios, ("wall time", "CPU time"), strict=True):
         figures.append(Measured(f"three nodes relative to none, by {name}", 100 * ratio, "%, median"))
     print(*figures, sep="\n")
 
@@ -79,9 +79,9 @@ class _TurnOver(Exception):  # noqa: N818 - not an error
 
 
 def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
-    """Play for ``seconds``, and at least two blocks per actor; return simulations/s of wall and of processor time."""
+    """Play for ``seconds``, and at least two blocks per actor; return simulations/s of wall time and of CPU time."""
     arrivals = defaultdict[int, _Arrivals](_Arrivals)
-    started, processor = time.perf_counter(), processor_seconds()
+    started, cpu = time.perf_counter(), cpu_seconds()
 
     def on_block(index: int, block: Block) -> None:
         now = time.perf_counter()
@@ -93,13 +93,13 @@ def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
 
     with contextlib.suppress(_TurnOver):
         actors.play(UNLIMITED_POSITIONS, on_block)
-    used = max(processor_seconds() - processor, 1e-9)
+    used = max(cpu_seconds() - cpu, 1e-9)
     simulations = sum(sum(arrival.simulations) for arrival in arrivals.values())
     return sum(arrival.rate() for arrival in arrivals.values()), simulations / used
 
 
-def processor_seconds() -> float:
-    """Return the processor time of this process and its running descendants."""
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and its running descendants."""
     used = 0.0
     for process in (own := psutil.Process(), *own.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended

@@ -48,9 +48,11 @@ def flops(config: NetworkConfig) -> float:
 def main() -> None:
     """Measure and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--channels", type=int, default=64, help="of the network")
-    parser.add_argument("--blocks", type=int, default=4, help="of the network")
-    parser.add_argument("--seconds", type=float, default=1.0, help="a tenth of a measurement's length")
+    parser.add_argument("--channels", type=int, default=64, help="channels of the network")
+    parser.add_argument("--blocks", type=int, default=4, help="blocks of the network")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="seconds per repetition; a measurement repeats ten times"
+    )
     parser.add_argument("--games", type=int, nargs="+", default=[1024, 4096, 16384], help="played at the same time")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 2], help="groups of games")
     parser.add_argument("--json", action="store_true")

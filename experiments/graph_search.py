@@ -317,9 +317,12 @@ def main() -> None:
     parser.add_argument("network")
     parser.add_argument("--positions", type=Path, nargs="+", default=[], help=".columns files (default: the package's)")
     parser.add_argument("--count", type=int, help="positions per set")
-    parser.add_argument("--simulations", type=int, default=600, help="of searches without @SIMULATIONS")
+    parser.add_argument("--simulations", type=int, default=600, help="simulations of searches that name no budget")
     parser.add_argument(
-        "--searches", nargs="+", default=["tree", "graph"], help=f"tree or {', '.join(GRAPHS)}, or one @SIMULATIONS"
+        "--searches",
+        nargs="+",
+        default=["tree", "graph"],
+        help=f"searches to compare: tree, {', '.join(GRAPHS)}, or any of them with its own budget, such as graph@1000",
     )
     options = parser.parse_args()
     evaluator = CountingEvaluator(Evaluator(load_checkpoint(Path(options.network)).network, batch_size=BATCH_SIZE))

@@ -47,7 +47,7 @@ def main() -> None:
     started = time.process_time()
     report = learner.learn(sort_by_content(samples), steps=steps, schedule=schedule, rng=rng)
     print(f"{len(samples)} recorded, {samples.full.mean():.2f} with a full search: {report}")
-    print(f"{time.process_time() - started:.0f} s of processor time")
+    print(f"{time.process_time() - started:.0f} s of CPU time")
     save_checkpoint(
         options.output,
         Checkpoint(network=learner.candidate(), geometry=STANDARD, provenance={"run": options.run.name}),

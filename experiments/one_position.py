@@ -25,7 +25,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 
 SEARCHED = ("", "4444", "12233", "4453")
 LEAVES = (1, 2, 4, 8, 16, 32)
-BATCH_SIZE = 64  # of the network's own speed
+BATCH_SIZE = 64  # batch size for the network's own speed
 REPEATS = 3  # the best one counts
 SEARCH_BATCH_SIZE = 250  # positions searched together to count mistakes
 

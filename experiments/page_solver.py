@@ -2,7 +2,7 @@
 
     python experiments/page_solver.py [--stones 6,7,8,10,12] [--positions 8]
 
-It prints the median and the maximum of the processor time to solve all moves of a position in one thread, for each
+It prints the median and the maximum of the CPU time to solve all moves of a position in one thread, for each
 number of stones.
 """
 

@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10, help="pairs of games against OpenSpiel; 0 for none")
     parser.add_argument("--games", type=int, nargs="+", default=[256], help="in progress at the same time in self-play")
     parser.add_argument("--simulations", type=int, default=64, help="per move in self-play")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of alphac4's self-play")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="device of alphac4's self-play")
     options = parser.parse_args()
     for peer in PEERS:
         missing = missing_packages(peer)

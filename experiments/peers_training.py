@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 Function = Callable[[Array], tuple[Array, Array]]  # planes [B, 2, 6, 7] to policy logits [B, 7] and values [B]
 Snapshots = Iterator[tuple[float, Any]]  # seconds since the start, and a network that `alphac4.load` accepts
 
-CHANNELS, BLOCKS = 32, 4  # of the residual networks whose size is ours to choose, as in `quick`
+CHANNELS, BLOCKS = 32, 4  # size of the residual networks where it is ours to choose, as in `quick`
 OUR_ITERATION_S = 9  # on two cores with AMX; it only decides how far the learning rate has fallen at the end
 
 
@@ -177,7 +177,7 @@ def train_openspiel(seconds: float, folder: Path, _seed: int) -> Snapshots:
         policy_alpha=1.0,
         policy_epsilon=0.25,
         temperature=1,
-        temperature_drop=10,  # of the game's up to 42 moves; 2 in its example, which is for tic-tac-toe
+        temperature_drop=10,  # moves of the game's up to 42; 2 in its example, which is for tic-tac-toe
         **shape,
         observation_shape=None,
         output_size=None,
@@ -248,7 +248,7 @@ PROGRAMS: dict[str, Callable[[float, Path, int], Snapshots]] = {
 
 
 class interrupted_after:  # noqa: N801 - reads like a function
-    """Raise KeyboardInterrupt in the main thread after some seconds, and suppress it here; ``wall`` is the start."""
+    """Raise KeyboardInterrupt in the main thread after ``seconds``, and suppress it here; ``wall`` is the start."""
 
     def __init__(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, _thread.interrupt_main)
@@ -294,10 +294,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("--minutes", type=float, nargs="+", default=[5, 10, 20], help="after which networks count")
-    parser.add_argument("--simulations", type=int, nargs="+", default=[0, 600], help="of the judged searches")
+    parser.add_argument(
+        "--simulations", type=int, nargs="+", default=[0, 600], help="simulations of the judged searches"
+    )
     parser.add_argument("--positions", type=Path, nargs="+", default=[], help="by default the packaged sets")
-    parser.add_argument("--seed", type=int, default=0, help="of programs that take one")
-    parser.add_argument("--folder", type=Path, default=Path("runs/peers"), help="for checkpoints and results")
+    parser.add_argument("--seed", type=int, default=0, help="seed of programs that take one")
+    parser.add_argument("--folder", type=Path, default=Path("runs/peers"), help="folder of checkpoints and results")
     options = parser.parse_args()
     sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
     marks = sorted(options.minutes)

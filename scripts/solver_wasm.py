@@ -15,7 +15,7 @@ MODULE = Path(__file__).resolve().parents[1] / "alphac4" / "play" / "web" / "loc
 EXPORTED = "score"
 TRIPLE = "wasm32-unknown-unknown"
 CUSTOM, TYPE, IMPORT, FUNCTION, EXPORT, CODE = 0, 1, 2, 3, 7, 10  # sections of a module, in this order
-FUNCTION_KIND = 0  # of an export
+FUNCTION_KIND = 0  # kind of an export
 GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_LOOP_VECTORIZE": "0", "NUMBA_SLP_VECTORIZE": "0"}
 
 

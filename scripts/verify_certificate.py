@@ -13,7 +13,8 @@ in the order of their keys; they are not stored. A position has no digit if the 
 the opponent's run.
 
 A position consists of two 49-bit numbers, with 7 bits per column, lowest cell first: the stones of the side to move,
-and all stones. Its key is their sum. Of a position and its mirror image, only the one with the smaller key is visited.
+and all stones. Its key is their sum. Only one of a position and its mirror image is visited: the one
+with the smaller key.
 """
 
 import json
@@ -113,7 +114,7 @@ def check(digits: bytes, level: Boards, draws: bool) -> tuple[int, int]:
             visited += 1
             cells = landing_cells(occupied)
             if completing(own) & sum(cells):
-                continue  # the player wins at once
+                continue  # the player wins immediately
             losing = completing(occupied ^ own)
             threats = [column for column, cell in enumerate(cells) if cell & losing]
             try:
@@ -186,7 +187,7 @@ def check_file(path: Path) -> int:
     except (ValueError, TypeError, KeyError, zlib.error):
         print(f"{path}: not a certificate of this board, or damaged", file=sys.stderr)
         return 2
-    print(f"{path}: certificate of {header.get('player', 'nobody')}")
+    print(f"{path}: certificate of {header.get('player', 'an unnamed player')}")
     try:
         visited, stones = check(moves, begin(claim), claim["result"] == "draw")
     except Failure as failure:

@@ -37,7 +37,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.journal import Journal
 from alphac4.training.config import load_config
 
-MAX_SECONDS = 5.0  # of processor time for a file of a few kilobytes
+MAX_SECONDS = 5.0  # CPU time for a file of a few kilobytes
 MAX_MEMORY = 3 << 30  # bytes beyond what the process has
 NUMBERS = [b"0", b"-1", b"1e999", b"NaN", b"100000", b"4000000000", b"9" * 30, b"9" * 5000, b'"7"', b"null", b"1.5"]
 NESTED = [b"[" * depth + b"]" * depth for depth in (100, 990, 100_000)]

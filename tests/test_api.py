@@ -25,7 +25,7 @@ from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 Planes = npt.NDArray[np.float32]
-REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"  # of a real run
+REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"  # reports of a real run
 
 
 def load(player: Any, **options: Any) -> alphac4.Agent:
@@ -225,7 +225,7 @@ def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
         ("444444444", ValueError, "illegal move"),
         ("49", ValueError, "columns are written 1 to 7"),
         ("1212121", ValueError, "the game is over after 1212121"),
-        (4455, TypeError, "a position is a move string such as '4455', or a Position, not 4455"),
+        (4455, TypeError, "a position must be a move string such as '4455', or a Position, not 4455"),
     ],
 )
 def test_an_invalid_position_raises_a_clear_error(moves: Any, kind: type[Exception], message: str) -> None:
@@ -275,11 +275,11 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.load("uct:9", threads="2"), "threads must be an integer, not '2'"),
         (lambda: alphac4.load("uct:9", geometry=(6, 7)), r"geometry must be a board from make_geometry, not \(6, 7\)"),
         (lambda: alphac4.load(7), "7 is not a player"),
-        (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
-        (lambda: agent.choose(4455), "several positions are a list of them, not 4455"),
+        (lambda: agent.choose("4455"), "positions must be a list, not '4455'"),
+        (lambda: agent.choose(4455), "positions must be a list, not 4455"),
         (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
-        (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
-        (lambda: alphac4.evaluate("random", references="solver"), "positions and references are lists"),
+        (lambda: alphac4.evaluate("random", simulations=100), "simulations must be a list of numbers, not 100"),
+        (lambda: alphac4.evaluate("random", references="solver"), "positions and references must be lists"),
         (lambda: alphac4.evaluate("random", count=2.0), r"count must be an integer, not 2\.0"),
     ):
         with pytest.raises(TypeError, match=message) as error:
@@ -297,7 +297,7 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.Position(-1, 1), "own must be at least 0, not -1"),
         (lambda: alphac4.load("uct:9", batch_size=0), "batch_size must be at least 1, not 0"),
         (lambda: alphac4.load("uct:9", threads=0), "threads must be at least 1, not 0"),
-        (lambda: alphac4.evaluate("random", simulations=[]), "simulations are empty; give at least one number"),
+        (lambda: alphac4.evaluate("random", simulations=[]), "simulations must not be empty: give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
         (lambda: alphac4.solve(alphac4.Position(0, 2, moves="7")), "a stone has nothing below it"),
         (lambda: alphac4.solve(alphac4.Position(moves="44")), "the moves '44' do not lead to the position's stones"),

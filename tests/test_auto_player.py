@@ -14,7 +14,7 @@ from alphac4.nn.foreign import FunctionEvaluator
 from alphac4.puzzles import packaged_puzzles
 from alphac4.solver import Solver
 
-MANAGEMENT = TimeManagement(simulations=10, sure=2.0, rounds=((64, 10), (3, 20), (2, 50)))
+MANAGEMENT = TimeManagement(simulations=10, decided_value=2.0, rounds=((64, 10), (3, 20), (2, 50)))
 
 
 WEIGHTS = np.random.default_rng(3).integers(-(2**20), 2**20, (84, 8)) / 2**22  # sums of these are exact in any order
@@ -46,7 +46,7 @@ def test_an_unsure_player_searches_every_move_and_the_best_ones_longer() -> None
 
 
 def test_a_sure_player_makes_no_second_search() -> None:
-    sure = TimeManagement(simulations=10, sure=0.0)
+    sure = TimeManagement(simulations=10, decided_value=0.0)
     assert auto_player(sure).search([Position()]).simulations.tolist() == [10]
     found = auto_player().search([Position.from_moves("112233")])  # 4 wins
     assert found.moves.tolist() == [3]
@@ -76,7 +76,7 @@ def test_results_do_not_depend_on_the_batch_or_on_mirroring() -> None:
 
 def test_the_longer_search_proves_further_wins_correctly() -> None:
     # The exact solver confirms them, in positions late enough for it.
-    solver, player = Solver(), auto_player(TimeManagement(simulations=5, sure=2.0, rounds=((64, 300),)))
+    solver, player = Solver(), auto_player(TimeManagement(simulations=5, decided_value=2.0, rounds=((64, 300),)))
     positions = [position for position in random_positions(1500, np.random.default_rng(1)) if position.plies >= 22]
     result = player.search(positions)
     proven = result.proven_wins & (result.simulations > 5)
@@ -99,7 +99,7 @@ class _Staged(NetworkSearch):
 
 
 def test_a_move_proven_lost_is_not_played() -> None:
-    management = TimeManagement(simulations=10, sure=0.99, rounds=((64, 10), (2, 20)))
+    management = TimeManagement(simulations=10, decided_value=0.99, rounds=((64, 10), (2, 20)))
     result = auto_player(management, search=_Staged).search([Position()])
     assert [int(column) for column in np.flatnonzero(result.proofs[0] < 0)] == [2, 3]
     assert result.moves.tolist() == [0]  # the next by value

@@ -44,8 +44,8 @@ def test_imports_of_solver_or_evaluation_break_an_import_contract(tmp_path: Path
         for judge in ("solver", "evaluation.answers"):
             assert f"- alphac4.{module} -> alphac4.{judge} (l." in output
     assert "alphac4.arena.hints" in output
-    assert f"{CONTRACT}: what plays, learns and promotes does not know it BROKEN" in output
-    assert "Only the session asks the judge BROKEN" in output
+    assert f"{CONTRACT}: playing, learning and promotion do not import it BROKEN" in output
+    assert "Only the session imports the judge BROKEN" in output
 
 
 def uses(function: object, name: str) -> list[str]:
@@ -65,8 +65,8 @@ def uses(function: object, name: str) -> list[str]:
 
 def test_verdict_is_used_in_the_report_only() -> None:
     """The judge is called once, at the end of an iteration, and its result is passed to the report only."""
-    assert inspect.getsource(TrainingSession).count("judge(") == 1
-    assert "verdict = judge(" in inspect.getsource(TrainingSession.commit)
+    assert inspect.getsource(TrainingSession).count("measure_network(") == 1
+    assert "verdict = measure_network(" in inspect.getsource(TrainingSession.commit)
     assert uses(TrainingSession.commit, "verdict") == ["IterationReport"]
 
 

@@ -30,10 +30,10 @@ from alphac4.certificate.walk import (
     Columns,
     Keys,
     Level,
+    forced_moves,
     play_moves,
     play_replies,
     position_of,
-    rule_moves,
     unpack_key,
 )
 from alphac4.cli import main
@@ -183,7 +183,7 @@ def test_stand_alone_checker_walks_the_same_positions(
             visited += len(keys)
             level = levels[number]
             moves = level.moves[np.searchsorted(level.keys, keys)]
-            parts.append(moves[rule_moves(STANDARD, keys) == NO_MOVE])
+            parts.append(moves[forced_moves(STANDARD, keys) == NO_MOVE])
             longest = level.stones
             own, occupied, _ = play_moves(STANDARD, keys, moves)
             keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board).keys), number + 1
@@ -244,7 +244,7 @@ def test_walk_visits_exactly_the_positions_that_an_opponent_can_reach(small: Cer
 
 def named_positions(certificate: Certificate) -> list[Position]:
     levels = [level.keys for level in walk_certificate(certificate)]
-    keys = np.concatenate([keys[rule_moves(certificate.claim.geometry, keys) == NO_MOVE] for keys in levels])
+    keys = np.concatenate([keys[forced_moves(certificate.claim.geometry, keys) == NO_MOVE] for keys in levels])
     return [position_of(certificate.claim.geometry, int(key)) for key in keys]
 
 
@@ -451,7 +451,7 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
 
 
 def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate, tmp_path: Path) -> None:
-    """An unreadable file raises at once; a wrong move raises when a game reaches it."""
+    """An unreadable file raises immediately; a wrong move raises when a game reaches it."""
     path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
     for file, geometry, message in (

@@ -111,7 +111,7 @@ def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(
 def test_a_header_with_a_huge_network_is_rejected_before_allocation(saved: Path) -> None:
     config = {"rows": 6, "columns": 7, "channels": 4096, "blocks": 2, "head_channels": 1, "value_hidden": 1}
     resource = pytest.importorskip("resource", reason="needs a system that counts a process's memory")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of the whole process so far, in KB
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # maximum of the whole process so far, in KB
     for architecture in (config, {**config, "blocks": 100_000}, {**config, "channels": 10**9}, {"rows": True}, "wide"):
         repacked(saved, header={"architecture": architecture})
         with pytest.raises(FileError, match=r"good\.safetensors: the weights do not fit the header"):

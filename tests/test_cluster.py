@@ -29,7 +29,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs import judge as judging
-from alphac4.runs.judge import judge
+from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
@@ -127,7 +127,7 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
             session.train()
     assert not after_block
     check_folder(run, 3)
-    assert " was lost: another one on node " in caplog.text
+    assert "; its replacement on node " in caplog.text
     reports = read_reports(run / "reports.jsonl")
     assert sum(report.selfplay.cluster.lost for report in reports if report.selfplay.cluster) >= 1
 
@@ -226,7 +226,7 @@ def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyV
         matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
-        judged.append(dict(numbers([asdict(judge(each, sides[1])) for each in (other, network)])))
+        judged.append(dict(numbers([asdict(measure_network(each, sides[1])) for each in (other, network)])))
     assert gates[0] == gates[1]
     assert judged[1] == pytest.approx(judged[0], abs=1e-6)
 

@@ -176,7 +176,7 @@ def test_an_error_in_an_actor_ends_the_run_with_a_message() -> None:
 
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]:
-    """A socket that listens until a test closes it, and its address. A lost head is reported at once."""
+    """A socket that listens until a test closes it, and its address. A lost head is reported immediately."""
     monkeypatch.setattr("alphac4.compute.cluster.connection.LOST_TIMEOUT_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server, f"127.0.0.1:{server.getsockname()[1]}"

@@ -217,7 +217,7 @@ assert all(getattr(alphac4, name) is not None for name in alphac4.__all__)
 
 
 def test_help_and_errors_do_not_load_large_packages() -> None:
-    """PyTorch takes two seconds of processor time, Numba a third of a second."""
+    """PyTorch takes two seconds of CPU time, Numba a third of a second."""
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -39,7 +39,7 @@ class OwnRule(NamedTuple):
     """Two rules in one, because compiling for a type of parameters takes half a minute."""
 
     prior_temperature: float
-    c_init: float = 0.0  # of PUCT; 0 selects the move whose visits are furthest behind its prior
+    c_init: float = 0.0  # constant of PUCT; 0 selects the move whose visits are furthest behind its prior
 
 
 @register_selection_rule(OwnRule)

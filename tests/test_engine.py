@@ -143,7 +143,7 @@ def test_exact_can_be_stopped_like_a_search() -> None:
 
 
 ANSWERS = {"id", "option", "c4iok", "readyok", "info", "bestmove", "exact", "error", ".", "x", "o", "1"}
-ANSWERS |= {line.split()[0] for line in COMMANDS}  # of "help"
+ANSWERS |= {line.split()[0] for line in COMMANDS}  # lines of "help"
 VALID = [b"c4i", b"isready", b"newgame", b"d", b"help", b"stop", b"go", b"go infinite", b"position startpos"]
 VALID += [b"setoption name nodes value 20", b"setoption name player value uct:10", b"go nodes 10", b"go movetime 5"]
 VALID += [b"position 4455", b"position startpos moves 4 4 1", b"position 1212121"]

@@ -60,11 +60,11 @@ def test_move_metrics_agree_with_computation_by_hand() -> None:
     assert positions.decisive.tolist() == [True, True, False, False]
     metrics = judge(positions, np.array([1, 2, 4, 0]))
     assert (metrics.mistakes.value, metrics.mistakes.count) == (0.25, 4)
-    assert metrics.fastest.value == 0.25  # only the draw
+    assert metrics.fastest_moves.value == 0.25  # only the draw
     assert metrics.score_loss.value == (18 + 0 + 2 + 2) / 4
-    assert (metrics.decisive.value, metrics.decisive.count) == (0.5, 2)
+    assert (metrics.mistakes_if_possible.value, metrics.mistakes_if_possible.count) == (0.5, 2)
     best = judge(positions, np.array([3, 3, 6, 4]))
-    assert (best.mistakes.value, best.fastest.value, best.score_loss.value) == (0.0, 1.0, 0.0)
+    assert (best.mistakes.value, best.fastest_moves.value, best.score_loss.value) == (0.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="move 4 after '444444': the column is full"):
         judge(positions, np.array([3, 3, 6, 3]))
 
@@ -133,7 +133,7 @@ def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (np.float32("nan"), "it returned NaN for a column"),
+        (np.float32("nan"), "returned NaN for a column"),
         (2.0, "player random returned 2.0 for a column"),
         (-1, r"illegal move -1 \(columns count from 0\).*player random"),
         (7, r"illegal move 7 \(columns count from 0\).*player random"),
@@ -157,7 +157,7 @@ def test_the_solver_makes_no_mistakes() -> None:
         judge_sets(sets, *collect_answers([SolverPlayer(np.random.default_rng(0), fastest=fastest)], sets))["all"]
         for fastest in (True, False)
     )
-    assert (fastest.mistakes.value, fastest.fastest.value) == (0.0, 1.0)
+    assert (fastest.mistakes.value, fastest.fastest_moves.value) == (0.0, 1.0)
     assert outcome.mistakes.value == 0.0
 
 
@@ -218,7 +218,7 @@ def test_sources_provide_positions_but_no_scores(
     source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
     source.write_text("".join(f"{position.moves} 0\n" for position in part.positions))
     assert main(["positions", str(made.parent), "--count", "15", "--sources", str(source)]) == 0
-    assert "only 12 of 15 positions; the source has no more of this set" in caplog.text
+    assert "wrote only 12 of 15 positions, because the source has no others for this set" in caplog.text
     source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board
     over = ["positions", str(made.parent), "--sets", "end-easy", "--count", "99", "--sources", str(source)]
     assert main(over) == 2
@@ -254,7 +254,11 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
         for budget, part in itertools.product(subject["budgets"], [*packaged_positions(12), every]):
             metrics = budget["sets"][part.name]
             decisive = part.decisive.sum()
-            for kind, count in (("mistakes", len(part)), ("fastest", len(part)), ("decisive", decisive)):
+            for kind, count in (
+                ("mistakes", len(part)),
+                ("fastest_moves", len(part)),
+                ("mistakes_if_possible", decisive),
+            ):
                 share = metrics[kind]
                 assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
                 assert share["count"] == count
@@ -310,7 +314,7 @@ def test_rate_is_null_in_a_set_without_decisive_positions(
     positions = tmp_path / "lost.columns"
     positions.write_text(f"{LINES[2]}\n")
     report = evaluate(capsys, str(checkpoint), "--positions", str(positions), "--simulations", "0")
-    assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["decisive"]["value"] is None
+    assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["mistakes_if_possible"]["value"] is None
 
 
 @pytest.mark.parametrize(

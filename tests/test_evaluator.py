@@ -284,7 +284,7 @@ def test_the_backend_is_chosen_again_for_other_weights(
         for _ in range(2):
             evaluator.update(coarse)
             assert evaluator.backend == backend
-    assert caplog.messages == ["backend torch-bf16 deviates from fp32, and is used because it was named"]
+    assert caplog.messages == ["backend torch-bf16: deviates from fp32, and is used because it was named"]
 
 
 def test_backends_are_compared_on_reachable_boards(rng: np.random.Generator) -> None:
@@ -542,7 +542,7 @@ def test_a_backend_that_is_not_batch_invariant_is_not_chosen_for_a_run(
     try:
         assert Evaluator(network, device="cpu").backend == "torch-bf16"
         assert Evaluator(network, device="cpu", batch_invariant=True).backend == "torch-fp32"
-        assert "torch-bf16 answers differently in batches of another size" in caplog.text
+        assert "torch-bf16: answers differently in batches of another size" in caplog.text
         order.pop()
         assert Evaluator(network, device="cpu", batch_invariant=True).backend == "torch-bf16"
         assert "results depend on the number of cores" in caplog.text

@@ -102,7 +102,7 @@ def test_export_overwrites_nothing_and_removes_incomplete_pages(
     (other / "chapter").write_text("one")
     assert_error(other, f"{other} exists already: remove it, or choose a new folder", *options)
     runtime.write_bytes(runtime.read_bytes()[:-10])
-    assert_error(page, "is not the expected onnxruntime-web", *options)
+    assert_error(page, "is not the expected onnxruntime-web: use onnxruntime-web-", *options)
     monkeypatch.setattr(pages, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
     assert_error(page, "give the file with --web-runtime")
     invalid = Mock(side_effect=http.client.BadStatusLine("nonsense"))

@@ -70,7 +70,7 @@ def test_a_program_that_follows_the_protocol_is_a_player(command: str, rng: np.r
         ("6", 60, "answered 'position startpos moves 6' with 'error no such position'"),
         ("5", 0.2, "did not answer 'go' for 0.2 s"),
         ("3", 0.2, "did not answer 'go' for 0.2 s"),
-        ("4", 60, "answered 'bestmove x', which names no column"),
+        ("4", 60, "answered 'bestmove x', which is not a column"),
     ],
 )
 def test_an_engines_failure_raises_an_error_of_one_line(

@@ -222,7 +222,7 @@ def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) ->
     """Compare PUCT with `mctx.muzero_policy`, and the improved policy with `mctx.gumbel_muzero_policy`.
 
     Both searches have no noise, no proofs, and first-play urgency without a reduction, which in mctx is a transform of
-    Q-values. Values are in [-1, 1], without mctx's rescaling by the least and the greatest value of a node, so that
+    Q-values. Values are in [-1, 1], without mctx's rescaling by the minimum and the maximum value of a node, so that
     our ``c_scale`` is twice its ``value_scale``. Only mctx counts a node's own evaluation as a visit in the logarithm
     of PUCT's weight: ``log((n + 2 + c) / c) = log((n + 1 + d) / d) + log(d / c)`` with ``d = c + 1``.
     """

@@ -9,7 +9,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples" / "ideas"
 IDEAS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "common")
-MAX_LINES = 40  # of code, without docstrings and empty lines
+MAX_LINES = 40  # lines of code, without docstrings and empty lines
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_the_submission_wins_in_kaggles_own_environment(network: PolicyValueNetw
     environments = pytest.importorskip("kaggle_environments")
     path = tmp_path / "main.py"
     path.write_text(submission_text(Checkpoint(network=network)))
-    random.seed(0)  # of the opponent
+    random.seed(0)  # the opponent's random state
     for side in (0, 1):
         agents = ["random", "random"]
         agents[side] = str(path)

@@ -115,7 +115,9 @@ def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptu
     for nowhere in ([math.nan] * len(OPENINGS), [np.float32("nan")] * len(OPENINGS), [3, 3, 3, math.nan]):
         caplog.clear()
         assert play_match(_Scripted(answer=nowhere), _Scripted(), OPENINGS).losses == 8
-        assert caplog.messages == ["scripted loses the match without playing it: it returned NaN for a column"]
+        assert caplog.messages == [
+            "scripted loses the match without playing it: player scripted returned NaN for a column"
+        ]
 
 
 @pytest.mark.parametrize(

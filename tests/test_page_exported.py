@@ -73,7 +73,7 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
     expect(page, "#exact", "^Solve$")
     page.goto(address + "#4444452226671")
     page.click("#exact")
-    expect(page, "#status", "Exact: every move loses; 3 holds out longest, 11 moves")
+    expect(page, "#status", "Exact: every move loses; 3 holds out longest, for 11 moves")
     page.goto(address + "#4444")
     page.click("#review-ask")
     expect(page, "#sides", "Red: 2 of 2 best, 0 mistakes.*Yellow: 2 of 2 best, 0 mistakes")
@@ -110,7 +110,7 @@ def test_searches_of_the_exported_page_stop_when_they_are_superseded(browser: Br
     page.uncheck("#analyse")
     page.click("#hint")
     # Exact play does not wait for a search.
-    expect(page, "#status", r"Hint: every move loses; column 4 holds out longest, \d+ moves \(exact\)\.")
+    expect(page, "#status", r"Hint: every move loses; column 4 holds out longest, for \d+ moves \(exact\)\.")
     press(page, "4")
     page.check("#analyse")
     expect(page, "#viewpoint", r"for\s+Red")
@@ -143,4 +143,4 @@ def test_page_opened_as_a_file_asks_for_a_web_server(browser: Browser, static_fo
     page = browser.new_page()
     page.goto((static_folder / "index.html").as_uri())
     expect(page, "#status", "needs a web server")
-    browser.errors.clear()  # of modules that cannot be loaded
+    browser.errors.clear()  # errors of modules that cannot be loaded

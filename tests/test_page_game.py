@@ -32,7 +32,7 @@ def test_a_person_plays_a_level_by_clicks_on_a_phone(browser: Browser, address: 
 
     page.route("**/api/move", answer)
     page.goto(address)
-    expect(page, "#status", "You are Red.*4 in a row win")
+    expect(page, "#status", "You are Red.*4 in a row wins")
     for ply in range(0, len(game), 2):
         page.locator(".column").nth(int(game[ply]) - 1).click()
         expect_count(page, "#moves li", ply + 2)
@@ -70,7 +70,7 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     other.goto("about:blank")
     other.goto(address + "#999")
     expect(other, "#status", "illegal moves")
-    expect(other, "#resume", "Play on")  # the level waits until the message has been read
+    expect(other, "#resume", "Continue")  # the level waits until the message has been read
     other.goto(address + "#45")
     other.click("#new")
     expect_count(other, "#moves li", 1)  # the level's
@@ -266,7 +266,7 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect(page, "#effort", "2,000 simulations")
     assert button.evaluate("button => button.isConnected")  # otherwise a click during the analysis could be lost
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
-    expect(page, "#viewpoint", r"for\s+Red, to move")
+    expect(page, "#viewpoint", r"for\s+Red \(to move\)")
     expect(page, "#outlook", "The network's opinion: wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".pill.opinion", 0)
@@ -283,7 +283,7 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
     expect_count(other, ".pill.opinion", 7)
     other.goto(address + "#444")
-    expect(other, "#viewpoint", r"for\s+Yellow, to move")
+    expect(other, "#viewpoint", r"for\s+Yellow \(to move\)")
     expect(other, "#verdict", r"Yellow loses in at most \d+ moves \(proven by the certificate\)")
 
 
@@ -292,7 +292,7 @@ def test_exact_results_are_shown_above_the_columns(browser: Browser, address: st
     page = browser.open(f"{address}#{LOST}")
     page.check("#analyse")
     page.click("#exact")
-    expect(page, "#status", "Exact: every move loses; 3 holds out longest, 11 moves")
+    expect(page, "#status", "Exact: every move loses; 3 holds out longest, for 11 moves")
     expect(page, "#announcement", "Exact: every move loses")
     expect(page, "#effort", r"(1,9\d\d|2,000) simulations")  # fewer, if they prove the outcome
     assert page.locator(".word").all_text_contents() == WORDS

@@ -264,10 +264,10 @@ def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
         expected = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
         for move in expected["reviewed"]:
             del move["opinion"]["prior"]
-        for name in ("moves", "turning_points", "unjudged", "reviewed", "values"):
+        for name in ("moves", "mistakes", "unjudged", "reviewed", "values"):
             assert actual[name] == expected[name], (game, name)
         assert actual["asked"] == player.asked  # without the end of a finished game
-        for name in ("accuracy", "best", "judged", "slips"):
+        for name in ("accuracy", "best", "judged", "mistakes"):
             assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
     grades = {move["grade"] for review in found for move in review["reviewed"]}
-    assert grades == {"best", "keeps", "slips-win", "slips-draw", "throws-win"}
+    assert grades == {"best", "keeps", "loses-win", "loses-draw", "win-to-loss"}

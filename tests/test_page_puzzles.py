@@ -126,7 +126,7 @@ def test_puzzles_have_links(browser: Browser, address: str) -> None:
     page.evaluate(f"location.hash = 'puzzles/{first.moves}'")
     expect(page, "#status", f"to move and win in {first.distance} move")
     page.evaluate("location.hash = 'puzzles/12'")
-    expect(page, "#status", "Unknown puzzle 12; this is another one")
+    expect(page, "#status", "Puzzle 12 was not found; here is another one")
     assert shown(page)
 
 
@@ -151,8 +151,8 @@ def reviewed(browser: Browser, address: str) -> Any:
 def test_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> None:
     """It is hidden until it is found or requested; the first mistake follows the last."""
     page, review = reviewed()
-    points, moves = review["turning_points"], review["reviewed"]
-    game, count = review["moves"], len(review["turning_points"])
+    points, moves = review["mistakes"], review["reviewed"]
+    game, count = review["moves"], len(review["mistakes"])
     for number, ply in enumerate([*points, points[0]]):
         move = moves[ply - 1]
         expect(page, "#mistake-number", f"^Mistake {number % count + 1} of {count}$")
@@ -190,7 +190,7 @@ def test_analysis_is_hidden_during_an_exercise_and_other_lines_lead_back_to_the_
     assert page.locator("#verdict").is_hidden()
     assert page.get_attribute("#hint", "aria-disabled") == page.get_attribute("#exact", "aria-disabled") == "true"
     expect_count(page, ".stone.suggested", 0)
-    ply, game = review["turning_points"][0], review["moves"]
+    ply, game = review["mistakes"][0], review["moves"]
     better = review["reviewed"][ply - 1]["better"][0]
     press(page, better)
     expect(page, "#status", "^Yes")
@@ -206,12 +206,12 @@ def test_analysis_is_hidden_during_an_exercise_and_other_lines_lead_back_to_the_
 def test_review_starts_with_the_persons_own_mistake(reviewed: Any) -> None:
     """The other side's mistakes can be reached from there."""
     page, review = reviewed()
-    side = review["reviewed"][review["turning_points"][0] - 1]["side"]
-    own = next(ply for ply in review["turning_points"] if review["reviewed"][ply - 1]["side"] != side)
+    side = review["reviewed"][review["mistakes"][0] - 1]["side"]
+    own = next(ply for ply in review["mistakes"] if review["reviewed"][ply - 1]["side"] != side)
     page.reload()
     page.select_option(f"#{('first', 'second')[side]}", "beginner")
     page.click("#review-ask")
-    expect(page, "#mistake-number", f"^Mistake {review['turning_points'].index(own) + 1} of")
+    expect(page, "#mistake-number", f"^Mistake {review['mistakes'].index(own) + 1} of")
     expect_moves(page, review["moves"][: own - 1])
 
 

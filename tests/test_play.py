@@ -141,7 +141,7 @@ def test_hint_is_exact_only_if_the_solver_is_quick() -> None:
 def test_a_lost_position_shows_only_the_moves_that_hold_out_longest(command: str) -> None:
     moves = "4444452226671"  # o to move loses in 11 moves with 3, and sooner with any other move
     _, text = run_game([command], moves)
-    assert "exact: every move loses; 3 holds out longest, 11 moves\n" in text
+    assert "exact: every move loses; 3 holds out longest, for 11 moves\n" in text
     assert "would play" not in text
     assert "simulations" not in text
 
@@ -155,7 +155,7 @@ def test_hint_is_certified_if_the_solver_takes_longer() -> None:
 
 
 def test_the_analysis_explains_its_marks_and_appears_once_per_turn() -> None:
-    """Against a player, the position after a person's move is answered at once, and neither drawn nor analysed."""
+    """Against a player, the position after a person's move is answered immediately, and neither drawn nor analysed."""
     _, text = run_game(["analysis", "4", "4"], "44", second=random_player())
     assert text.count("* the search's choice") == 3  # on request, and before two moves of the person
     assert text.count("\n  1 2 3 4 5 6 7\n") == 3  # at the start, and after two answers

@@ -140,7 +140,10 @@ def test_prove_command_prints_a_verdict_and_keeps_existing_records(
     for options, message in (
         ("--moves 4444 --max-stones 2", "the start has 4 stones already"),
         ("--moves 1212121", "the game is over"),
-        ("--side second --max-stones 0", "random, moving second, first moves after that"),
+        (
+            "--side second --max-stones 0",
+            "the opponent moves first, so random has no move to judge: use --max-stones 1 or more",
+        ),
     ):
         assert main(["prove", "random", *options.split()]) == 2
         assert message in capsys.readouterr().err

@@ -170,11 +170,11 @@ def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes(folder: Path) -> Non
     passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
     history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
     warnings = find_warnings(dataclasses.replace(judged(0.2, 4, like), gate=passed), history)
-    messages = [warning for warning in warnings if "exact play" in warning]
-    assert "raw in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
+    messages = [warning for warning in warnings if "the promoted network makes more mistakes" in warning]
+    assert "raw, in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
     for gate, error in ((passed, 0.08), (refused, 0.2)):
         quiet = find_warnings(dataclasses.replace(judged(error, 4, like), gate=gate), history)
-        assert not [warning for warning in quiet if "exact play" in warning]
+        assert not [warning for warning in quiet if "the promoted network makes more mistakes" in warning]
 
 
 def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> IterationReport:

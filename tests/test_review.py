@@ -38,20 +38,20 @@ def review() -> Review:
 
 
 def test_grades_agree_with_the_scores_of_all_columns(review: Review) -> None:
-    assert {move.grade for move in review.reviewed} >= {Grade.BEST, Grade.KEEPS, Grade.SLIPS_DRAW, Grade.THROWS_WIN}
+    assert {move.grade for move in review.reviewed} >= {Grade.BEST, Grade.KEEPS, Grade.LOSES_DRAW, Grade.WIN_TO_LOSS}
     for move, scores in zip(review.reviewed, all_scores(GAME), strict=True):
         best, played = max(score for score in scores if score is not None), scores[move.column]
         assert (move.best.score, move.played.score) == (best, played)
-        assert move.grade.slips == (np.sign(best) != np.sign(played))
+        assert move.grade.is_mistake == (np.sign(best) != np.sign(played))
         assert (move.grade is Grade.BEST) == (best == played)
-        assert sorted(move.better) == (best_columns(scores) if move.grade.slips else [])
+        assert sorted(move.better) == (best_columns(scores) if move.grade.is_mistake else [])
         if move.grade is Grade.KEEPS:  # a later win or a sooner loss than by the best move
             assert move.delay == (move.played.moves - move.best.moves) * move.best.outcome > 0
             assert f"{move.delay} move" in move.comment
 
 
 def test_best_lines_keep_the_score(review: Review) -> None:
-    for move in review.turning_points[::3]:
+    for move in review.mistakes[::3]:
         position = Position.from_moves(GAME[: move.ply - 1], SMALL)
         assert move.line
         for column in move.line:
@@ -77,7 +77,7 @@ def test_accuracy_is_the_mean_credit() -> None:
     assert [move.credit for move in moves] == [credit for _, _, credit in worked]
     side = Review(moves="", geometry=SMALL, player="", reviewed=tuple(moves), seconds=0).side(0)
     assert side.accuracy == pytest.approx(100 * (0.9 + 1 + 0.3 + 0 + 0.3 + 0.7) / 6)
-    assert (side.judged, side.best, side.slips) == (6, 1, 3)
+    assert (side.judged, side.best, side.mistakes) == (6, 1, 3)
 
 
 def test_without_time_only_moves_in_the_opening_book_are_judged() -> None:
@@ -104,13 +104,13 @@ class HurriedSolver(Solver):
 
 
 def test_better_moves_are_searched_from_the_end_of_the_game(review: Review) -> None:
-    slips = [move.ply for move in review.turning_points]
-    assert review.unmended == 0
-    middle = slips[len(slips) // 2]
+    mistakes = [move.ply for move in review.mistakes]
+    assert review.mistakes_without_better == 0
+    middle = mistakes[len(mistakes) // 2]
     hurried = review_game(GAME, SMALL, solver=HurriedSolver(middle))
-    assert [bool(move.better) for move in hurried.turning_points] == [ply >= middle for ply in slips]
-    assert hurried.unmended == slips.index(middle) > 0
-    assert f"missing for {hurried.unmended} mistakes" in describe_review(hurried, PLAIN)
+    assert [bool(move.better) for move in hurried.mistakes] == [ply >= middle for ply in mistakes]
+    assert hurried.mistakes_without_better == mistakes.index(middle) > 0
+    assert f"missing for {hurried.mistakes_without_better} mistakes" in describe_review(hurried, PLAIN)
 
 
 def test_review_can_be_interrupted() -> None:
@@ -132,8 +132,8 @@ def test_the_solvers_time_limit_does_not_include_the_player(monkeypatch: pytest.
             return super().search(positions)
 
     found = review_game(GAME, SMALL, solver=Solver(SMALL, book=no_known_scores()), player=Slow(), seconds=10)
-    assert found.turning_points
-    assert found.unmended == 0
+    assert found.mistakes
+    assert found.mistakes_without_better == 0
 
 
 def test_opinions_are_the_players_search_results() -> None:
@@ -164,7 +164,7 @@ def test_values_include_the_last_position() -> None:
 def test_text_and_page_contain_the_whole_review(review: Review) -> None:
     text, page = describe_review(review, PLAIN), review_page([review])
     assert GAME in text
-    assert "Turning points" in text
+    assert "Mistakes" in text
     assert len(re.findall(r"^ +\d+  [xo] \d", text, re.MULTILINE)) == len(GAME)
     assert not re.search(r"(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)", page)  # is self-contained
     assert json.dumps(GAME) in page

@@ -175,7 +175,7 @@ def test_from_kaggle_rejects_impossible_boards(cells: dict[int, int], mark: int 
         ("0000000 0000000 0000000 0000000 2000000 1111222", "the player to move has won"),
         # Two runs of the player who moved last, but no stone completes both.
         ("0000000 0000000 1000001 1000001 1220201 1220221", "no stone can have been the last one"),
-        # A stone that completes two runs at once.
+        # A stone that completes two runs.
         ("0000000 0000000 0000000 0000000 2220222 1111111", "no error"),
         # The run is below a later stone of the same player.
         ("0000000 0000000 0000000 0000000 2212000 1111020", "no stone can have been the last one"),

@@ -57,7 +57,7 @@ def solver() -> Solver:
 
 @pytest.fixture(scope="module")
 def late() -> Scored:
-    """The positions of the sample that are solved at once."""
+    """The positions of the sample that are solved immediately."""
     return [(position, scores) for position, scores in sample() if position.plies >= SEARCHED_FAST]
 
 

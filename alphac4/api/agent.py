@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from alphac4.nn.network import NetworkBuilder
 
-DEFAULT_SIMULATIONS = 100  # of a user's own network
+DEFAULT_SIMULATIONS = 100  # per search of a user's own network
 
 
 class Agent:

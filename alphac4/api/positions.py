@@ -30,7 +30,7 @@ def as_position(given: PositionLike, geometry: Geometry = STANDARD) -> Position:
     if isinstance(given, str):
         return Position.from_moves(given, geometry)
     if not isinstance(given, Position):
-        raise TypeError(f"a position is a move string such as '4455', or a Position, not {given!r:.60}")
+        raise TypeError(f"a position must be a move string such as '4455', or a Position, not {given!r:.60}")
     check_stones(*given.sides, given.geometry)  # it may have been made from any bits
     if given.moves is not None and len(given.moves) != given.plies:
         raise ValueError(f"the moves {given.moves!r:.60} do not lead to the position's stones; give moves=None")
@@ -45,7 +45,7 @@ def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD)
         ValueError: for an illegal move, another board, or a game that is over.
     """
     if isinstance(given, str | Position) or not isinstance(given, Sequence):
-        raise TypeError(f"several positions are a list of them, not {given!r:.60}")
+        raise TypeError(f"positions must be a list, not {given!r:.60}")
     positions = [as_position(item, geometry) for item in given]
     for position in positions:
         if position.geometry != geometry:

@@ -168,12 +168,12 @@ def evaluate(
         ValueError: for an unknown player, an invalid number, or a file that holds no positions.
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
-        raise TypeError("positions and references are lists, also of a single one")
+        raise TypeError("positions and references must be lists, even for a single item")
     if isinstance(simulations, str) or not isinstance(simulations, Iterable):
-        raise TypeError(f"simulations are a list of numbers, not {simulations!r:.60}")
+        raise TypeError(f"simulations must be a list of numbers, not {simulations!r:.60}")
     budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
     if not budgets:
-        raise ValueError("simulations are empty; give at least one number, such as [0, 100]")
+        raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")
     count = None if count is None else as_integer(count, "count", 1)
     measurement = Measurement(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),

@@ -20,9 +20,9 @@ from alphac4.game.rules import (
 from alphac4.machine import check_block, cores, worker_threads
 from alphac4.solver import best_columns, shared_solver
 
-MAX_CACHED_POSITIONS = 100_000  # whose scores the solver's player keeps
+MAX_CACHED_POSITIONS = 100_000  # positions whose scores the solver's player keeps
 WIN_SCORE = 10_000  # a win in d plies scores WIN_SCORE - d, above any evaluation
-THREAT_SCORE = 8  # of an empty cell that completes a run, reachable now or not
+THREAT_SCORE = 8  # score of an empty cell that completes a run, reachable now or not
 
 
 class SolverPlayer:

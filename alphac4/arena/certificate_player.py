@@ -12,7 +12,7 @@ import numpy as np
 
 from alphac4.arena.players import PlayerError, SearchingPlayer, drop_trees, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Level, longest_games
+from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, longest_games
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
@@ -34,7 +34,7 @@ class CheckedCertificate:
     """A certificate whose moves are checked by the rules before they are used.
 
     A level of its walk is checked when the first position with that number of stones is looked up. The first levels
-    take no time, the largest some seconds. Counting plies needs the whole walk.
+    take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
     def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:
@@ -76,7 +76,7 @@ class CheckedCertificate:
         if row == len(level.keys) or level.keys[row] != key:
             return None
         column = int(level.moves[row])
-        if column == WINS_NOW:
+        if column == CAN_WIN:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
             column = position.geometry.columns - 1 - column

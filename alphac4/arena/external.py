@@ -24,8 +24,8 @@ from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
 
-START_TIMEOUT_S = 120.0  # for loading and compiling
-MOVE_TIMEOUT_S = 300.0  # for a move
+START_TIMEOUT_S = 120.0  # time for loading and compiling
+MOVE_TIMEOUT_S = 300.0  # time for a move
 CLOSE_TIMEOUT_S = 5.0
 MAX_LINE_LENGTH, MAX_QUEUED_LINES = 4096, 500  # characters of a line, and lines that wait to be read
 
@@ -129,7 +129,7 @@ class EnginePlayer:
         words = self._ask(["go"], "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
-            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which names no column")
+            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which is not a column")
         return column
 
     def _ask(self, commands: Sequence[str], answer: str, seconds: float) -> str:
@@ -172,7 +172,7 @@ def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
 
     Byte-order marks are removed, and lines are cut at `MAX_LINE_LENGTH` characters.
     """
-    is_rest = False  # of a line that was cut
+    is_rest = False  # whether the next part continues a line that was cut
     while part := stream.readline(MAX_LINE_LENGTH):
         if not is_rest:
             lines.put(part.replace("\ufeff", ""))
@@ -221,7 +221,7 @@ class OpenSpielPlayer:
         moves = []
         for position in positions:
             if position.moves is None or position.geometry != STANDARD:
-                raise PlayerError("openspiel only plays positions of the standard board whose moves are known")
+                raise PlayerError("openspiel supports only the standard board, and needs a position's move string")
             state = self._game.new_initial_state()
             for name in position.moves:
                 state.apply_action(int(name) - 1)

@@ -23,7 +23,7 @@ from alphac4.mcts.tree import UNPROVEN
 logger = logging.getLogger(__name__)
 
 MAX_IMBALANCE = 0.4  # largest |value|, in [0, 1], of a balanced opening
-OPENING_ROLLOUTS = 400  # of the search that judges an opening
+OPENING_ROLLOUTS = 400  # rollouts of the search that judges an opening
 MAX_FAILED_TRIES = 200  # consecutive random openings that are not new; after that there are no more
 MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the outcome for the side to move next
 
@@ -126,7 +126,7 @@ def play_shared(
 class _Forfeit:
     """Loss of a match by a move or an evaluation that is not finite."""
 
-    turn: int  # of the match; the challenger moves at even turns
+    turn: int  # turn of the match; the challenger moves at even turns
     reason: str = field(compare=False)
 
 
@@ -174,17 +174,17 @@ def balanced_openings(
     """Return random openings that a short rollout search finds balanced, all different up to mirroring.
 
     An opening is balanced if no move is proven and its value is at most `MAX_IMBALANCE`. On a board with too few of
-    them, the result also contains the least unbalanced others, and repeats openings if necessary. The exact solver is
-    not used, because gates are part of training.
+    them, the result also contains the others that are closest to balance, and repeats openings if necessary. The exact
+    solver is not used, because gates are part of training.
 
     Args:
         count: the number of openings.
         rng: draws the moves and the rollouts.
         geometry: the board.
-        plies: the least and the greatest number of moves.
+        plies: the minimum and the maximum number of moves.
     """
     search = UctSearch(geometry=geometry, rng=rng)
-    found: list[tuple[float, Position]] = []  # with the imbalance, which is `MAX_IMBALANCE` for all balanced ones
+    found: list[tuple[float, Position]] = []  # imbalance and position; all balanced ones have `MAX_IMBALANCE`
     seen: set[tuple[int, int]] = set()
     while (balanced := sum(imbalance == MAX_IMBALANCE for imbalance, _ in found)) < count:
         fresh = _fresh_openings(count, seen, plies, rng, geometry)

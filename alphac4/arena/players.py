@@ -49,7 +49,10 @@ class SearchingPlayer(Player, Protocol):
         """The trees that a search keeps for later positions."""
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """Search each position, by default for the player's own budget; ``moves`` are those that it plays."""
+        """Search each position with a budget, by default the player's own.
+
+        ``moves`` of the result are the player's choices.
+        """
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """Return a node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
@@ -71,7 +74,7 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     if len(columns) != len(positions):
         raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
     if columns.dtype.kind == "f" and np.isnan(columns).any():
-        raise NotFiniteError("it returned NaN for a column")
+        raise NotFiniteError(f"player {player.name} returned NaN for a column")
     if columns.dtype.kind not in "iu":
         actual = f"{columns.tolist()[0]!r:.60}"
         raise ValueError(f"player {player.name} returned {actual} for a column, expected an integer that counts from 0")
@@ -290,17 +293,17 @@ def raw_result(evaluator: SupportsEvaluate, positions: Sequence[Position], geome
 class TimeManagement:
     """Rule for when a first search suffices, and how a longer search spends its simulations.
 
-    A first search suffices if it has proven its move or if |value| is at least ``sure``. Otherwise sequential halving
-    (Karnin et al. 2013) searches the position after every legal move, because the policy may miss the right one.
+    A first search suffices if it has proven its move or if |value| is at least ``decided_value``. Otherwise, sequential
+    halving (Karnin et al. 2013) searches the position after every legal move, because the policy may miss the best one.
     """
 
     simulations: int = 400
     """Simulations of the first search."""
-    sure: float = 0.95
-    """|value| from which a position is considered decided."""
+    decided_value: float = 0.95
+    """A position with at least this |value| is considered decided."""
     rounds: tuple[tuple[int, int], ...] = ((64, 100), (4, 300), (2, 1600))
-    """For each round, the most moves and the additional simulations per move; a proven result or a value beyond
-    ``sure`` ends the search early."""
+    """For each round, the most moves and the additional simulations per move; a proven result or a |value| of
+    at least ``decided_value`` ends the search early."""
 
 
 class AutoPlayer(NetworkPlayer):
@@ -344,7 +347,7 @@ class AutoPlayer(NetworkPlayer):
         value = np.take_along_axis(result.values, result.moves[:, None], axis=1)[:, 0]
         value = np.where(np.isnan(value), result.value, value)
         is_open = np.array([result.root_proof(row) == UNPROVEN for row in range(len(positions))], np.bool_)
-        unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.sure))
+        unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.decided_value))
         batch = MAX_DEEP_TREES // self._search.geometry.columns
         for start in range(0, len(unsure), batch):
             self._search_moves(positions, unsure[start : start + batch].tolist(), result)
@@ -387,7 +390,7 @@ class AutoPlayer(NetworkPlayer):
                 result.value[row] = value if proof == UNPROVEN else proof_value(proof)
                 if (row, best) in seen:
                     result.wdl[row], result.variations[row] = seen[row, best]
-                if abs(result.value[row]) >= self.management.sure or result.root_proof(row) != UNPROVEN:
+                if abs(result.value[row]) >= self.management.decided_value or result.root_proof(row) != UNPROVEN:
                     del remaining[row]
 
     @staticmethod

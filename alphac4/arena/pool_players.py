@@ -20,7 +20,7 @@ class PlayerFactory(Hashable, Protocol):
     """Creates a player in a process; equal factories create equal players, so that a process may share one."""
 
     def make(self) -> Player:
-        """Return the player, to work on one core."""
+        """Create the player; it uses one core."""
 
 
 @dataclass(frozen=True)

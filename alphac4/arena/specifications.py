@@ -133,7 +133,7 @@ class NamedNetwork:
     path: Path
     limit: str  # "600", "1s", "auto" or "certificate"; empty without a limit
     rule: NetworkParameters  # parameters of the search
-    temperature: float  # of the choice among moves; see `NetworkPlayer`
+    temperature: float  # temperature of the choice among moves; see `NetworkPlayer`
     leaves: int  # the most leaves of a tree that it evaluates together
 
     @property
@@ -502,7 +502,7 @@ def pool_players(
 
 
 def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend: str, **settings: Any) -> Player:
-    """Create a player in a process of a pool, to work on one core."""
+    """Create a player that uses one core, in a process of a pool."""
     from alphac4.compute import choose
     from alphac4.nn.backends import require_backend
     from alphac4.nn.evaluator import BATCH

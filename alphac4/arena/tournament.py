@@ -60,7 +60,7 @@ class Tournament:
     seed: int = 0
     sprt: tuple[float, float] | None = None  # elo0 and elo1 of the sequential test that ends a pairing early
     geometry: Geometry = STANDARD
-    backend: str = "auto"  # of all networks
+    backend: str = "auto"  # inference backend of all networks
     device: str = "auto"
 
     @property
@@ -247,7 +247,7 @@ def play_part(
 
 
 def _prepare_process() -> None:
-    """Set up a process to end at once on Ctrl-C or with its parent, which reports and cleans up."""
+    """Set up a process to end immediately on Ctrl-C or with its parent, which reports and cleans up."""
     adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout = sys.stderr  # only the parent prints results
@@ -311,7 +311,7 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
     """Return a table of the players by rating: games, points, and the score in per cent against each other player."""
     order = sorted(ratings, key=lambda name: -ratings[name].elo)
     short = short_names(order)
-    points: dict[Pairing, tuple[float, int]] = {}  # of the first against the second, and the number of games
+    points: dict[Pairing, tuple[float, int]] = {}  # points of the first against the second, and the number of games
     for (a, b), result in results.items():
         if result.played:
             points[a, b] = result.points, result.played

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk, position_of, rule_moves
+from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk, forced_moves, position_of
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
@@ -25,7 +25,7 @@ from alphac4.storage.records import BoardConfig, parse_json, read_record, read_v
 SHIPPED = "best.certificate"
 """Certificate of the first player; `shipped_file` finds it."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_MOVES_PER_BYTE = 64  # of compressed text; the shipped files have 5
+MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files have 5
 
 
 class CertificateError(ValueError):
@@ -109,10 +109,10 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
     """
     claim, columns = certificate.claim, certificate.columns
     walk, used = Walk(claim), 0
-    if walk.worst < claim.min_outcome:
+    if walk.worst_reply_outcome < claim.min_outcome:
         raise CertificateError(f"the opponent's first move refutes the claim that {claim}")
     while len(walk.keys):
-        moves = rule_moves(walk.geometry, walk.keys)
+        moves = forced_moves(walk.geometry, walk.keys)
         undecided = np.flatnonzero(moves == NO_MOVE)
         if used + len(undecided) > len(columns):
             missing = walk.keys[undecided[len(columns) - used]]

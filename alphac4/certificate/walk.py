@@ -1,4 +1,4 @@
-"""Compiled walk over every reply to a player's moves: the positions that it reaches and the worst ends of its games.
+"""Compiled walk over every reply to a player's moves: the positions it reaches and the worst outcomes of its games.
 
 The walk visits the positions in which the player is to move, level by level: a level holds the positions with one
 number of stones, ordered by canonical key, so that a position and its mirror image are one. The player may have the
@@ -34,12 +34,12 @@ from alphac4.game.rules import (
 Keys = npt.NDArray[np.uint64]
 Columns = npt.NDArray[np.int8]
 
-WINS_NOW = -1
+CAN_WIN = -1
 """The player can complete a run, so that no move is stored."""
 NO_MOVE = -2
 """The rules do not force a move."""
 LOST = -3
-"""The opponent threatens two wins at once, and the player has none."""
+"""The opponent threatens two immediate wins, and the player has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Claim:
     geometry: Geometry = STANDARD
     side: Literal["first", "second"] = "first"  # the player's
     after: str = ""  # the first moves, from the empty board
-    result: Literal["win", "draw"] = "win"  # the worst one for the player
+    result: Literal["win", "draw"] = "win"  # outcome that the player reaches at least
 
     def __post_init__(self) -> None:
         start = self.start
@@ -83,16 +83,16 @@ class Level(NamedTuple):
 
     stones: int
     keys: Keys  # [B]
-    moves: Columns  # [B] 0-based, or WINS_NOW
+    moves: Columns  # [B] 0-based, or CAN_WIN
 
 
 class Replies(NamedTuple):
     """Every reply to the player's moves in B positions; N of them do not end the game.
 
-    The end of a game is 1 for a win of the player, 0 for a draw and -1 for a loss.
+    Outcomes are those of the player: 1 for a win, 0 for a draw and -1 for a loss.
     """
 
-    ends: Columns  # [B] the worst end by a reply; 1 if none ends the game or the player has won already
+    outcomes: Columns  # [B] the worst outcome by a reply; 1 if no reply ends the game or the player has won already
     keys: Keys  # [N] canonical keys of the positions after the replies, with duplicates
     parents: npt.NDArray[np.int64]  # [N] rows of the positions before the replies
     columns: Columns  # [N] the replies, 0-based
@@ -102,8 +102,8 @@ class Replies(NamedTuple):
 class Walk:
     """Walk from a claim's start through the positions that the player's moves and all replies reach, level by level.
 
-    `play` plays the moves of the current level, again if need be, and `advance` goes to the next level; `go_back`
-    returns to the one before.
+    `play` plays the moves of the current level and may be called again, `advance` goes to the next level, and `go_back`
+    returns to the previous one.
 
     Args:
         claim: the player's side and the start.
@@ -114,7 +114,7 @@ class Walk:
     def __init__(self, claim: Claim, *, named: bool = False, cells: np.uint64 | None = None) -> None:
         self.geometry = claim.geometry
         self._cells = self.geometry.board if cells is None else cells
-        self.worst = 1  # worst end of a game by the opponent's first move, if it begins the walk; see `Replies`
+        self.worst_reply_outcome = 1  # by the opponent's first move, if it begins the walk; see `Replies`
         self.names = [claim.after]  # [B] move strings of the positions, in canonical orientation
         self._named = named
         start = claim.start
@@ -128,7 +128,7 @@ class Walk:
         else:
             self.stones += 1
             replies = play_replies(self.geometry, own, occupied, self._cells)
-            self.worst = int(replies.ends[0])
+            self.worst_reply_outcome = int(replies.outcomes[0])
             keys, self.names = self._collect(replies, self.names)
         self._levels = [keys]
         self._next = (keys[:0], list[str]())
@@ -149,15 +149,15 @@ class Walk:
         return len(self._levels) - 1
 
     def play(self, moves: Columns) -> Columns:
-        """Play the level's moves [B] and every reply; return the worst end [B] of a game by either.
+        """Play the level's moves [B] and every reply; return the worst outcome [B] by either.
 
-        WINS_NOW and smaller values are not played, and count as wins.
+        CAN_WIN and smaller values are not played, and count as wins.
         """
-        own, occupied, ends = play_moves(self.geometry, self.keys, moves)
+        own, occupied, outcomes = play_moves(self.geometry, self.keys, moves)
         replies = play_replies(self.geometry, own, occupied, self._cells)
         before = [name + column_name(max(move, 0)) for name, move in zip(self.names, moves.tolist(), strict=False)]
         self._next = self._collect(replies, before)
-        worst: Columns = np.minimum(ends, replies.ends)
+        worst: Columns = np.minimum(outcomes, replies.outcomes)
         return worst
 
     def advance(self) -> None:
@@ -210,15 +210,15 @@ def stones_of(geometry: Geometry, keys: Keys) -> Columns:
 
 
 @allocating
-def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
-    """Return the only move of each position [B] that does not lose at once, or WINS_NOW, NO_MOVE or LOST."""
+def forced_moves(geometry: Geometry, keys: Keys) -> Columns:
+    """Return the only move of each position [B] that does not lose immediately, or CAN_WIN, NO_MOVE or LOST."""
     moves = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
         own, occupied = unpack_key(geometry, keys[row])
         legal = legal_cells(geometry, occupied)
         threats = winning_cells(geometry, own ^ occupied, occupied) & legal
         if winning_cells(geometry, own, occupied) & legal != U64_0:
-            moves[row] = WINS_NOW
+            moves[row] = CAN_WIN
         elif threats == U64_0:
             moves[row] = NO_MOVE
         elif threats & (threats - U64_1) != U64_0:
@@ -235,34 +235,34 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
     """Play a move in each position [B]; moves below 0 are skipped.
 
     Returns:
-        ``(own, occupied)`` [B] for the opponent, a full board if it has no reply; and the ends [B]: 1 if the player
-        wins or the game continues, 0 if the board is full, -1 if the move was illegal because the column was full.
+        ``(own, occupied)`` [B] for the opponent, a full board if it has no reply; and the outcomes [B]: 1 if the
+        player wins or the game continues, 0 if the board is full, -1 if the move was illegal (a full column).
     """
     owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
-    ends = np.ones(len(keys), np.int8)
+    outcomes = np.ones(len(keys), np.int8)
     for row in range(len(keys)):
         owns[row], occupieds[row] = U64_0, geometry.board
         if moves[row] < 0:
             continue
         own, occupied = unpack_key(geometry, keys[row])
         if legal_cells(geometry, occupied) & column_cells(geometry, moves[row]) == U64_0:
-            ends[row] = -1
+            outcomes[row] = -1
             continue
         theirs, occupied = play(geometry, own, occupied, moves[row])
         if has_run(geometry, theirs ^ occupied):
             continue
         if occupied == geometry.board:
-            ends[row] = 0
+            outcomes[row] = 0
             continue
         owns[row], occupieds[row] = theirs, occupied
-    return owns, occupieds, ends
+    return owns, occupieds, outcomes
 
 
 @allocating
 def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
     """Play every reply into ``cells`` in positions [B] of the opponent; a full board has none."""
     size = len(own) * geometry.columns
-    ends, count = np.ones(len(own), np.int8), 0
+    outcomes, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)
     columns, mirrored = np.empty(size, np.int8), np.empty(size, np.bool_)
     for row in range(len(own)):
@@ -271,19 +271,19 @@ def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64
                 continue
             ours, after = play(geometry, own[row], occupied[row], column)
             if has_run(geometry, ours ^ after):
-                ends[row] = -1
+                outcomes[row] = -1
             elif after == geometry.board:
-                ends[row] = min(ends[row], 0)
+                outcomes[row] = min(outcomes[row], 0)
             else:
                 keys[count] = canonical_key(geometry, ours, after)
                 mirrored[count] = mirror_is_canonical(geometry, ours, after)
                 parents[count], columns[count] = row, column
                 count += 1
-    return Replies(ends, keys[:count], parents[:count], columns[:count], mirrored[:count])
+    return Replies(outcomes, keys[:count], parents[:count], columns[:count], mirrored[:count])
 
 
-def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
-    """Return whether [B] a reply to a position's move leads to one of the targets [N]."""
+def has_reply_in(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
+    """Return for each position [B] whether some reply to its move leads to one of the targets [N]."""
     replies = _replies_to(geometry, keys, moves)
     leading = np.zeros(len(keys), np.bool_)
     leading[replies.parents[np.isin(replies.keys, targets)]] = True

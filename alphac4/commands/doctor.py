@@ -54,7 +54,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # name in pyproject.toml: (m
 
 INFERENCE_BATCHES = (1, 128)  # one game against a person, and an evaluation of many positions
 INFERENCE_SECONDS = 1.0  # per backend and batch size
-PRESET_SECONDS = 3.0  # of self-play, and about the same of learning, per preset
+PRESET_SECONDS = 3.0  # seconds of self-play, and about as many of learning, per preset
 
 # A preset's duration is estimated from a few seconds of self-play and learning with an untrained network.
 OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and reports; 0.26 in the recorded quick run
@@ -68,7 +68,7 @@ LATER_WORK_SHARE = 0.55
 EVALUATIONS_PER_SIMULATION = 0.55
 UNLIMITED = 10**9  # samples or steps when time is the limit
 WARM_UP_STEPS = 2
-MIN_STEPS = 2  # of the first timed measurement
+MIN_STEPS = 2  # steps of the first timed measurement
 
 
 class Check(NamedTuple):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_ELO = 2000  # of a hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
+MAX_ELO = 2000  # largest hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
 SHOWN_FAILURES = 10
 CERTIFICATE_BATCH = 256  # usual batch size of the network
 
@@ -218,7 +218,7 @@ class ProveCommand:
     moves: Moves = ""
     """Start after these moves, such as 44."""
     max_stones: Count = None
-    """Ask the player only in positions with at most N stones; by default to the end of every game."""
+    """Judge only positions with at most N stones; by default judge to the end of every game."""
     beyond_mistakes: bool = False
     """Continue after mistakes, to compare players by their share of mistakes."""
     output: OutputFile = None
@@ -262,7 +262,10 @@ class ProveCommand:
         if max_stones < start.plies:
             raise ValueError(f"--max-stones {max_stones}: the start has {start.plies} stones already")
         if max_stones == start.plies and start.first_to_move != (self.side == "first"):
-            raise ValueError(f"--max-stones {max_stones}: {self.player}, moving {self.side}, first moves after that")
+            raise ValueError(
+                f"--max-stones {max_stones}: the opponent moves first, so {self.player} has no move to judge: "
+                f"use --max-stones {max_stones + 1} or more"
+            )
         options = self.compute.resumed(self.output, FORMAT)
         compute = options.choose(threads=1)
         is_network, is_here = find_network(self.player) is not None, options.cluster is None
@@ -354,9 +357,9 @@ class CertificateCommand:
     A certificate claims that the first or the second player wins, or at least draws, from the empty board or after some
     moves.
 
-    The task `build` walks every reply to a player. Where a line is not won, it rejects the player's last move and asks
-    again, then the move before, until every line is won, and writes the file. Answers are stored in a folder: if
-    interrupted, rerun the command to resume.
+    The task `build` walks every reply to a player. If a line does not reach the claimed result, it rejects the player's
+    last move and searches again; if no other move is promising, it rejects the move before. It writes the file once
+    every line reaches the result. Answers are stored in a folder: if interrupted, rerun the command to resume.
 
     The task `verify` checks a file by the rules only; `scripts/verify_certificate.py` does the same in plain Python,
     without this package. All options are for `build`.
@@ -438,7 +441,8 @@ class CertificateCommand:
         if failures := [position for level in levels.values() for position in level.failures]:
             shown = "\n".join(map(str, failures[:SHOWN_FAILURES]))
             print(
-                f"\n{self.player} cannot show that {claim}. It fails in {len(failures):,} positions, such as\n{shown}"
+                f"\n{self.player} does not prove that {claim}. "
+                f"It fails in {len(failures):,} positions, such as\n{shown}"
             )
             return 1
         answers = self.player + (f", with {taken_back:,} moves replaced" if taken_back else "")
@@ -562,7 +566,7 @@ class PositionsCommand:
                 with tqdm(total=self.count, desc=name, unit="pos", disable=None) as bar:
                     counts[name] = write_set(path, name, self.count, candidates, solver, on_position=bar.update)
                 if counts[name] < self.count:
-                    short = "%s: only %d of %d positions; the source has no more of this set"
+                    short = "%s: wrote only %d of %d positions, because the source has no others for this set"
                     logger.warning(short, path, counts[name], self.count)
         shown = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
         print(f"{self.folder}: {sum(counts.values()):,} positions with exact scores: {shown}.", file=sys.stderr)

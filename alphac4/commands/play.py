@@ -600,10 +600,10 @@ class PlayersCommand:
         from alphac4.arena.syntax import SPECIFICATIONS
 
         width = min(shutil.get_terminal_size().columns, 120)
-        indent = " " * 25  # of the descriptions
+        indent = " " * 25  # indentation of the descriptions
         for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
             print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
         print()
         print(textwrap.fill(f"`alphac4 play` also takes human and its levels: {level_names()}.", width))
-        print("\ndocs/players.md describes every option.")
+        print('\nThe page "Players" of the documentation describes every option.')
         return 0

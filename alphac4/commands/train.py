@@ -78,7 +78,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
 
         def on_interrupt(number: int, _frame: Any) -> None:
             interrupts.append(number)
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C stops at once
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C stops immediately
 
         class StopOnSignal(Callback):
             def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface

@@ -40,22 +40,22 @@ GameState = Mapping[str, npt.NDArray[np.generic]]
 class ClusterReport:
     """Statistics of a cluster from the end of one call of `Actors.play` to the end of the next."""
 
-    nodes: int  # with cores or GPUs for actors, at the end
-    actors: int  # that have played, on these nodes
+    nodes: int  # nodes that offer cores or GPUs to actors, at the end
+    actors: int  # actors that have played, on these nodes
     lost: int  # actors that died and were replaced
-    waiting: int  # finished blocks at the start of the call
+    waiting_blocks: int  # finished blocks at the start of the call
     staleness: float  # promotions since the weights that played a position, mean over all positions
     max_staleness: int
     seconds: float  # wall time
-    seconds_waited: float  # part of it in which the run waited for blocks
+    seconds_waited: float  # part of `seconds` that the run spent waiting for blocks
 
 
 class Actors(ABC):
     """Plays a run's games, which continue from one call of `play` to the next."""
 
-    backend: str  # of inference
-    slots: int  # games at once; on a cluster, per actor
-    cluster_report: ClusterReport | None = None  # of the last `play` on a cluster
+    backend: str  # inference backend
+    slots: int  # concurrent games; on a cluster, per actor
+    cluster_report: ClusterReport | None = None  # report of the last `play` on a cluster
 
     @abstractmethod
     def __len__(self) -> int:
@@ -282,7 +282,9 @@ class Compute:
         """
         if self._cluster is not None:
             if selection is not None or max_simulations or network.config.is_custom:
-                raise ValueError("a cluster takes no functions for `network`, `selection` or `simulations`")
+                raise ValueError(
+                    "`network`, `selection` and `simulations` cannot be functions on a cluster: leave them out"
+                )
             return self._cluster.actors(network, geometry, config, seeds)
         if self._trees_on_gpu:
             from alphac4.compute.gpu.trees import device_actors

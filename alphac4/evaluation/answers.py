@@ -15,7 +15,7 @@ from alphac4.machine import worker_threads
 
 BATCH = 128  # positions searched together: fills the network's batches, and its trees fit into the caches
 MIN_BATCH = 16  # minimum if there are many players for few positions
-BINS = 10  # of the reliability diagram, of equal width in the predicted value
+BINS = 10  # bins of the reliability diagram, of equal width in the predicted value
 
 Moves = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -54,8 +54,8 @@ class Metrics:
     """Metrics of the answers in some positions."""
 
     mistakes: Estimate  # share of moves whose outcome is worse than the best move's, as AlphaZero.jl counts them
-    decisive: Estimate  # the same, only in positions in which at least one move is a mistake
-    fastest: Estimate  # share of moves with the best score: the fastest win or the slowest loss
+    mistakes_if_possible: Estimate  # the same, only in positions in which at least one move is a mistake
+    fastest_moves: Estimate  # share of moves with the best score: the fastest win or the slowest loss
     score_loss: Estimate  # mean loss of exact score, in stones
     value: ValueMetrics | None  # None for players that return no values
 
@@ -125,8 +125,8 @@ def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) 
     is_mistake = positions.outcomes[rows, columns] < positions.best_outcome
     return Metrics(
         mistakes=proportion(is_mistake),
-        decisive=proportion(is_mistake[positions.decisive]),
-        fastest=proportion(scores == positions.best_score),
+        mistakes_if_possible=proportion(is_mistake[positions.decisive]),
+        fastest_moves=proportion(scores == positions.best_score),
         score_loss=mean(positions.best_score - scores),
         value=None if values is None else judge_values(values, positions.best_outcome.astype(np.float64)),
     )

@@ -11,7 +11,7 @@ from alphac4.arena.ratings import Z95
 from alphac4.evaluation.answers import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
 
-FORMAT = "alphac4 strength report 3"
+FORMAT = "alphac4 strength report 4"
 UNTRAINED = "untrained"  # name of the untrained network
 
 
@@ -91,10 +91,10 @@ def _as_text(report: StrengthReport) -> str:
     names = list(report.sets)
     counts = [
         ["positions", *(str(metrics.mistakes.count) for metrics in report.sets.values())],
-        ["decisive", *(str(metrics.decisive.count) for metrics in report.sets.values())],
+        ["decisive", *(str(metrics.mistakes_if_possible.count) for metrics in report.sets.values())],
     ]
     columns: dict[str, Callable[[Metrics], str]] = {
-        "fastest too %": lambda metrics: _percent(metrics.fastest),
+        "fastest too %": lambda metrics: _percent(metrics.fastest_moves),
         "score lost": lambda metrics: _number(metrics.score_loss),
         "value error": lambda metrics: _number(metrics.value.absolute_error) if metrics.value else "-",
         "calibration error": lambda metrics: f"{metrics.value.calibration_error:.3f}" if metrics.value else "-",
@@ -111,7 +111,7 @@ def _as_text(report: StrengthReport) -> str:
             report,
             "The same in decisive positions, where at least one move is a mistake",
             names,
-            lambda budget: [_percent(budget.sets[name].decisive) for name in names],
+            lambda budget: [_percent(budget.sets[name].mistakes_if_possible) for name in names],
         ),
         _table(
             report,

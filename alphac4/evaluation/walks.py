@@ -21,16 +21,16 @@ import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer, checked_moves
 from alphac4.certificate.walk import (
+    CAN_WIN,
     LOST,
     NO_MOVE,
-    WINS_NOW,
     Claim,
     Columns,
     Keys,
     Walk,
-    leading_to,
+    forced_moves,
+    has_reply_in,
     position_of,
-    rule_moves,
     stones_of,
 )
 from alphac4.game import Geometry, Outcome, Position
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 FORMAT = "alphac4-walk"
 MIN_JUDGED_BATCH = 256  # positions judged together; proofs end many searches of a batch early
 JUDGED_PER_PLAYER = 64  # positions of such a batch for each player, if that makes a larger one
-PARTS_PER_WORKER = 4  # of the positions to solve, because some take much longer than others
+PARTS_PER_WORKER = 4  # more parts than workers, because some positions take much longer to solve
 CLAIM_BATCH = 4096  # positions of a claim's walk; few need long searches, and these should fill a batch
-MIN_PROMISING_VALUE = 0.5  # of a second choice for a claimed win; -0.5 for a claimed draw
+MIN_PROMISING_VALUE = 0.5  # minimum value of a second choice for a claimed win; -0.5 for a claimed draw
 
 
 class MoveKind(IntEnum):
@@ -236,9 +236,9 @@ def walk_games(
 ) -> Iterator[LevelReport]:
     """Judge the player's move in every reachable position, level by level; yield a report per level.
 
-    The opponent makes every legal move, the player its own. Each position is asked once, and only one of a position and
-    its mirror image. A line ends at the end of the game, at a mistake, or where the player's search has proven a win,
-    if the player keeps its proofs and plays by them.
+    The opponent makes every legal move, the player its own. The player is queried once per position; a position and its
+    mirror image count as one. A line ends at the end of the game, at a mistake, or where the player's search has proven
+    a win, if the player keeps its proofs and plays by them.
 
     Args:
         players: copies of a deterministic player, which share the work.
@@ -269,7 +269,7 @@ def walk_games(
             ]
             yield LevelReport(stones=walk.stones, keys=walk.keys, kinds=kinds, failures=failures)
             continues = (kinds == MoveKind.ANSWER) | (beyond_mistakes & is_mistake)
-            walk.play(np.where(continues, columns, np.int8(WINS_NOW)))
+            walk.play(np.where(continues, columns, np.int8(CAN_WIN)))
             walk.advance()
 
 
@@ -299,8 +299,8 @@ def _judged_moves(
     possible = kept.copy()
     unsure = np.flatnonzero(kept < Outcome.WIN)  # a winning move cannot be a mistake
     possible[unsure] = outcomes([positions[int(index)] for index in unsure])
-    ends = {None: MoveKind.ANSWER, Outcome.LOSS: MoveKind.WINS, Outcome.DRAW: MoveKind.DRAWS}  # for the opponent
-    kinds = np.array([ends[position.outcome()] for position in after], np.int8)
+    kind_of = {None: MoveKind.ANSWER, Outcome.LOSS: MoveKind.WINS, Outcome.DRAW: MoveKind.DRAWS}  # opponent's outcomes
+    kinds = np.array([kind_of[position.outcome()] for position in after], np.int8)
     kinds[proven & (kinds == MoveKind.ANSWER)] = MoveKind.PROOF
     kinds[kept < possible] = MoveKind.MISTAKE
     return moves, kinds
@@ -327,7 +327,7 @@ def build(
 ) -> Iterator[LevelReport]:
     """Search for moves that show a claim, level by level from its start; yield a report per level.
 
-    A move after which a line is not won (or not drawn, for a claimed draw) is rejected, and the player is asked again.
+    A move after which a line is not won (or not drawn, for a claimed draw) is rejected, and the player searches again.
     If no other move is promising, the move that led to the position is rejected. The walk then returns to earlier
     levels and reports them again. Only the rules of the game and the player's own values decide this.
 
@@ -343,12 +343,12 @@ def build(
         ValueError: if the opponent's first move refutes the claim.
     """
     walk = Walk(claim, cells=cells)
-    if walk.worst < claim.min_outcome:
+    if walk.worst_reply_outcome < claim.min_outcome:
         raise ValueError(f"it is not true that {claim}: the opponent's first move ends the game")
     with worker_threads(len(players)) as pool:
         while True:
             keys = walk.keys
-            to_ask = keys[rule_moves(walk.geometry, keys) == NO_MOVE]
+            to_ask = keys[forced_moves(walk.geometry, keys) == NO_MOVE]
             unknown = to_ask[known.find(walk.stones, to_ask)[0] == NO_MOVE]
             for done in range(0, len(unknown), CLAIM_BATCH):
                 on_moves(walk.stones, done, len(unknown))
@@ -361,7 +361,7 @@ def build(
             if lost.any() and walk.depth:
                 walk.go_back()
                 moves, _ = _known_moves(known, walk)
-                leading = leading_to(walk.geometry, walk.keys, moves, keys[lost])
+                leading = has_reply_in(walk.geometry, walk.keys, moves, keys[lost])
                 known.take_back(walk.keys[leading], moves[leading])
                 continue
             yield LevelReport(
@@ -383,7 +383,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
     walk = Walk(claim)
     while len(walk.keys):
         moves, _ = _known_moves(known, walk)
-        parts.append(moves[rule_moves(walk.geometry, walk.keys) == NO_MOVE])
+        parts.append(moves[forced_moves(walk.geometry, walk.keys) == NO_MOVE])
         walk.play(moves)
         walk.advance()
     return np.concatenate(parts)
@@ -391,7 +391,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
 
 def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
     """Return the moves [B], by the rules or known, and the kinds [B] of known ones; LOST if all moves are rejected."""
-    moves = rule_moves(walk.geometry, walk.keys)
+    moves = forced_moves(walk.geometry, walk.keys)
     kinds = np.full(len(walk.keys), NO_MOVE, np.int8)
     to_name = moves == NO_MOVE
     moves[to_name], kinds[to_name] = known.find(walk.stones, walk.keys[to_name])

@@ -21,9 +21,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float32]
 Position = tuple[int, int]  # own stones (those of the side to move) and all stones, as the bits of two integers
 
-TIME_FRACTION = 0.85  # of the act timeout; delays beyond it use up the game's extra time
+TIME_FRACTION = 0.85  # fraction of the act timeout; delays beyond it use up the game's extra time
 MAX_SIMULATIONS = 200_000  # per move; bounds the memory if the time limit does not
-EXPLORATION = math.sqrt(2.0)  # of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
+EXPLORATION = math.sqrt(2.0)  # exploration constant of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
 # Settings of the search with a network, explained in `alphac4.mcts.config.PuctConfig`.
 C_INIT = 1.25

@@ -74,7 +74,9 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
             f"a board needs rows >= 1, columns >= 1 and run_length >= 2, not {rows} x {columns}, {run_length}"
         )
     if (rows + 1) * columns > 64:
-        raise ValueError(f"{rows} x {columns} does not fit 64 bits: (rows + 1) * columns is {(rows + 1) * columns}")
+        raise ValueError(
+            f"a {rows} x {columns} board does not fit in 64 bits: (rows + 1) * columns is {(rows + 1) * columns}"
+        )
     if run_length > max(rows, columns):
         raise ValueError(f"a run of {run_length} does not fit on {rows} x {columns}")
     # A search for runs that do not fit would shift by 64 bits or more, which is undefined.

@@ -91,7 +91,7 @@ def _draw(
         assert node is not None
         position, below = node.position.play(column), None
         if depth > 1 and position.outcome() is None:
-            with contextlib.suppress(ValueError):  # a move that was proven at once has no node
+            with contextlib.suppress(ValueError):  # a move that was proven immediately has no node
                 below = search.node(index, [*path, column])
         visits, value, proof = int(node.visits[column]), float(node.values[column]), int(node.proofs[column])
         title, is_best = f"column {column_name(column)}", column == tried[0]

@@ -89,8 +89,8 @@ class EvaluationCache(NamedTuple):
     position's canonical orientation, which is what the network evaluates. The parts of an entry are adjacent in memory:
     on the standard board an entry is one cache line.
 
-    Threads read and write without locks, each through its own `share_cache`. An entry that was written by two threads
-    at once is detected, because its key is stored combined with a digest of the answers, which are copied before the
+    Threads read and write without locks, each through its own `share_cache`. An entry that two threads wrote
+    together is detected, because its key is stored combined with a digest of the answers, which are copied before the
     comparison (Hyatt and Mann 2002, "A lock-less transposition table implementation for parallel search chess
     engines").
     """

@@ -36,7 +36,7 @@ def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
 
 @inlined
 def first_play_value(totals: NodeTotals, node: int, parameters: PuctConfig) -> float:
-    """Return the value of an unvisited move: the node's mean, less ``f sqrt(sum of visited priors)`` (KataGo)."""
+    """Return the value of an unvisited move: the node's mean minus ``f * sqrt(sum of visited priors)`` (KataGo)."""
     reduction = parameters.root_fpu_reduction if node == ROOT else parameters.fpu_reduction
     return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
 

@@ -57,8 +57,8 @@ class NodeView:
     priors: npt.NDArray[np.float64]  # [A]
     scores: npt.NDArray[np.float64]  # [A]
     proofs: npt.NDArray[np.int64]  # [A]
-    value: float  # of the node
-    total_visits: int  # of all its moves
+    value: float  # value of the node
+    total_visits: int  # visits of all its moves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class ColumnAnalysis:
 
     column: int  # 0-based
     visits: int
-    share: float  # of all visits
+    share: float  # share of all visits
     prior: float
     value: float | None  # mean in [-1, 1]; None where unvisited
     score: float | None  # the selection rule's; None where it is not finite

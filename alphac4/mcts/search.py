@@ -39,7 +39,7 @@ from alphac4.mcts.tree import (
     summarize_roots,
 )
 
-MAX_VISITS = 2**24  # of a root: beyond, float32 sums of results cannot grow by 1
+MAX_VISITS = 2**24  # visits of a root: beyond that, float32 sums of results cannot grow by 1
 
 Reuse = Literal["nothing", "proofs", "trees"]
 """Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or

@@ -33,7 +33,7 @@ from alphac4.mcts.tree import (
     proof_value,
 )
 
-MAX_SIMULATIONS_PER_STEP = 256  # of a tree, before the caller reads the clock: well under a millisecond
+MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads the clock: well under a millisecond
 
 AWAITING_EVALUATION = 2.0  # marks a node without an evaluation yet, in place of its value, which is at most 1
 
@@ -152,8 +152,8 @@ def action_scores(trees: Trees, first: int, node: int, parameters: Any, scores: 
 class NodeTotals(NamedTuple):
     """Sums over a node's actions, for scores."""
 
-    visits: int  # of all actions
-    value_sum: float  # of all visits and of the node's own evaluation, for the side to move
+    visits: int  # visits of all actions
+    value_sum: float  # sum over all visits and the node's own evaluation, for the side to move
     visited_prior: float  # sum of the priors of visited actions
 
 
@@ -162,8 +162,8 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
 
     The function ``score(trees, t, node, action, totals, parameters)`` is compiled by Numba. A simulation tries the
     action with the highest score among those that are not proven to lose. Pass an instance of ``parameters`` to
-    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type keeps its rule, because searches may
-    have been compiled with it.
+    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type's rule cannot be replaced, because
+    searches may already be compiled with it.
 
     Args:
         parameters: a NamedTuple type of numbers, with a field ``prior_temperature`` as in

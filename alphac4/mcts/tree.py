@@ -43,7 +43,7 @@ class Trees(NamedTuple):
     # Constant.
     geometry: Geometry  # the board
     proofs: bool  # whether proven outcomes propagate to parents
-    look_ahead: bool  # whether a new node marks the moves after which the opponent wins at once
+    look_ahead: bool  # whether a new node marks the moves after which the opponent wins immediately
     # Constant during a search.
     own: npt.NDArray[np.uint64]  # [T] the root's position
     occupied: npt.NDArray[np.uint64]  # [T]
@@ -90,7 +90,7 @@ def make_trees(
         geometry: the board.
         rng: seeds each tree's random state.
         proofs: whether proven outcomes propagate to parents.
-        look_ahead: whether a new node marks the moves after which the opponent wins at once.
+        look_ahead: whether a new node marks the moves after which the opponent wins immediately.
         heuristics: whether to allocate memory for a hand-written value of each move.
     """
     edges = (trees, nodes, geometry.columns)
@@ -354,7 +354,7 @@ def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[n
     """Return a strategy that secures the proven result of the side to move at the root, if it is at least ``least``.
 
     It holds one move of that side for every position that the other side's replies lead to, except positions in which
-    the side can complete a run at once.
+    the side can complete a run immediately.
 
     Args:
         trees: [T].

@@ -36,9 +36,9 @@ BF16, FP32 = "bf16", "fp32"  # precisions of learning
 INT8 = "openvino-int8"  # the only backend with large rounding errors
 CALIBRATION_BOARDS = 512
 _LIMITS = np.float32(-1), np.float32(1)
-MIN_WINOGRAD_BATCH = 64  # positions from which on Winograd's filtering is faster than OpenVINO in fp32
-ACTIVATION_LEVELS = 256  # of an unsigned 8-bit activation
-WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
+MIN_WINOGRAD_BATCH = 64  # from this batch size, Winograd's filtering is faster than OpenVINO in fp32
+ACTIVATION_LEVELS = 256  # levels of an unsigned 8-bit activation
+WEIGHT_LEVELS = 255  # levels of a signed, symmetric 8-bit weight
 LARGEST_WEIGHT = WEIGHT_LEVELS // 2
 # Largest quantised weight where two products are added in 16 bits: 2 * 255 * 64 < 2**15, which leaves weights 7 bits.
 LARGEST_SAFE_WEIGHT = 64
@@ -79,7 +79,7 @@ def is_bf16_faster() -> bool:
 
 
 class Backend(Protocol):
-    """A loaded network that several threads may call at once."""
+    """A loaded network that several threads may call concurrently."""
 
     sizes: Sequence[int]
     """Batch sizes that run different code; a check at these sizes and of a large batch covers the backend."""
@@ -275,7 +275,7 @@ class OpenVinoBackend:
         )
         self._lock = threading.Lock()
         self._local = threading.local()
-        self._models: dict[int, Any] = {}  # of the first thread, by size
+        self._models: dict[int, Any] = {}  # models of the first thread, by size
         self._exported: dict[int, Any] = {}  # serialised, for further threads
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:

@@ -22,9 +22,11 @@ logger = logging.getLogger(__name__)
 # positions. Measured on trained and probe networks of up to 10 blocks: 1e-4 in fp32, 0.03 in bf16, 0.1 in int8. A GPU
 # may round to 10 bits in "fp32". A tower that is off by a tenth deviates by 0.2.
 TOLERANCES = {"fp32": 0.02, "bf16": 0.08, "int8": 0.15}
-MAX_DEVIATION = 0.1  # of one logit, relative to the largest one: saturated products make few logits very wrong
+MAX_DEVIATION = (
+    0.1  # deviation of one logit, relative to the largest one: saturated products make few logits very wrong
+)
 PROBE_BOARDS = 128
-COMPARED_BOARDS = 32  # at batch sizes other than the largest
+COMPARED_BOARDS = 32  # boards compared at batch sizes other than the largest
 # The smallest batch that gives the same outputs for a position as larger ones, for most backends: on a Zen 4, PyTorch
 # needs 4 positions in fp32 and OpenVINO 16 in bf16. Winograd's filtering starts at this size.
 MIN_INVARIANT_BATCH = MIN_POSITIONS
@@ -34,12 +36,12 @@ BATCH = 128  # positions in a usual call
 
 
 class Evaluator:
-    """Evaluates batches of positions. Several threads may call `evaluate` at once.
+    """Evaluates batches of positions. Several threads may call `evaluate` concurrently.
 
     Args:
         network: the first weights; `update` loads others.
         batch_size: positions in a usual call; other sizes are a little slower.
-        streams: number of threads that call at once. One thread per core, each with its own batch, is faster than one
+        streams: number of concurrent callers. One thread per core, each with its own batch, is faster than one
             call over all cores, which waits for the slowest core after every layer.
         device: "cpu", "cuda", or "auto" for CUDA if it is available.
         backend: a backend's name, or "auto" for the fastest on this machine whose outputs match fp32. "auto" is decided
@@ -185,7 +187,7 @@ def select_backend(
                     _warn_once(warned, name, "deviates from fp32 and is not used")
                     break
             else:
-                return name, run  # of `network`, which comes last
+                return name, run  # the backend of `network`, which comes last
         except Exception as error:  # an optional library that fails must not end the program
             _warn_once(warned, name, f"does not work here: {first_line(error)}")
     raise RuntimeError("no inference backend works on this machine")
@@ -262,7 +264,7 @@ def _has_invariant_outputs(name: str, trained: Network) -> bool:
 
 def _warn_once(warned: set[str], name: str, reason: str) -> None:
     if name not in warned:
-        logger.warning("backend %s %s", name, reason)
+        logger.warning("backend %s: %s", name, reason)
     warned.add(name)
 
 
@@ -321,7 +323,7 @@ def outputs_match(outputs: Sequence[Array], expected: Sequence[Array], backend: 
     for logits, reference in zip(outputs, expected, strict=True):
         size = max(float(np.abs(reference).max()), 1e-6)
         spread = max(float((reference - reference.mean(axis=0)).std()), 0.01 * size)  # some networks are constant
-        with np.errstate(all="ignore"):  # of infinite outputs
+        with np.errstate(all="ignore"):  # outputs may be infinite
             deviation = np.abs(logits - reference)
             rms, largest = np.sqrt(np.square(deviation).mean()), deviation.max()
         if not (rms < tolerance * spread and largest < MAX_DEVIATION * size):  # so that NaN fails as well

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float32]
 
 PROBE_BOARDS = 32
-TOLERANCE = 1e-3  # of sums of probabilities, and of values beyond 1
+TOLERANCE = 1e-3  # tolerance of sums of probabilities, and of values beyond 1
 MIN_PROBABILITY = 1e-9
 EXPECTED = (
     "one input of planes [B, 2, rows, columns]; as outputs a policy [B, columns] and either a value [B] or [B, 1] in "
@@ -42,8 +42,8 @@ class FunctionEvaluator:
         function: the network.
         input_planes: P, one of `alphac4.game.planes.PLANES`.
         name: the network's name in error messages.
-        probed: a board on which random positions decide whether the function returns logits or probabilities; by
-            default it must return policy logits and win/draw/loss probabilities.
+        probe_geometry: a board. If given, outputs on random positions of it decide whether the function returns logits
+            or probabilities. By default, it must return policy logits and win/draw/loss probabilities.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class FunctionEvaluator:
         input_planes: int = PLANES["stones"],
         *,
         name: str = "",
-        probed: Geometry | None = None,
+        probe_geometry: Geometry | None = None,
     ) -> None:
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.input_planes = input_planes
         self._function = function
         self._policy_is_logits, self._value_is_logits = True, False
-        if probed is not None:
-            boards = random_boards(probed, PROBE_BOARDS, np.random.default_rng(0), input_planes)
+        if probe_geometry is not None:
+            boards = random_boards(probe_geometry, PROBE_BOARDS, np.random.default_rng(0), input_planes)
             policy, value = self._call(boards)
             self._policy_is_logits = not _are_probabilities(policy)
             self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)
@@ -85,7 +85,7 @@ class FunctionEvaluator:
                 raise ValueError(
                     f"{self.name} returned a value of size {size:.3g}; expected -1 (lost) to 1 (won), such as by tanh"
                 )
-            # A value does not tell draws apart: it becomes a win or a loss.
+            # A scalar value carries no draw probability, so it is split into win and loss only.
             return policy, root_wdl(np.clip(value.reshape(-1), -1, 1), np.zeros(count)).astype(np.float32)
         if not np.isfinite(value).all():
             raise NotFiniteError(f"{self.name} returned win, draw and loss that are not finite")
@@ -140,7 +140,7 @@ class ModuleEvaluator(FunctionEvaluator):
     def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int | None = None) -> None:
         self._module = module
         planes = input_planes or _first_channels(module, geometry)
-        super().__init__(self._run, planes, name=type(module).__name__, probed=geometry)
+        super().__init__(self._run, planes, name=type(module).__name__, probe_geometry=geometry)
 
     def _run(self, planes: Array) -> Any:
         import torch
@@ -187,7 +187,7 @@ def _describe(outputs: Any) -> str:
 
 
 class OnnxEvaluator(FunctionEvaluator):
-    """Evaluates positions by an ONNX file. Several threads may call it at once.
+    """Evaluates positions by an ONNX file. Several threads may call it concurrently.
 
     The planes are the stones of the side to move and those of its opponent, bottom row first; all outputs are for the
     side to move. Random boards decide whether the policy and win/draw/loss are logits or probabilities. A value without
@@ -210,7 +210,7 @@ class OnnxEvaluator(FunctionEvaluator):
         except Exception as error:  # onnxruntime raises many types
             raise ValueError(f"{path}: does not take planes {boards.shape}: {first_line(error)}") from error
         self._names = _output_names(path, outputs, self.geometry.columns)
-        super().__init__(self._policy_and_value, name=str(path), probed=self.geometry)
+        super().__init__(self._policy_and_value, name=str(path), probe_geometry=self.geometry)
 
     def _policy_and_value(self, planes: Array) -> tuple[Array, Array]:
         outputs = self._run(planes)

@@ -20,7 +20,7 @@ from alphac4.nn.network import ConvNorm, ResidualBlock, Tower
 
 MIN_CHANNELS = 48  # with fewer, the transforms cost more than the multiplications save
 MIN_POSITIONS = 16  # with fewer, reading the transformed kernels takes too long: they are eight times as large
-MAX_WEIGHTS = 1 << 24  # of a tower; transformed, they take half a gigabyte
+MAX_WEIGHTS = 1 << 24  # weights of a tower; transformed, they take half a gigabyte
 KERNEL = 3
 FINITE_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, -0.75)  # small and far apart, for small rounding errors
 MAX_TILE = len(FINITE_POINTS) + 1 + 1 - KERNEL  # cells; infinity is one more point

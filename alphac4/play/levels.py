@@ -12,7 +12,7 @@ class Level:
     name: str
     about: str
     simulations: int  # per move; 0 plays by the raw policy
-    temperature: float = 0.0  # of sampling moves; 0 plays the best one
+    temperature: float = 0.0  # temperature of sampling moves; 0 plays the best one
     certified: bool = False  # plays the certificates' moves where they have one, and otherwise searches adaptively
     perfect: bool = False  # plays the exact solver's moves
 
@@ -33,9 +33,9 @@ LEVELS = (
     Level(name="novice", about="knows the basics", simulations=0, temperature=1.5),
     Level(name="casual", about="plays without looking ahead", simulations=0, temperature=0.7),
     Level(name="club", about="looks a little ahead, makes mistakes", simulations=8, temperature=0.7),
-    Level(name="strong", about="misses no short tactics", simulations=32, temperature=0.3),
+    Level(name="strong", about="sees all short tactics", simulations=32, temperature=0.3),
     Level(name="expert", about="plays to win", simulations=200),
-    Level(name="master", about="wins every game that it begins", simulations=1600, certified=True),
+    Level(name="master", about="wins every game in which it moves first", simulations=1600, certified=True),
     Level(name="perfect", about="the exact solver", simulations=0, perfect=True),
 )
 LEVELS_BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) for name in (level.name, str(number))}

@@ -22,7 +22,7 @@ HELP = """\
   skip       another puzzle; ends the streak
   quit       leave"""
 SOLVED_FILE = "solved-puzzles.txt"
-LINE_PLIES = 9  # of best play, shown after a puzzle
+LINE_PLIES = 9  # plies of best play, shown after a puzzle
 
 
 class PuzzleGame:

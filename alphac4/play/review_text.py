@@ -9,32 +9,32 @@ from alphac4.play.screen import Screen
 from alphac4.review import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
 
-MAX_WIDTH = 100  # columns of text; fewer on a narrower terminal
+MAX_WIDTH = 100  # characters per line of the text; fewer on a narrower terminal
 GRAPH_ROWS = 9  # odd, so that the middle row is a draw
-MARK_MEANINGS = {  # of `Grade.mark`
+MARK_MEANINGS = {  # meanings of `Grade.mark`
     "~": "keeps the outcome, but wins later or loses sooner than necessary",
     "?": "gives away a win or a draw",
     "??": "turns a win into a loss",
 }
-MORE_TIME = "`alphac4 review` takes a longer time with --seconds."
+MORE_TIME = "Use --seconds to give `alphac4 review` more time."
 
 
 def describe_review(review: Review, screen: Screen) -> str:
-    """Return the board, both sides' accuracy, the graph, the turning points and every move as text."""
+    """Return the board, both sides' accuracy, the graph, the mistakes and every move as text."""
     parts = [
         screen.drawn(Position.from_moves(review.moves, review.geometry)),
         f"{review.moves or '(no moves)'}: {_result(review, screen)}",
         "\n".join(_side(review, index, screen) for index in (0, 1)),
     ]
     if review.reviewed:
-        parts += [_graph(review, screen), _turning_points(review, screen), _moves(review, screen)]
+        parts += [_graph(review, screen), _mistakes(review, screen), _moves(review, screen)]
     if review.unjudged:
         verb = "is" if review.unjudged == 1 else "are"
         moves = count_of(review.unjudged, "move")
         parts.append(f"{moves} {verb} not judged: the time limit was reached. {MORE_TIME}")
-    if review.unmended:
-        slips = count_of(review.unmended, "mistake")
-        parts.append(f"Better moves are missing for {slips}: the time limit was reached. {MORE_TIME}")
+    if review.mistakes_without_better:
+        mistakes = count_of(review.mistakes_without_better, "mistake")
+        parts.append(f"Better moves are missing for {mistakes}: the time limit was reached. {MORE_TIME}")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -48,8 +48,8 @@ def _result(review: Review, screen: Screen) -> str:
 def _side(review: Review, index: int, screen: Screen) -> str:
     side = review.side(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
-    judged, slips = count_of(side.judged, "judged move"), count_of(side.slips, "mistake")
-    return f"{screen.side(index)}: {accuracy}; of {judged} {side.best} best, {slips}"
+    judged, mistakes = count_of(side.judged, "judged move"), count_of(side.mistakes, "mistake")
+    return f"{screen.side(index)}: {accuracy}; of {judged} {side.best} best, {mistakes}"
 
 
 def _graph(review: Review, screen: Screen) -> str:
@@ -68,28 +68,30 @@ def _graph(review: Review, screen: Screen) -> str:
     exact = [None if start is None else start.outcome, *(move.first_player_outcome for move in moves)]
     lines.append(f"{'exact':>8} |" + " ".join(marks[outcome] for outcome in exact))
     lines.append(f"{'played':>8} |. " + " ".join(column_name(move.column) for move in moves))
-    if review.turning_points:
-        lines.append((f"{'mistakes':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
+    if review.mistakes:
+        lines.append(
+            (f"{'mistakes':>8} |  " + " ".join("^" if move.grade.is_mistake else " " for move in moves)).rstrip()
+        )
     if review.values:
         lines.append(f"* value estimated by {review.player} at the start and after each move")
     lines.append("exact: who wins with best play at the start and after each move (= draw, ? not judged)")
     return "\n".join(lines)
 
 
-def _turning_points(review: Review, screen: Screen) -> str:
-    points = review.turning_points
+def _mistakes(review: Review, screen: Screen) -> str:
+    points = review.mistakes
     if not points:
         return "" if review.unjudged else "Neither side made a mistake."
-    texts = [_turning_point(review, move, screen) for move in points]
+    texts = [_mistake(review, move, screen) for move in points]
     width = min(MAX_WIDTH, shutil.get_terminal_size((MAX_WIDTH, 24)).columns)
     wrapped = [textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ") for text in texts]
-    return "\n".join(["Turning points:", *wrapped])
+    return "\n".join(["Mistakes:", *wrapped])
 
 
-def _turning_point(review: Review, move: ReviewedMove, screen: Screen) -> str:
+def _mistake(review: Review, move: ReviewedMove, screen: Screen) -> str:
     text = (
         f"move {move.ply}, {screen.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
-        f"{move.grade.value} (with best play it {_does(move.best)}, now it {_does(move.played)})"
+        f"{move.grade.value} (with best play it {_does(move.best)}, after this move it {_does(move.played)})"
     )
     if move.better:
         text += f"; better {' or '.join(column_name(column) for column in move.better)}"

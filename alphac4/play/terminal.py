@@ -34,7 +34,7 @@ HELP = """\
   new          start a new game
   quit         leave
 Ctrl-C stops a hint, an analysis, solve and a review."""
-SOLVER_TIMEOUT_S = 1.0  # for the exact result that a hint or an analysis shows first
+SOLVER_TIMEOUT_S = 1.0  # time for the exact result that a hint or an analysis shows first
 
 cached_certificates = functools.cache(certificates)  # counting their longest games takes seconds
 
@@ -205,7 +205,7 @@ class TerminalGame:
             return f"{self._side_to_move()} {verb} with {'any move' if is_any else names}"
         if is_any:
             return f"every move {outcome}"
-        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, {count_of(moves, 'move')}"
+        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, for {count_of(moves, 'move')}"
 
     def _exact_best(self) -> list[ExactColumn]:
         """Return the best moves by exact play; none if they take too long, or are shown anyway."""

@@ -17,13 +17,13 @@ from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_moves, best_play, deadline, shared_solver
 
-DEFAULT_SECONDS = 120.0  # for the solver, per game
+DEFAULT_SECONDS = 120.0  # time for the solver, per game
 LINE_PLIES = 10  # maximum length of a line of best play
 LINE_TIME_SHARE = 0.5  # time for better moves and their lines, relative to that for the positions
 
 OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # credit of a move that gives away nothing, half a point, a whole point
 CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win comes later, or a loss sooner
-MIN_KEEPING_CREDIT = 0.7  # of a move that keeps the outcome
+MIN_KEEPING_CREDIT = 0.7  # minimum credit of a move that keeps the outcome
 
 OnPause = Callable[[], None]
 
@@ -33,20 +33,20 @@ class Grade(Enum):
 
     BEST = "best"
     KEEPS = "keeps the outcome"  # but wins later, or loses sooner
-    SLIPS_WIN = "gives the win away"  # draws
-    SLIPS_DRAW = "gives the draw away"  # loses
-    THROWS_WIN = "turns a win into a loss"
+    LOSES_WIN = "gives the win away"  # draws
+    LOSES_DRAW = "gives the draw away"  # loses
+    WIN_TO_LOSS = "turns a win into a loss"
     UNKNOWN = "not judged"
 
     @property
-    def slips(self) -> bool:
+    def is_mistake(self) -> bool:
         """Whether the move is a mistake: its outcome is worse than the best move's."""
-        return self in (Grade.SLIPS_WIN, Grade.SLIPS_DRAW, Grade.THROWS_WIN)
+        return self in (Grade.LOSES_WIN, Grade.LOSES_DRAW, Grade.WIN_TO_LOSS)
 
     @property
     def mark(self) -> str:
         """Annotation symbol, such as "??"; empty for the best move."""
-        return {Grade.THROWS_WIN: "??", Grade.SLIPS_WIN: "?", Grade.SLIPS_DRAW: "?", Grade.KEEPS: "~"}.get(self, "")
+        return {Grade.WIN_TO_LOSS: "??", Grade.LOSES_WIN: "?", Grade.LOSES_DRAW: "?", Grade.KEEPS: "~"}.get(self, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +85,8 @@ class ReviewedMove:
         if self.played.outcome == self.best.outcome:
             return Grade.KEEPS
         if self.best.outcome == 0:
-            return Grade.SLIPS_DRAW
-        return Grade.SLIPS_WIN if self.played.outcome == 0 else Grade.THROWS_WIN
+            return Grade.LOSES_DRAW
+        return Grade.LOSES_WIN if self.played.outcome == 0 else Grade.WIN_TO_LOSS
 
     @property
     def delay(self) -> int:
@@ -125,7 +125,7 @@ class SideSummary:
 
     judged: int
     best: int
-    slips: int
+    mistakes: int
 
     accuracy: float | None
     """Mean credit of the judged moves in percent; None without judged moves. A best move has credit 1. A move that
@@ -155,9 +155,9 @@ class Review:
         return None if outcome is None else int(outcome) * (1 if position.first_to_move else -1)
 
     @property
-    def turning_points(self) -> tuple[ReviewedMove, ...]:
+    def mistakes(self) -> tuple[ReviewedMove, ...]:
         """The mistakes."""
-        return tuple(move for move in self.reviewed if move.grade.slips)
+        return tuple(move for move in self.reviewed if move.grade.is_mistake)
 
     @property
     def unjudged(self) -> int:
@@ -165,9 +165,9 @@ class Review:
         return sum(move.grade is Grade.UNKNOWN for move in self.reviewed)
 
     @property
-    def unmended(self) -> int:
+    def mistakes_without_better(self) -> int:
         """Number of mistakes without better moves, because time ran out."""
-        return sum(not move.better for move in self.turning_points)
+        return sum(not move.better for move in self.mistakes)
 
     def side(self, index: int) -> SideSummary:
         """Summarize the moves of the first (0) or second (1) player."""
@@ -176,7 +176,7 @@ class Review:
         return SideSummary(
             judged=len(earned),
             best=sum(move.grade is Grade.BEST for move in own),
-            slips=sum(move.grade.slips for move in own),
+            mistakes=sum(move.grade.is_mistake for move in own),
             accuracy=100 * sum(earned) / len(earned) if earned else None,
         )
 
@@ -189,9 +189,9 @@ class Review:
             "player": self.player,
             "seconds": round(self.seconds, 2),
             "unjudged": self.unjudged,
-            "unmended": self.unmended,
+            "mistakes_without_better": self.mistakes_without_better,
             "sides": [vars(self.side(index)) for index in (0, 1)],
-            "turning_points": [move.ply for move in self.turning_points],
+            "mistakes": [move.ply for move in self.mistakes],
             "values": [_rounded(value) for value in self.values],
             "reviewed": [_describe(move) for move in self.reviewed],
         }

@@ -14,7 +14,7 @@ POSITIONS_PER_SET = 40  # there are six packaged sets
 SIMULATIONS = 64  # per position, besides the raw network
 
 
-def judge(network: Network, provider: PlayerProvider) -> EvaluationReport:
+def measure_network(network: Network, provider: PlayerProvider) -> EvaluationReport:
     """Return a network's mistakes on the standard board.
 
     Args:

@@ -22,7 +22,7 @@ class ProgressBar(Callback):
     """Progress bar of each phase of an iteration on a terminal; matches have their own bars."""
 
     def __init__(self) -> None:
-        self._bar: tqdm[Any] | None = None  # of the current phase
+        self._bar: tqdm[Any] | None = None  # bar of the current phase
         self._phase = ""
 
     def on_progress(self, progress: Progress) -> None:

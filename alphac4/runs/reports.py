@@ -45,7 +45,7 @@ class EvaluationReport:
 
     positions: int  # in all sets
     simulations: int  # per position, of the search
-    raw: ExactPlayMetrics  # of the network's policy and value
+    raw: ExactPlayMetrics  # metrics of the network's policy and value
     search: ExactPlayMetrics
     evaluator: str = ""  # backend of the network
 
@@ -55,7 +55,7 @@ class IterationReport:
     """Report of one iteration."""
 
     iteration: int  # 1 for the first
-    seconds_total: float  # of the run so far, including interrupted attempts
+    seconds_total: float  # duration of the run so far, including interrupted attempts
     games_total: int
     samples_total: int
     evaluations_total: int
@@ -102,7 +102,7 @@ class TrainedRun:
     best: Path  # the best network
     config: TrainConfig
     history: Sequence[IterationReport]  # one report per iteration
-    closing: Sequence[MatchReport]  # of the best network against classic MCTS
+    closing: Sequence[MatchReport]  # matches of the best network against classic MCTS
 
     def __str__(self) -> str:
         if not self.history:  # the file of reports was lost or damaged
@@ -185,7 +185,7 @@ def _failures(report: IterationReport) -> list[str]:
 
 
 def _regressions(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """Return warnings of networks that got worse, or not better for many iterations.
+    """Return warnings of networks that became worse, or did not become better for many iterations.
 
     Scores are compared with the best of many earlier ones, which is biased upwards. So the 95 % intervals must not
     overlap: with four matches of 20 pairs this raises a false alarm in 2 % of runs of constant strength.
@@ -195,7 +195,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
         warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
     if gate.score_text and gate.score < 0.3:
-        warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
+        warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has become worse")
     for match in report.matches:
         earlier = [other for past in history for other in past.matches if other.opponent == match.opponent]
         best = max(earlier, key=lambda other: other.score, default=match)
@@ -211,7 +211,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
         error, high, iteration = min((getattr(past, name).error, getattr(past, name).high, n) for past, n in judged)
         if metrics.low > high:
             warnings.append(
-                f"the gate has passed a network that makes more mistakes by exact play: {budget} in "
+                f"the promoted network makes more mistakes: {budget}, in "
                 f"{metrics.error:.1%} of the positions, up from {error:.1%} after iteration {iteration}"
             )
     return warnings

@@ -17,7 +17,7 @@ from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
-from alphac4.runs.judge import judge
+from alphac4.runs.judge import measure_network
 from alphac4.runs.progress import ProgressBar, write_progress
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_warnings, time_shares
 from alphac4.runs.state import RunState, has_state, stored_settings
@@ -238,7 +238,7 @@ class TrainingSession:
         between = time.perf_counter()
         interval, is_standard = self.config.evaluation.interval, self.config.board.geometry() == STANDARD
         is_due = is_standard and interval and number % interval == 0
-        verdict = judge(best.network, self.loop.providers[1]) if is_due else None
+        verdict = measure_network(best.network, self.loop.providers[1]) if is_due else None
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}

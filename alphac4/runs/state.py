@@ -37,7 +37,7 @@ class Costs:
     """Total costs of a run."""
 
     seconds: float = 0.0
-    games: int = 0  # of self-play
+    games: int = 0  # games of self-play
     evaluations: int = 0  # positions evaluated by the network in self-play
 
     def __add__(self, other: "Costs") -> "Costs":
@@ -52,10 +52,10 @@ class RunState:
     best_iteration: int = 0
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
-    schedule: CosineSchedule | None = None  # of the learning rate; None before the first iteration
+    schedule: CosineSchedule | None = None  # schedule of the learning rate; None before the first iteration
     extensions: dict[str, str] = field(default_factory=dict)  # names of the user's functions, by argument
     started_from: dict[str, Any] = field(default_factory=dict)  # provenance of the network that the run started from
-    changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, when the run was resumed
+    changes: list[dict[str, Any]] = field(default_factory=list)  # changes of settings when the run was resumed
     config: dict[str, Any] = field(default_factory=dict)  # all settings
     closing: list[MatchReport] | None = None  # the closing matches; None before they are played
     learner: dict[str, Tensor] = field(default_factory=dict)

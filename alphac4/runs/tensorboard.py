@@ -165,7 +165,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     }
     values |= {f"time/{name}": share for name, share in report.time_shares.items()}
     if selfplay.cluster is not None:
-        names = ("nodes", "actors", "lost", "waiting", "staleness", "max_staleness")
+        names = ("nodes", "actors", "lost", "waiting_blocks", "staleness", "max_staleness")
         values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("with search", report.evaluation.search)):

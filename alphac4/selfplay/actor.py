@@ -54,7 +54,7 @@ CHECK_INTERVAL_S = 0.1  # longest time between two checks while actors play
 class SelfPlayer(Protocol):
     """Player of some of a run's games, such as `Actor`, which plays them on a core."""
 
-    slots: int  # games at once
+    slots: int  # number of concurrent games
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """Play ``moves`` in each slot, starting a new game when one ends, and yield finished games.
@@ -88,7 +88,7 @@ class Actor:
         geometry: the board.
         config: the settings of self-play.
         evaluator: the network.
-        slots: games at once.
+        slots: number of concurrent games.
         rng: draws a random state for each game in turn, so that several actors made from one ``rng`` play the same
             games as one actor with all slots.
         cache: shared by actors with the same evaluator; by default a cache of its own.
@@ -117,7 +117,7 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
-        self.stats = ActorStats()  # of the work since the last block
+        self.stats = ActorStats()  # statistics of the work since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:

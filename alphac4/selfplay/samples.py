@@ -66,7 +66,7 @@ class ActorStats:
     """Statistics of an actor's work since its last block."""
 
     simulations: int = 0
-    evaluations: int = 0  # by the network
+    evaluations: int = 0  # evaluations by the network
     cached: int = 0  # evaluations found in the cache
     network_seconds: float = 0.0
     tree_seconds: float = 0.0
@@ -162,7 +162,7 @@ def final_stones(geometry: Geometry, games: Games) -> tuple[npt.NDArray[np.uint6
     row, last = np.arange(len(games.plies)), games.plies - 1
     before = zip(games.own[row, last], games.occupied[row, last], games.moves[row, last].tolist(), strict=True)
     after = [play(geometry, *stones_and_column) for stones_and_column in before]
-    theirs, occupied = np.array(after, np.uint64).reshape(-1, 2).T  # of the side that would move next
+    theirs, occupied = np.array(after, np.uint64).reshape(-1, 2).T  # stones of the side that would move next
     own = theirs ^ occupied
     ply = np.arange(games.own.shape[1])
     same_side = (last[:, None] - ply) % 2 == 0

@@ -43,7 +43,7 @@ PAUSED = -1000  # returned in place of a bound once the limit of nodes is reache
 TABLE_EMPTIES = 8  # with fewer empty cells, searching a position again is faster than a look-up
 PROBE_EMPTIES = 8  # with more empty cells, all children are looked up before any is searched
 THREAT_WEIGHT = 64
-LASTING_THREAT_WEIGHT = 32  # for a threat that the opponent cannot block on its next move
+LASTING_THREAT_WEIGHT = 32  # weight of a threat that the opponent cannot block on its next move
 CENTRE_WEIGHT = 8
 
 _MIRROR_PLIES = 14  # with more stones, a search meets too few mirror images to pay for the mirroring
@@ -83,7 +83,7 @@ def upper_of_pairs(geometry: Geometry) -> np.uint64:
 
 @compiled
 def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
-    """Return the legal cells after which an opponent with these threats does not win at once; 0 if there are none.
+    """Return the legal cells after which an opponent with these threats does not win immediately; 0 if there are none.
 
     The side to move must not have an immediate win.
     """
@@ -227,7 +227,7 @@ def settle(
 
 
 @compiled
-def exceeds(
+def search_bound(
     geometry: Geometry,
     layout: Layout,
     table: Table,
@@ -247,7 +247,7 @@ def exceeds(
     arguments, the same stack and a higher limit to resume.
     """
     depth = 0
-    alpha = threshold  # of the current node; negated for the other side
+    alpha = threshold  # bound of the current node; negated for the other side
     if stack.paused[0] != UNPAUSED:
         depth = stack.paused[0]
         stack.paused[0] = UNPAUSED
@@ -261,7 +261,7 @@ def exceeds(
         if stack.nodes[0] >= stack.limit[0]:
             stack.own[depth], stack.occupied[depth], stack.paused[0] = own, occupied, depth
             return PAUSED
-        # Arrive at a node: push its children, or find its value at once.
+        # Arrive at a node: push its children, or find its value immediately.
         count = expand(geometry, layout, stack, depth, own, occupied, moves)
         stack.following[depth] = 0
         stack.children[depth] = max(count, 0)
@@ -361,7 +361,7 @@ def score_position(
             threshold = -(-low // 2)
         elif threshold >= 0 and high // 2 > threshold:
             threshold = high // 2
-        bound = exceeds(geometry, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
+        bound = search_bound(geometry, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
         if bound == PAUSED:
             stack.window[0], stack.window[1] = low, high
             return PAUSED

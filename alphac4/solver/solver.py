@@ -160,7 +160,7 @@ class Verdict:
     """The exact result of a position or a move, for the side to move."""
 
     score: int  # see `Solver`
-    moves: int  # of the winner to the end, its last one included; 0 for a draw
+    moves: int  # moves of the winner to the end, its last one included; 0 for a draw
 
     @classmethod
     def of(cls, position: Position, score: int) -> "Verdict":

@@ -28,7 +28,7 @@ class Checkpoint:
 
     network: "Network"  # in evaluation mode, on the CPU
     geometry: Geometry = STANDARD
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # of the training
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # provenance of the network from its training
     strength: Mapping[str, Any] = field(default_factory=dict)  # measured
 
 

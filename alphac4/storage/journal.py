@@ -18,7 +18,7 @@ class Journal:
     """A file of JSON lines with the results of one command.
 
     The first line has the ``kind`` of the file and the settings on which the other lines depend. Lines are written and
-    flushed at once. Damaged or incomplete lines are logged and skipped when the file is read.
+    flushed immediately. Damaged or incomplete lines are logged and skipped when the file is read.
 
     Args:
         path: the file; None stores nothing.
@@ -91,7 +91,7 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
             raise ValueError(f"its first line is not that of {kind}")
         return read_record(dict[str, Any], header["about"], "about")
     except ValueError as error:
-        raise FileError(f"{path} is not a file of {kind}, or is damaged ({error}): choose another") from error
+        raise FileError(f"{path} is not a file of {kind}, or is damaged ({error}): choose another file") from error
 
 
 def _read_entry(line: str) -> dict[str, Any]:

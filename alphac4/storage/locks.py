@@ -16,7 +16,7 @@ import filelock
 
 from alphac4.storage.files import check_folder, check_output
 
-TIMEOUT_S = 0.2  # in which another process may release the lock
+TIMEOUT_S = 0.2  # time in which another process may release the lock
 
 
 class LockedError(ValueError):

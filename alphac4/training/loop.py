@@ -106,8 +106,8 @@ class TrainingLoop:
     extensions: Extensions
     geometry: Geometry
     random: RunRandom
-    schedule: Schedule  # of the learning rates
-    providers: Sequence[PlayerProvider]  # of the networks' players in matches
+    schedule: Schedule  # schedule of the learning rates
+    providers: Sequence[PlayerProvider]  # providers of the networks' players in matches
     cosine: CosineSchedule  # the schedule of the settings
     callbacks: Sequence[Callback] = ()
     pool: "Pool | None" = None  # processes that play as classic MCTS, in place of this one
@@ -118,7 +118,7 @@ class TrainingLoop:
     replay: Replay  # samples of the games
     learner: Learner
     best: Contender  # the network that plays
-    number: int = 0  # of the current iteration
+    number: int = 0  # number of the current iteration
 
     def __post_init__(self) -> None:
         self.matches = Matches(

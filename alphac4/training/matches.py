@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
 
 CACHE_ENTRIES = 2**16  # cached evaluations per search
-TREE_REUSE: Reuse = "proofs"  # from one search of a game to the next
+TREE_REUSE: Reuse = "proofs"  # what is kept from one search of a game to the next
 
-BASELINE_MATCH_SIMULATIONS = 100  # of the network per move against classic MCTS
+BASELINE_MATCH_SIMULATIONS = 100  # simulations of the network per move against classic MCTS
 CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
 
 

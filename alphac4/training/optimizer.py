@@ -15,7 +15,7 @@ WARMUP_STEPS = 100  # without moments, an optimiser's first full steps are too l
 WARMUP_SHARE = 0.05  # maximum share of a run, for short runs
 
 NEWTON_SCHULZ_STEPS = 5
-NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and about 1 for larger x
+NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # factors of x, x^3, x^5: steep at 0, and about 1 for larger x
 # Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps of the same size).
 MUON_RATE = 1.5
 ADAMW_STEP_RMS = 0.2  # root mean square of AdamW's steps, to which Muon's are scaled
@@ -72,7 +72,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     square = x @ x.mT
     product = factor = _factor(square)
     for _ in range(NEWTON_SCHULZ_STEPS - 1):
-        square = factor @ square @ factor  # of factor @ x: polynomials of one matrix commute
+        square = factor @ square @ factor  # the square of factor @ x: polynomials of one matrix commute
         factor = _factor(square)
         product = factor @ product
     x = product @ x

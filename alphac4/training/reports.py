@@ -38,7 +38,7 @@ class SelfPlayReport:
     games: int
     samples: int  # recorded positions
     simulations: int
-    evaluations: int  # by the network
+    evaluations: int  # evaluations by the network
     cached_evaluations: int  # found in a cache
     seconds: float  # wall time; on a cluster, self-play also runs during the rest of the iteration
     network_share: float  # share of the actors' time in the evaluator
@@ -54,7 +54,7 @@ class SelfPlayReport:
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     evaluator: str  # backend
     sample_games: list[GameRecord]
-    cluster: ClusterReport | None  # of actors on a cluster
+    cluster: ClusterReport | None  # statistics of actors on a cluster
 
     @property
     def cache_hits(self) -> float:
@@ -114,7 +114,7 @@ class MatchReport:
     draws: int
     losses: int
     seconds: float
-    accepted: bool | None = None  # for a gate: whether the candidate was promoted
+    accepted: bool | None = None  # whether a gate promoted the candidate; None for other matches
     games: list[str] = field(default_factory=list)  # move strings
     low: float = 0.0  # 95 % interval of the score
     high: float = 1.0

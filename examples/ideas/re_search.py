@@ -17,7 +17,7 @@ from common import train
 
 import alphac4
 
-SIMULATIONS, REPEATED_SHARE = 64, 0.1  # of the repeated searches; share of fast searches to repeat
+SIMULATIONS, REPEATED_SHARE = 64, 0.1  # simulations of the repeated searches; share of fast searches to repeat
 
 
 class ReSearch(alphac4.Callback):

@@ -23,7 +23,7 @@ class VariancePuct(NamedTuple):
 
     c: float = 1.25
     least: float = 0.3  # lower bound of the standard deviation
-    reduction: float = 0.25  # of the value of unvisited moves
+    reduction: float = 0.25  # reduction of the value of unvisited moves
     prior_temperature: float = 1.0
 
 

@@ -46,8 +46,8 @@ QUICK_TO_NOTICE = {
 }
 KINDS = {"actor": 0.45, "worker": 0.1, "node": 0.2, "driver": 0.17, "head": 0.08}  # probabilities
 MAX_KILL_INTERVAL_S = 4.0
-MAX_DUPLICATE_SHARE = 0.05  # of positions; a block that is stored twice is a larger share
-START_ATTEMPTS = 10  # of a cluster
+MAX_DUPLICATE_SHARE = 0.05  # share of positions; a block that is stored twice is a larger share
+START_ATTEMPTS = 10  # attempts to start a cluster
 PROGRESS_TIMEOUT_S = 900.0
 DRIVER_TIMEOUT_S = 180.0  # for a driver to end after its head was killed
 

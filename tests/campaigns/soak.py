@@ -12,12 +12,12 @@ from campaigns.command import Findings
 from campaigns.tiny_run import prepare, tiny_run
 
 MAX_MB_PER_THOUSAND = 60.0  # growth of resident memory per thousand iterations: reports, and allocators' reserves
-MAX_KB_PER_ITERATION = 12.0  # of reports, curves and replay
+MAX_KB_PER_ITERATION = 12.0  # growth of reports, curves and replay
 MAX_SLOWDOWN = 1.5  # later iterations search the reports of earlier ones
 
 
 class Measure(Callback):
-    """Callback that measures memory, folder and processor time after each iteration."""
+    """Callback that measures memory, folder and CPU time after each iteration."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -28,12 +28,12 @@ from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
-MAX_GAMES, MIN_GAMES = 128, 32  # at once per core: with more, games wait for one another; fewer make small batches
-MIN_CORE_RATIO = 2  # cluster cores per local stream from which on a run plays its matches on the cluster
+MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one another; fewer make small batches
+MIN_CORE_RATIO = 2  # with this many cluster cores per local stream, a run plays its matches on the cluster
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver handles the other
-COUNT_INTERVAL_S = 1.0  # between counts of the cluster's cores or GPUs
-NO_GAMES_WARNING_S = 60.0  # without a block, before a warning
-STOP_TIMEOUT_S = 2.0  # for actors to end before they are killed
+COUNT_INTERVAL_S = 1.0  # time between counts of the cluster's cores or GPUs
+NO_GAMES_WARNING_S = 60.0  # time without a block before a warning
+STOP_TIMEOUT_S = 2.0  # time for actors to end before they are killed
 CONTROL_GROUP = "control"  # Ray's concurrency group of methods that run concurrently with `RemoteActor.play`
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # accepted by name; a node may lack some
 
@@ -44,9 +44,9 @@ class Task:
 
     geometry: Geometry
     config: SelfPlayConfig
-    slots: int  # games at once; fewer if the memory of a GPU with trees is short
+    slots: int  # concurrent games; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
-    backend: str  # of inference; a node without it uses its fastest one
+    backend: str  # inference backend; a node without it uses its fastest one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,8 @@ class ReceivedBlock:
     """A block of games, and facts about the actor that played it."""
 
     block: Block
-    version: int  # of the weights
-    backend: str  # of inference
+    version: int  # version of the weights
+    backend: str  # inference backend
     node: str  # address
     process: int  # id
 
@@ -88,7 +88,7 @@ class RemoteActor:
         self._latest = weights
 
     def end(self) -> None:
-        """End all calls of `play` at once. Runs concurrently with `play`."""
+        """End all calls of `play` immediately. Runs concurrently with `play`."""
         self._has_ended = True
 
     def play(self, weights: Weights) -> ReceivedBlock | None:
@@ -164,7 +164,7 @@ class ClusterActors(Actors):
         self._actors: list[Any] = []  # Ray's handles
         self._calls: dict[Any, int] = {}  # the actor's index, by the reference to its block
         self._locations: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
-        self._nodes = 0  # with cores or GPUs for actors, at the last count
+        self._nodes = 0  # nodes that offer cores or GPUs to actors, at the last count
         self._offered = connection.count(task.device)  # cores or GPUs at the last count
         self._counted = 0.0  # time.monotonic() of the last count
         self._lost = 0  # actors since the last report
@@ -192,12 +192,12 @@ class ClusterActors(Actors):
         """Handle blocks of any actors as they arrive, until there are enough positions.
 
         Raises:
-            ValueError: for another plan than that of the settings.
+            ValueError: if ``plan`` differs from the settings.
             RuntimeError: if the cluster is lost, or an actor fails.
         """
         usual = make_plan(self._task.geometry, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
-            raise ValueError("a cluster takes no function for `starts`")
+            raise ValueError("`starts` cannot be a function on a cluster: leave it out")
         started = time.perf_counter()
         waiting = len(self._ready(0.0))
         blocks, positions, behind, max_behind = 0, 0, 0, 0
@@ -220,7 +220,9 @@ class ClusterActors(Actors):
                 if positions >= samples:
                     break
             if not has_warned and not blocks and time.perf_counter() - started > NO_GAMES_WARNING_S:
-                logger.warning("waiting for the cluster's first games: other programs may use its cores")
+                logger.warning(
+                    "still waiting for the cluster's first games: check whether other programs use its cores"
+                )
                 has_warned = True
         if last:  # free the cores for the closing matches
             self._stop_actors()
@@ -231,7 +233,7 @@ class ClusterActors(Actors):
             nodes=self._nodes,
             actors=min(len(self._locations), self._offered),
             lost=self._lost,
-            waiting=waiting,
+            waiting_blocks=waiting,
             staleness=behind / positions,
             max_staleness=max_behind,
             seconds=now - (self._last_end or started),
@@ -262,7 +264,7 @@ class ClusterActors(Actors):
             self._actors.append(self._remote.remote(self._task, self._seeds(index)))
         if before and self._offered > before:
             name = "GPU" if self._task.device == "cuda" else "core"
-            logger.warning("the cluster has grown to %d %ss", self._offered, name)
+            logger.warning("the cluster now has %d %ss for self-play", self._offered, name)
         self._counted = time.monotonic()
 
     def _request(self, calls: int) -> None:
@@ -298,7 +300,7 @@ class ClusterActors(Actors):
         if before not in (None, location):
             self._lost += 1
             logger.warning(
-                "an actor on node %s was lost: another one on node %s begins new games", before[0], location[0]
+                "lost an actor on node %s; its replacement on node %s starts new games", before[0], location[0]
             )
         self._locations[index], self.backend = location, received.backend
         return received
@@ -347,7 +349,7 @@ class Cluster:
         The processes share the cores with the actors, which mostly wait during a match.
         """
         is_large = self._connection.count("cpu") >= MIN_CORE_RATIO * streams
-        return Pool(self._connection, leaves=False) if is_large else None
+        return Pool(self._connection, closes_connection=False) if is_large else None
 
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Return the actors of a run; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""

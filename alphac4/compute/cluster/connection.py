@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 5.0
 HTTP2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP2_SETTINGS
-POLL_INTERVAL_S = 1.0  # between checks of the cluster's processes
-LOST_TIMEOUT_S = 20.0  # after which a missing process counts as lost; a restart takes less
-RECONNECT_S = "600"  # after which Ray would end this process; `Connection.check` raises earlier
-NODE_TIMEOUT_S = 60.0  # for the first answer of a node, which has to start a process
+POLL_INTERVAL_S = 1.0  # time between checks of the cluster's processes
+LOST_TIMEOUT_S = 20.0  # time after which a missing process counts as lost; a restart takes less
+RECONNECT_S = "600"  # time after which Ray would end this process; `Connection.check` raises earlier
+NODE_TIMEOUT_S = 60.0  # time for the first answer of a node, which has to start a process
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 10  # at a call whose process dies each time
+MAX_ATTEMPTS = 10  # attempts at a call whose process dies each time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +49,14 @@ class Pool:
 
     Args:
         connection: the cluster.
-        leaves: whether `close` also closes the connection.
+        closes_connection: whether `close` also closes the connection.
 
     Attributes:
         cores: number of processes.
     """
 
-    def __init__(self, connection: Connection, *, leaves: bool = True) -> None:
-        self._connection, self._leaves = connection, leaves
+    def __init__(self, connection: Connection, *, closes_connection: bool = True) -> None:
+        self._connection, self._closes_connection = connection, closes_connection
         self._ray = connection.ray
         # Ray starts an actor without `num_cpus` on any core, busy or idle.
         worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_ATTEMPTS - 1)(Worker)
@@ -116,5 +116,5 @@ class Pool:
             for worker in self._workers:
                 self._ray.kill(worker)
         self._threads.shutdown(cancel_futures=True)  # calls end with their process or the cluster
-        if self._leaves:
+        if self._closes_connection:
             self._connection.close()

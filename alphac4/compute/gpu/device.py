@@ -39,7 +39,7 @@ NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of thi
 
 SECTOR_BYTES = 32  # the smallest unit that a GPU fetches
 
-NODE_FIELDS = {  # of Trees: type, and whether there is one per action
+NODE_FIELDS = {  # fields of Trees: type, and whether there is one per action
     "value_sum": (np.float32, True),
     "priors": (np.float32, True),
     "value": (np.float32, False),
@@ -136,12 +136,12 @@ def allocate_with_backoff(make: Callable[[int], _T], count: int, min_count: int)
             result = make(count)
             break
         if count // 2 < min_count:
-            raise RuntimeError(f"the GPU's memory has no room for {count} games at once: free some of it")
+            raise RuntimeError(f"the GPU's memory has no room for {count} concurrent games: free some of it")
         count //= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     if count < requested:
-        logger.warning("the GPU's memory has room for %d games at once, not for %d", count, requested)
+        logger.warning("the GPU's memory has room for %d concurrent games, not for %d", count, requested)
     return result
 
 

@@ -15,7 +15,7 @@ from alphac4.selfplay.samples import Samples
 
 cuda: Any = numba_cuda  # defines its functions at run time
 
-BOARD_FIELDS = ("own", "occupied", "final_own", "final_occupied")  # of samples
+BOARD_FIELDS = ("own", "occupied", "final_own", "final_occupied")  # fields of samples that hold boards
 
 
 class Boards(NamedTuple):

@@ -34,8 +34,8 @@ from alphac4.nn.evaluator import Evaluator
 
 cuda: Any = numba_cuda  # defines its functions at run time
 
-STEPS_PER_CHECK = 16  # between two checks by the host whether trees are finished
-PROBE_BOARDS = 64  # on which outputs of new weights must be finite: kernels do not check that
+STEPS_PER_CHECK = 16  # steps between two checks by the host whether trees are finished
+PROBE_BOARDS = 64  # boards on which outputs of new weights must be finite: kernels do not check that
 MAX_SIMULATIONS_PER_STEP = 32  # per tree, if none reaches a leaf that needs the network
 
 
@@ -89,7 +89,7 @@ class DeviceSearch(NetworkSearch):
     ) -> None:
         super().__init__(evaluator, rule, geometry=geometry, reuse=reuse)
         self._source = evaluator
-        self._version = -1  # of the evaluator's weights that are loaded
+        self._version = -1  # version of the evaluator's weights that are loaded
         self._device = cuda_device()
         self._precision = precision
         self._allocated: dict[tuple[int, int], SearchBuffers] = {}

@@ -56,8 +56,8 @@ from alphac4.selfplay.samples import ActorStats, Block
 cuda: Any = numba_cuda  # defines its functions at run time
 
 MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread is slower than a core, and other threads wait for it
-STEPS_PER_CHECK = 32  # between two checks by the host for finished games
-BLOCK_INTERVAL_S = 2.0  # for which finished games stay on the device
+STEPS_PER_CHECK = 32  # steps between two checks by the host for finished games
+BLOCK_INTERVAL_S = 2.0  # time for which finished games stay on the device
 STREAMS = 2  # parts of the games: while one part's trees grow, the network evaluates the other's leaves
 MIN_GAMES = 64  # if memory is short; with fewer, the cores are faster
 
@@ -99,7 +99,7 @@ def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
 
 @final
 class DeviceActor:
-    """Plays ``slots`` games at once on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
+    """Plays ``slots`` games together on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
 
     With the same seed and the same outputs of the network it plays the same games.
 

@@ -18,7 +18,7 @@ from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
 NODES_PER_SECOND = 3_000_000  # upper bound on the speed of classic search on one core
-MAX_NODES = 4_000_000  # of a tree whose search is limited by time
+MAX_NODES = 4_000_000  # nodes of a tree whose search is limited by time
 
 
 class UctSearch(TreeSearch):

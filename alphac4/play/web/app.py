@@ -28,10 +28,10 @@ from alphac4.solver.solver import TimeIsUp
 
 MAX_SEARCHES = 32  # running or waiting; further ones are rejected
 MAX_EXACT = 8  # the same for the solver, whose own queue and thread keep it from delaying other searches
-REVIEW_SECONDS = 40.0  # for the solver, and half of it in addition for better moves
+REVIEW_SECONDS = 40.0  # time for the solver, and half of it in addition for better moves
 MAX_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # default of an analysis
-MAX_BYTES = 4_096  # of a request's body
+MAX_BYTES = 4_096  # size of a request's body
 SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
 STOPPED = "the search was stopped"
 ERRORS = {  # status and message of an exception; any other is a bad request, described by the exception's text

@@ -33,9 +33,9 @@ from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import new_folder, write_atomically
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
-SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred per second
+SIMULATIONS = 800  # simulations of an analysis in the exported page; a phone makes hundreds per second
 REVIEW_SIMULATIONS = 50  # per position of a reviewed game
-MAX_CERTIFIED_STONES = 10  # of positions in the exported certificate; with more stones the page's solver is fast
+MAX_CERTIFIED_STONES = 10  # stones of positions in the exported certificate; with more, the page's solver is fast
 REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # in the order of their imports
 
 SPACE = """\
@@ -163,8 +163,8 @@ def book() -> dict[str, object]:
 def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
     """Return the certificates' positions with few stones as (canonical key, 0-based column, plies to the win).
 
-    The column is in the canonical orientation, and -1 where the player wins at once. Empty for other boards, or if the
-    certificates' files are missing.
+    The column is in the canonical orientation, and -1 where the player wins immediately. Empty for other boards, or if
+    the certificates' files are missing.
     """
     positions: list[tuple[int, int, int]] = []
     for path in shipped_certificates():
@@ -207,7 +207,7 @@ def read_runtime(path: Path | None) -> bytes:
         content = _download(RUNTIME_URL)
         write_atomically(file, content)
     if not _is_expected(content):
-        raise ValueError(f"{path or RUNTIME_URL}: is not the expected onnxruntime-web ({Path(RUNTIME_URL).name})")
+        raise ValueError(f"{path or RUNTIME_URL} is not the expected onnxruntime-web: use {Path(RUNTIME_URL).name}")
     return content
 
 

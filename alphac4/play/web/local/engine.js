@@ -4,10 +4,10 @@ import { Judge } from "./judge.js";
 import { reviewGame } from "./reviewer.js";
 import { Rules } from "./rules.js";
 
-const WIN_SECONDS = 10; // for the exact move of the master in positions that a certificate proves won
-const SOLVER_TIMEOUT_S = 2; // for the exact move of the master in other positions
-const HINT_SECONDS = 0.5; // for exact scores of all columns, which include the distance to the win
-const OUTCOME_SECONDS = 4; // for a move that keeps the outcome, while the network searches
+const WIN_SECONDS = 10; // time for the exact move of the master in positions that a certificate proves won
+const SOLVER_TIMEOUT_S = 2; // time for the exact move of the master in other positions
+const HINT_SECONDS = 0.5; // time for exact scores of all columns, which include the distance to the win
+const OUTCOME_SECONDS = 4; // time for a move that keeps the outcome, while the network searches
 const within = (signal, seconds) => AbortSignal.any([signal, AbortSignal.timeout(1000 * seconds)]);
 
 class Searcher {

@@ -5,17 +5,17 @@ import { describe, movesToEnd } from "./exact.js";
 
 const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_PER_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see alphac4/review/__init__.py
 const LINE_PLIES = 10;
-const MARKS = { "throws-win": "??", "slips-win": "?", "slips-draw": "?", keeps: "~" };
-const SLIPS = ["slips-win", "slips-draw", "throws-win"];
+const MARKS = { "win-to-loss": "??", "loses-win": "?", "loses-draw": "?", keeps: "~" };
+const MISTAKES = ["loses-win", "loses-draw", "win-to-loss"];
 const COMMENTS = {
-  best: "best", "slips-win": "gives the win away", "slips-draw": "gives the draw away", "throws-win": "turns a win into a loss",
+  best: "best", "loses-win": "gives the win away", "loses-draw": "gives the draw away", "win-to-loss": "turns a win into a loss",
 };
 
 function grade(best, played) {
   if (played.score === best.score) return "best";
   if (Math.sign(played.score) === Math.sign(best.score)) return "keeps";
-  if (!best.score) return "slips-draw";
-  return played.score ? "throws-win" : "slips-win";
+  if (!best.score) return "loses-draw";
+  return played.score ? "win-to-loss" : "loses-win";
 }
 
 // Yield { done, total } for each solved position, then the review. moves: columns; score(position) and opinion(moves)
@@ -78,14 +78,14 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   }
   const sides = [0, 1].map((side) => {
     const own = reviewed.filter((move) => move.side === side);
-    const slips = own.filter((move) => SLIPS.includes(move.grade)).length, best = own.filter((move) => move.grade === "best").length;
-    return { best, judged: own.length, slips, accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
+    const mistakes = own.filter((move) => MISTAKES.includes(move.grade)).length, best = own.filter((move) => move.grade === "best").length;
+    return { best, judged: own.length, mistakes, accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
   });
-  const slips = reviewed.filter((move) => SLIPS.includes(move.grade));
+  const mistakes = reviewed.filter((move) => MISTAKES.includes(move.grade));
   const thoughts = await Promise.all(opinions); // values for red at the start and after each move
   const values = opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : outcome)) : [];
   yield {
-    moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, turning_points: slips.map(({ ply }) => ply), values,
+    moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, mistakes: mistakes.map(({ ply }) => ply), values,
     reviewed: reviewed.map(({ credit, ...move }) => move),
   };
 }

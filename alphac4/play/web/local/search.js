@@ -20,7 +20,7 @@ class Node {
   constructor(board, position, parent = null, action = -1) {
     Object.assign(this, { position, parent, action, value: 0, draw: 0, evaluated: false });
     this.visits = new Int32Array(board.columns);
-    this.sum = new Float32Array(board.columns); // of values
+    this.sum = new Float32Array(board.columns); // sums of values
     this.prior = new Float32Array(board.columns);
     this.proof = new Int8Array(board.columns);
     this.children = Array(board.columns).fill(null);

@@ -7,7 +7,7 @@ const MILLISECONDS_BETWEEN_REPORTS = 100;
 const MOVE_SECONDS = 3; // maximum time for a level's move
 const RANK_ROUNDS = [[64, 50], [2, 300]]; // [number of moves, simulations of a separate search after each]
 const RANK_SECONDS = 2;
-const MESSAGE_INTERVAL_MS = 50; // between pauses in which messages, such as a stop, can arrive
+const MESSAGE_INTERVAL_MS = 50; // time between pauses in which messages, such as a stop, can arrive
 
 ort.env.wasm.numThreads = 1; // more would need headers that a plain file server does not send
 ort.env.wasm.wasmPaths = { wasm: new URL("./onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };

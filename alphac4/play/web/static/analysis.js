@@ -27,7 +27,7 @@ export class Analysis {
     if ($("tree").open) this.showTree([]);
     if (!this.live || hidden || game.result) return;
     const position = game.text, controller = (this.running = new AbortController());
-    this.solver.look(position);
+    this.solver.findProof(position);
     for await (const found of this.engine.analyze(position, this.setup.simulations, controller.signal)) {
       if (this.running !== controller) return;
       this.found = found;
@@ -59,19 +59,19 @@ export class Analysis {
   }
 
   show(game, hidden) {
-    const { result } = game, live = this.live && !hidden && !result, truth = live ? this.solver.truth(game.text) : null;
+    const { result } = game, live = this.live && !hidden && !result, proven = live ? this.solver.provenResult(game.text) : null;
     $("bar").classList.toggle("off", !this.live || hidden); // keeps its space, so that the board does not move
     $("analysis").hidden = !live;
-    $("verdict").hidden = !truth;
-    if (truth) $("verdict").replaceChildren(element("b", "", `${truth.text}`), ` (${truth.source})`);
-    const winner = result ? result.winner : truth?.winner;
-    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : truth?.moves ?? "");
+    $("verdict").hidden = !proven;
+    if (proven) $("verdict").replaceChildren(element("b", "", `${proven.text}`), ` (${proven.source})`);
+    const winner = result ? result.winner : proven?.winner;
+    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : proven?.moves ?? "");
     else if (this.found) {
       const value = this.found.moves.length % 2 ? -this.found.value : this.found.value;
       this.showBar(value, Math.abs(value).toFixed(1)); // the bar's height shows the side
     }
     else this.showBar(0, "");
-    $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]}, to move`] : []));
+    $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]} (to move)`] : []));
     $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the better move." : "Thinking …";
     $("analysis").classList.toggle("waiting", !this.found); // it still shows another position
     if (live && this.found) this.showFound(this.found);

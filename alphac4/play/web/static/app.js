@@ -10,11 +10,11 @@ import { Record } from "./record.js";
 import { Review } from "./review.js";
 import { Rules } from "./rules.js";
 import { Share } from "./share.js";
-import { Solver, holdsOut } from "./solver.js";
+import { Solver, longestResistance } from "./solver.js";
 
 const DEFAULT_PLAYERS = ["", "beginner"];
-const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
-const WATCHED_MILLISECONDS = 900; // between the moves of two levels
+const MIN_ANSWER_MS = 350; // minimum time of an answer, so that the person's stone has fallen
+const WATCHED_PAUSE_MS = 900; // time between the moves of two levels
 
 function fail(error, again = update) {
   $("problem").hidden = false;
@@ -58,9 +58,9 @@ let previous = null; // { moves, values, review } of the game before a new one, 
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
-  if (!game.awaitsPerson || (review.isOpen && review.labels.get(column)?.closed)) return;
+  if (!game.awaitsPerson || (review.isOpen && review.labels.get(column)?.isDisabled)) return;
   if (rules.legal(game.shown).includes(column)) return review.isOpen ? review.guess(column) : play(column);
-  message = rules.noRoom(column);
+  message = rules.columnFullMessage(column);
   show();
   announce(message);
 }
@@ -101,7 +101,7 @@ const analyse = () => analysis.follow(game, review.isOpen).catch((error) => erro
 
 async function answer() {
   const moves = game.text, controller = (thinking = new AbortController());
-  const pause = game.people.length ? ANSWER_MILLISECONDS : WATCHED_MILLISECONDS;
+  const pause = game.people.length ? MIN_ANSWER_MS : WATCHED_PAUSE_MS;
   try {
     const [{ column }] = await Promise.all([
       engine.move(moves, game.player, controller.signal),
@@ -126,13 +126,13 @@ function status() {
   if (!game.awaitsPerson) return `${you}${colour} (${player}) is thinking …`;
   if (ply < game.moves.length) return `Move ${ply} of ${game.moves.length}. ${colour} to move.`;
   if (side !== own || people.length !== 1) return `${colour} to move.`;
-  return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row win`}.`;
+  return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row wins`}.`;
 }
 
 function describeHint({ column, outcome, source }) {
   const name = `column ${rules.name(column)}`;
   if (outcome === "loses") return `Hint: every move loses; try ${name} (${source}).`; // the distance is unknown
-  if (outcome.startsWith("loses")) return `Hint: every move loses; ${holdsOut(name, outcome)} (${source}).`;
+  if (outcome.startsWith("loses")) return `Hint: every move loses; ${longestResistance(name, outcome)} (${source}).`;
   return `Hint: ${name} ${outcome}${outcome && " "}(${source}).`;
 }
 
@@ -154,8 +154,8 @@ function show() {
   if (document.activeElement === $("resume") && !watched && !waiting) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waiting);
   $("resume").classList.toggle("strong", !review.current); // a review has its own main button
-  $("resume").textContent = watched ? "Pause" : "Play on";
-  $("resume").title = `${watched ? "Stop here" : `${player} moves`} (p)`;
+  $("resume").textContent = watched ? "Pause" : "Continue";
+  $("resume").title = `${watched ? "Pause the game" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
   enable("hint", awaitsPerson && !isOpen);
   enable("exact", solver.busy || (!result && !isOpen && !solver.verdict(text)));
@@ -189,11 +189,11 @@ function resume() {
 
 async function askForHint() {
   $("problem").hidden = true;
-  const sought = solver.hint(game.text);
+  const request = solver.hint(game.text);
   hint = null;
   show();
   try {
-    hint = await sought;
+    hint = await request;
   } catch (error) {
     if (error.name === "AbortError") return; // another position is shown, or another hint was requested
     fail(error, askForHint);
@@ -297,7 +297,7 @@ const actions = {
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 
 const KEYS_HELP = {
-  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis.`,
+  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or continue, a analysis.`,
   puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next.`,
 };
 const KEYS = {
@@ -368,7 +368,7 @@ function load() {
   const [shown, linked] = text.split("/");
   review.leave();
   if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
-  const moves = rules.read(text), kept = history.state; // after a reload or a step back; null for a link
+  const moves = rules.read(text), kept = history.state; // set after a reload or a step back; null for a link
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) game.load(rules.read(kept.moves), { ...kept, ply: moves.length });
   else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // so that no level's move replaces the message

@@ -69,7 +69,7 @@ export class Board {
     for (const part of ["under", "over"]) svg("circle", { class: part, r: 0.31 * CELL, cx: this.x(column), cy: this.y(row) }, ring);
   }
 
-  // labels: column -> label { text, spoken, tone, strong, opinion, closed } above the column; hint and suggested: columns
+  // labels: column -> label { text, spoken, tone, strong, opinion, isDisabled } above the column; hint and suggested: columns
   // with a ghost stone; better: cells { column, row, side } with one.
   draw(moves, { active, hint = null, suggested = null, better = [], labels = new Map() }) {
     const { rules } = this;
@@ -81,7 +81,7 @@ export class Board {
     this.marks.replaceChildren();
     grid.forEach((stack, column) => stack.forEach((owner, row) => {
       const stone = this.stone(owner, column, row);
-      if (result?.cells.length && !result.cells.some(([c, r]) => c === column && r === row)) stone.classList.add("beside");
+      if (result?.cells.length && !result.cells.some(([c, r]) => c === column && r === row)) stone.classList.add("not-in-run");
       if (grown && column === moves.at(-1) && row === stack.length - 1) {
         stone.classList.add("falling");
         stone.style.setProperty("--from", `${-(rules.rows - row) * CELL}px`);
@@ -98,7 +98,7 @@ export class Board {
     for (const { column, row, side: owner } of better) ghost(column, "better", row, owner);
     this.label(labels);
     this.lanes.forEach((lane, column) => {
-      const word = labels.get(column), open = active && legal.includes(column) && !word?.closed;
+      const word = labels.get(column), open = active && legal.includes(column) && !word?.isDisabled;
       lane.setAttribute("aria-disabled", String(!open));
       const ghost = lane.querySelector(".ghost");
       ghost.setAttribute("class", `ghost ${SIDES[side]}`);

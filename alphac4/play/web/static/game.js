@@ -5,7 +5,7 @@ import { COLOURS } from "./dom.js";
 export class Game {
   constructor(rules) {
     this.rules = rules;
-    this.moves = []; // of the whole game
+    this.moves = []; // moves of the whole game
     this.ply = 0; // number of moves on the board
     this.players = ["", ""]; // levels; "" is a person
     this.paused = false; // levels wait until a person moves or continues the game

@@ -2,7 +2,7 @@
 
 import { $, COLOURS, announce, counted, enable, onPress, recall, remember, showStatus } from "./dom.js";
 
-const ANSWER_MILLISECONDS = 600; // before a move of the page, so that the previous stone has fallen
+const MIN_ANSWER_MS = 600; // minimum time before a move of the page, so that the previous stone has fallen
 const NEAREST_COUNT = 10; // puzzles with the nearest wins, from which the next one is drawn
 
 export class Puzzles {
@@ -54,31 +54,31 @@ export class Puzzles {
     if (linked && linked.moves !== this.puzzle?.moves) this.begin(linked);
     else if (this.puzzle) this.show();
     else this.next();
-    if (moves && !linked) this.say(`Unknown puzzle ${moves}; this is another one.`);
+    if (moves && !linked) this.say(`Puzzle ${moves} was not found; here is another one.`);
   }
 
   begin(puzzle) {
     this.puzzle = puzzle;
-    this.before = this.moves = this.rules.read(puzzle.moves);
+    this.start = this.moves = this.rules.read(puzzle.moves); // start: the moves that lead to the puzzle
     this.helped = this.busy = this.over = false;
     this.wrong = new Map(); // column -> its label on the board
     this.say("");
   }
 
-  get side() { return this.before.length % 2; }
+  get side() { return this.start.length % 2; }
 
   say(text) {
     const task = `${COLOURS[this.side]} to move and win in ${counted(this.puzzle.distance, "move")}.`;
-    this.text = this.over || this.moves !== this.before ? text : `${task} ${text}`;
-    if (this.seen) announce(this.text);
+    this.text = this.over || this.moves !== this.start ? text : `${task} ${text}`;
+    if (this.isVisible) announce(this.text);
     this.show();
   }
 
   // Whether the page shows puzzles; the solver may answer after it has changed to the game.
-  get seen() { return !$("puzzle-side").hidden; }
+  get isVisible() { return !$("puzzle-side").hidden; }
 
   show() {
-    if (!this.seen) return;
+    if (!this.isVisible) return;
     history.replaceState(null, "", `#puzzles/${this.puzzle.moves}`);
     const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
     showStatus(this.text);
@@ -89,7 +89,7 @@ export class Puzzles {
     $("puzzle-next").textContent = this.over ? "Next" : "Another";
     $("puzzle-next").classList.toggle("strong", this.over);
     const active = !this.over && !this.busy;
-    enable("puzzle-hint", active && this.moves === this.before && this.possible.length > 2);
+    enable("puzzle-hint", active && this.moves === this.start && this.possible.length > 2);
     enable("puzzle-solution", active);
     this.board.draw(this.moves, { active, labels: active ? this.wrong : new Map() });
   }
@@ -105,16 +105,16 @@ export class Puzzles {
   // Resolve to the solver's verdicts on the columns, not before the pause is over; empty if the solver is unavailable,
   // null if another position is shown by then.
   async verdicts(pause = 0) {
-    const { puzzle, moves, rules } = this, asked = this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
+    const { puzzle, moves, rules } = this, request = this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
     await new Promise((resolve) => setTimeout(resolve, pause));
-    const { columns } = await asked;
+    const { columns } = await request;
     return this.puzzle === puzzle && this.moves === moves ? columns : null;
   }
 
   async drop(column) {
-    const { puzzle, rules } = this, first = this.moves === this.before;
+    const { puzzle, rules } = this, first = this.moves === this.start;
     if (this.over || this.busy || this.wrong.has(column)) return;
-    if (!this.possible.includes(column)) return this.say(rules.noRoom(column));
+    if (!this.possible.includes(column)) return this.say(rules.columnFullMessage(column));
     if (first && column === puzzle.solution) return this.advance(column);
     if (first) this.refuse(column, "does not win", "no"); // the solver adds the reason
     else this.busy = true; // other moves may win as well
@@ -127,7 +127,7 @@ export class Puzzles {
 
   refuse(column, spoken, text) {
     this.endStreak();
-    this.wrong.set(column, { text, spoken, tone: "loss", closed: true });
+    this.wrong.set(column, { text, spoken, tone: "loss", isDisabled: true });
     this.say(`No, ${this.rules.name(column)} ${spoken}.`);
   }
 
@@ -138,7 +138,7 @@ export class Puzzles {
     if (rules.result(this.moves)) return this.solve();
     this.busy = true;
     this.say(`Right! ${rules.name(column)} wins.`);
-    const found = await this.verdicts(ANSWER_MILLISECONDS);
+    const found = await this.verdicts(MIN_ANSWER_MS);
     if (!found) return;
     if (!found.length) return this.solve(); // without the solver, the first move is enough
     this.place(rules.best(found));
@@ -146,7 +146,7 @@ export class Puzzles {
     const next = await this.verdicts();
     if (!next) return;
     const left = next.find((item) => item.best)?.outcome;
-    this.say(left ? `${COLOURS[1 - this.side]} answers ${rules.name(this.moves.at(-1))}. ${COLOURS[this.side]} ${left}: finish it.` : "Finish it.");
+    this.say(left ? `${COLOURS[1 - this.side]} answers ${rules.name(this.moves.at(-1))}. ${COLOURS[this.side]} ${left}. Finish it.` : "Finish it.");
   }
 
   place(column) {
@@ -172,7 +172,7 @@ export class Puzzles {
     const wrong = this.possible.filter((column) => column !== this.puzzle.solution)
       .map((column) => [Math.random(), column]).sort(([a], [b]) => a - b).map(([, column]) => column);
     this.endStreak();
-    for (const column of wrong.slice(0, Math.ceil((wrong.length - 1) / 2))) this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
+    for (const column of wrong.slice(0, Math.ceil((wrong.length - 1) / 2))) this.wrong.set(column, { text: "no", spoken: "does not win", isDisabled: true });
     this.say(`It is one of ${this.possible.map((column) => this.rules.name(column)).join(", ")}.`);
   }
 
@@ -182,10 +182,10 @@ export class Puzzles {
     this.endStreak();
     this.over = true;
     this.text = `The solution: ${COLOURS[this.side]} wins in ${counted(puzzle.distance, "move")}.`;
-    if (this.moves === this.before) this.place(puzzle.solution);
+    if (this.moves === this.start) this.place(puzzle.solution);
     while (!rules.result(this.moves)) {
-      const found = await this.verdicts(ANSWER_MILLISECONDS);
-      if (!found?.length || !this.seen) break;
+      const found = await this.verdicts(MIN_ANSWER_MS);
+      if (!found?.length || !this.isVisible) break;
       this.place(rules.best(found));
     }
     if (this.puzzle === puzzle) this.say(`${rules.name(puzzle.solution)} wins in ${counted(puzzle.distance, "move")}.`);

@@ -49,7 +49,7 @@ export class Record {
 
   // The next mistake in this direction; the first follows the last.
   mistake(direction) {
-    const points = this.review.turning_points, at = this.described;
+    const points = this.review.mistakes, at = this.described;
     if (direction > 0) return points.find((ply) => ply > at) ?? points[0];
     return points.findLast((ply) => ply < at) ?? points.at(-1);
   }
@@ -77,7 +77,7 @@ export class Record {
     enable("back", ply > 0);
     enable("forward", ply < moves.length);
     enable("to-end", ply < moves.length);
-    const points = review?.turning_points ?? [], place = points.indexOf(this.described) + 1;
+    const points = review?.mistakes ?? [], place = points.indexOf(this.described) + 1;
     $("mistakes").hidden = !points.length;
     $("mistake-number").textContent = place ? `Mistake ${place} of ${points.length}` : counted(points.length, "mistake");
   }
@@ -96,12 +96,12 @@ export class Record {
     for (const id of ["sides", "legend"]) $(id).hidden = !review;
     $("unjudged").textContent = "";
     if (!review) return;
-    $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, slips }, side) => element("div", "",
+    $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, mistakes }, side) => element("div", "",
       element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
-      element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(slips, "mistake")}`))));
-    const notes = review.turning_points.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No judged move is a mistake." : "Neither side made a mistake."];
-    if (review.unjudged) notes.push(`${counted(review.unjudged, "move")} would have taken too long to judge.`);
-    if (review.unmended) notes.push(`The better moves of ${counted(review.unmended, "mistake")} were not found in time.`);
+      element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(mistakes, "mistake")}`))));
+    const notes = review.mistakes.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No mistakes among the judged moves." : "Neither side made a mistake."];
+    if (review.unjudged) notes.push(`Time ran out before ${counted(review.unjudged, "move")} could be judged.`);
+    if (review.mistakes_without_better) notes.push(`Time ran out before a better move was found for ${counted(review.mistakes_without_better, "mistake")}.`);
     $("unjudged").textContent = notes.join(" ");
   }
 
@@ -131,11 +131,11 @@ export class Record {
       const sign = played && Math.sign(played.score) * (side ? -1 : 1), base = BARS + (sign ? 0 : 7);
       const kind = played ? ["yellow", "draw", "red"][sign + 1] : "unknown";
       svg("rect", { class: `outcome ${kind}`, x: LEFT + at * step + 0.75, y: base, width: Math.max(1, step - 1.5), height: sign ? 22 : 8, rx: 2 }, chart);
-      if (review.turning_points.includes(at)) svg("path", { class: "flag", d: `M${x(at) - 5} ${BARS + 36}h10l-5 -9z`, "data-grade": grade }, chart);
+      if (review.mistakes.includes(at)) svg("path", { class: "flag", d: `M${x(at) - 5} ${BARS + 36}h10l-5 -9z`, "data-grade": grade }, chart);
     });
     svg("line", { class: "cursor", x1: x(ply), x2: x(ply), y1: TOP, y2: review ? BARS + 26 : TOP + TALL }, chart);
     const chances = points.map(([at, value]) => `${at}: ${chance(value)}`).join(", ");
-    chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": none known yet"}`);
+    chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": not known yet"}`);
   }
 
   // Write the review of the described move.
@@ -147,8 +147,8 @@ export class Record {
     const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
     lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
     if (!move.best || !move.played) lines.push(element("p", "", "This move was not judged in time."));
-    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", including this move" : ""}.`));
-    else lines.push(element("p", "", `With best play ${who} ${does(move.best)}; now it ${does(move.played)}.`));
+    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", counting this move" : ""}.`));
+    else lines.push(element("p", "", `With best play, ${who} ${does(move.best)}; after this move it ${does(move.played)}.`));
     if (move.better.length && isRevealed) {
       const line = move.line.length > 1 ? `, for example ${move.line.join(" ")}` : "";
       lines.push(element("p", "", `Better: ${move.better.join(" or ")}${line}.`));

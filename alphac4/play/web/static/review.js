@@ -22,7 +22,7 @@ export class Review {
     onPress("review-back", () => {
       const { found } = this, shared = game.moves.findIndex((column, ply) => found.moves[ply] !== game.rules.name(column));
       onBack(found.moves);
-      if (found.turning_points.includes(shared + 1)) this.ask(shared + 1);
+      if (found.mistakes.includes(shared + 1)) this.ask(shared + 1);
       else onGo(shared < 0 ? game.moves.length : shared);
     });
   }
@@ -34,7 +34,7 @@ export class Review {
   // The mistake of the exercise, or the one just made; else null.
   get mistake() {
     const ply = this.exercise ?? this.game.ply, { current } = this;
-    return current?.turning_points.includes(ply) ? current.reviewed[ply - 1] : null;
+    return current?.mistakes.includes(ply) ? current.reviewed[ply - 1] : null;
   }
 
   // Whether the better moves are shown; some mistakes have none, because the solver's time ran out.
@@ -48,9 +48,9 @@ export class Review {
 
   // Labels above the columns during an exercise.
   get labels() {
-    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not better", closed: true };
+    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not better", isDisabled: true };
     const labels = new Map([...wrong].map((column) => [column, no]));
-    const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, closed: this.isOpen };
+    const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, isDisabled: this.isOpen };
     return labels.set(game.rules.names.indexOf(mistake.move), played);
   }
 
@@ -122,10 +122,10 @@ export class Review {
     review.values.forEach((value, ply) => this.values.set(review.moves.slice(0, ply), value));
     if (!this.current) return;
     if (!judged) this.answered.clear();
-    const first = review.turning_points.find((ply) => ply > judged && (people.length !== 1 || people[0] === review.reviewed[ply - 1].side));
+    const first = review.mistakes.find((ply) => ply > judged && (people.length !== 1 || people[0] === review.reviewed[ply - 1].side));
     if (first) this.ask(first);
     const accuracy = review.sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : percent(share / 100)}`);
-    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(review.turning_points.length, "mistake")}. ${this.question}`);
+    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(review.mistakes.length, "mistake")}. ${this.question}`);
   }
 
   show() {

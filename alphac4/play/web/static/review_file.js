@@ -17,7 +17,7 @@ function go(ply) {
 
 function open(index) {
   game = REVIEWS[index];
-  const { outcome, moves, turning_points: points } = game;
+  const { outcome, moves, mistakes: points } = game;
   const ending = outcome === null ? "Unfinished" : outcome === 0 ? "A draw" : `${COLOURS[outcome < 0 ? 1 : 0]} wins`;
   $("result").textContent = `${ending} · ${counted(moves.length, "move")}`;
   go(points[0] ?? moves.length);

@@ -2,7 +2,7 @@
 // the empty board, or a pair of bitboards { own, occupied } for the side to move, as in alphac4/game/rules.py: a column
 // has rows + 1 bits, lowest cell first. Its highest bit stays empty, so that shifted stones never reach the next column.
 
-const NAMES = "123456789abcdefghijklmnopqrstuvwxyz"; // of the columns
+const NAMES = "123456789abcdefghijklmnopqrstuvwxyz"; // names of the columns
 
 export class Rules {
   // Takes the board's fields of the page's settings (alphac4/play/web/pages.py).
@@ -21,7 +21,7 @@ export class Rules {
   name(column) { return this.names[column]; }
 
   // Message for a stone dropped into a full column.
-  noRoom(column) { return `Column ${this.name(column)} is full.`; }
+  columnFullMessage(column) { return `Column ${this.name(column)} is full.`; }
 
   // Columns of a move string, or null if it breaks the rules.
   read(text) {

@@ -3,10 +3,10 @@
 import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
-const SOLVER_TIMEOUT_MS = 2000; // for the proven result of a position that is analysed
+const SOLVER_TIMEOUT_MS = 2000; // time for the proven result of a position that is analysed
 
-// Such as "3 holds out longest, 11 moves" from the outcome "loses in 11 moves" of the best moves.
-export const holdsOut = (names, outcome) => `${names} hold${names.includes(" or ") ? "" : "s"} out longest, ${outcome.replace("loses in ", "")}`;
+// Such as "3 holds out longest, for 11 moves" from the outcome "loses in 11 moves" of the best moves.
+export const longestResistance = (names, outcome) => `${names} hold${names.includes(" or ") ? "" : "s"} out longest, for ${outcome.replace("loses in ", "")}`;
 
 export class Solver {
   // onChange() is called when there is more to show, onFail(error) after an error.
@@ -28,17 +28,17 @@ export class Solver {
 
   // The proven result: { winner: 0, 1, null for a draw or undefined for at least a draw, moves: to the win or "",
   // text: for the side to move, such as "Red wins in 4 moves", source }; null if unknown.
-  truth(moves) {
-    const side = moves.length % 2, best = this.best(moves), shown = this.certified.get(moves) ?? null, colour = COLOURS[side];
+  provenResult(moves) {
+    const side = moves.length % 2, best = this.best(moves), certified = this.certified.get(moves) ?? null, colour = COLOURS[side];
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
       return { winner, moves: outcome.replace(/\D+/g, ""), text: `${colour} ${score ? outcome : "draws"}`, source: `exact; best: ${names}` };
     }
-    if (!shown) return null;
-    const { plies } = shown, own = shown.side === side, count = plies === null ? "" : Math.ceil(plies / 2);
+    if (!certified) return null;
+    const { plies } = certified, own = certified.side === side, count = plies === null ? "" : Math.ceil(plies / 2);
     const does = plies === null ? (own ? "does not lose" : "does not win") : `${own ? "wins" : "loses"} in at most ${counted(count, "move")}`;
-    return { winner: plies === null ? undefined : shown.side, moves: count, text: `${colour} ${does}`, source: "proven by the certificate" };
+    return { winner: plies === null ? undefined : certified.side, moves: count, text: `${colour} ${does}`, source: "proven by the certificate" };
   }
 
   // A sentence such as "Exact: Red wins in 17 moves with 4."; empty if it was not requested for this position.
@@ -46,7 +46,7 @@ export class Solver {
     const best = this.requested.has(moves) && this.best(moves);
     if (!best) return "";
     const [{ score, outcome }] = best, names = best.map(({ column }) => this.rules.name(column)).join(" or ");
-    if (score < 0) return `Exact: every move loses; ${holdsOut(names, outcome)}.`;
+    if (score < 0) return `Exact: every move loses; ${longestResistance(names, outcome)}.`;
     return `Exact: ${COLOURS[moves.length % 2]} ${score ? outcome : "draws"} with ${names}.`;
   }
 
@@ -59,21 +59,21 @@ export class Solver {
   }
 
   // Find the proven result of a position that is shown, within a short time.
-  async look(moves) {
-    this.looking?.abort();
-    const { signal } = (this.looking = new AbortController());
-    await Promise.all([this.shown(moves, signal), this.soon(moves, signal)].map((each) => each.catch(() => null)));
+  async findProof(moves) {
+    this.finding?.abort();
+    const { signal } = (this.finding = new AbortController());
+    await Promise.all([this.certifiedResult(moves, signal), this.quickVerdicts(moves, signal)].map((each) => each.catch(() => null)));
     if (!signal.aborted) this.onChange();
   }
 
   // Resolve to the result that the certificates prove.
-  async shown(moves, signal) {
+  async certifiedResult(moves, signal) {
     if (!this.certified.has(moves)) this.certified.set(moves, (await this.engine.certificate(moves, signal)).result);
     return this.certified.get(moves);
   }
 
   // Resolve to the verdicts if the solver is quick, as with few stones, by its book, or with many; else null.
-  async soon(moves, signal) {
+  async quickVerdicts(moves, signal) {
     if (!this.setup.exact || this.verdicts.has(moves)) return this.verdicts.get(moves) ?? null;
     const late = AbortSignal.any([signal, AbortSignal.timeout(SOLVER_TIMEOUT_MS)]);
     const found = await this.engine.exact(moves, late).catch(() => null);
@@ -99,8 +99,8 @@ export class Solver {
 
   // Stop all requests.
   stop() {
-    for (const controller of [this.running, this.hinting, this.looking]) controller?.abort();
-    this.running = this.hinting = this.looking = null;
+    for (const controller of [this.running, this.hinting, this.finding]) controller?.abort();
+    this.running = this.hinting = this.finding = null;
     clearInterval(this.clock);
     $("exact").textContent = "Solve";
   }
