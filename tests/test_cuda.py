@@ -192,7 +192,7 @@ def test_games_are_reduced_until_they_fit_the_memory(caplog: pytest.LogCaptureFi
 
     assert allocate_with_backoff(make, 1000, 100) == "250 games"
     assert "room for 250 concurrent games, not for 1000" in caplog.text
-    with pytest.raises(RuntimeError, match="no room for 500 games"):
+    with pytest.raises(RuntimeError, match="no room for 500 concurrent games"):
         allocate_with_backoff(make, 1000, 400)
 
 

@@ -70,7 +70,7 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     other.goto("about:blank")
     other.goto(address + "#999")
     expect(other, "#status", "illegal moves")
-    expect(other, "#resume", "Continue")  # the level waits until the message has been read
+    expect(other, "#resume", "Play on")  # the level waits until the message has been read
     other.goto(address + "#45")
     other.click("#new")
     expect_count(other, "#moves li", 1)  # the level's

@@ -150,11 +150,12 @@ function show() {
   analysis.show(game, isOpen);
   showResult();
   showStatus(status());
-  const watched = player && !waits && !game.people.length, waiting = player && waits && !isOpen;
-  if (document.activeElement === $("resume") && !watched && !waiting) board.focus();
+  const watched = player && !waits && !game.people.length, waiting = player && waits;
+  if (document.activeElement === $("resume") && !(watched || (waiting && !isOpen))) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waiting);
+  $("resume").disabled = waiting && isOpen; // but shown, so that the other buttons keep their places
   $("resume").classList.toggle("strong", !review.current); // a review has its own main button
-  $("resume").textContent = watched ? "Pause" : "Continue";
+  $("resume").textContent = watched ? "Pause" : "Play on";
   $("resume").title = `${watched ? "Pause the game" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
   enable("hint", awaitsPerson && !isOpen);
@@ -297,7 +298,7 @@ const actions = {
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 
 const KEYS_HELP = {
-  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or continue, a analysis.`,
+  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis.`,
   puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next.`,
 };
 const KEYS = {

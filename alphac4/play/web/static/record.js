@@ -109,6 +109,7 @@ export class Record {
     const chart = $("chart"), { step, ply, review } = this, count = this.moves.length;
     const x = (at) => LEFT + (at + 0.5) * step, y = (value) => TOP + (TALL * (1 - value)) / 2;
     const points = [...Array(count + 1).keys()].map((at) => [at, this.value(at)]).filter(([, value]) => value !== undefined);
+    chart.toggleAttribute("hidden", !review && points.length < 2); // until analysis or a review fills it
     chart.replaceChildren();
     chart.setAttribute("viewBox", `0 0 ${WIDTH} ${review ? BARS + 52 : TOP + TALL + 10}`);
     const words = (text, at) => (svg("text", { x: 0, y: at }, chart).textContent = text);
