@@ -172,7 +172,7 @@ def test_solver_player_draws_among_exactly_the_best_moves(rng: np.random.Generat
 
 def test_openspiel_rejects_positions_without_move_strings(rng: np.random.Generator) -> None:
     known = Position.from_moves("44")
-    with pytest.raises(PlayerError, match="needs a position.s move string"):
+    with pytest.raises(PlayerError, match="needs a position's move string"):
         make_openspiel(rng).choose([Position(known.own, known.occupied)])
 
 
