@@ -116,5 +116,5 @@ def test_the_installed_wheel_plays(built: Path, tmp_path: Path) -> None:
     command = installed / "bin" / "alphac4"
     assert run(command, "--version", folder=tmp_path, path=str(installed)) == f"alphac4 {__version__}\n"
     output = run(sys.executable, "-c", PROGRAM, folder=tmp_path, path=str(installed))
-    for told in (f"from {installed}", "best (level beginner) plays", "x to move, best@0"):
-        assert told in output, output
+    for expected in (f"from {installed}", "best (level beginner) plays", "x to move, best@0"):
+        assert expected in output, output

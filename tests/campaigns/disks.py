@@ -65,7 +65,7 @@ def _mount(folder: Path, size: int) -> bool:
 
 
 def _fill(run: Path, settings: Path, write: int) -> str:
-    """Train until there is no space; return the problem with the way that was reported, or ""."""
+    """Train on a disk that becomes full; return the fault in how the run reported it, or ""."""
     status, text = train_by_command(run, settings, lambda: _fail_at_write(write) if write else None)
     if status not in (0, BAD_INPUT) or "Traceback" in text:
         return f"exit status {status}: {text[-300:]}"
