@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.arena.players import NetworkPlayer
-from alphac4.arena.specifications import LEAVES, network_digest, parse_player
+from alphac4.arena.specifications import LEAVES, parse_player, player_digest
 from alphac4.certificate.file import read_certificate, walk_certificate
 from alphac4.certificate.walk import Claim, Columns, Keys, Walk, unpack_key
 from alphac4.compute import choose
@@ -83,7 +83,7 @@ def main() -> None:
     compute = choose(threads=1)
     player = parse_player(options.player, rng=rng, threads=1, compute=compute, reuse="nothing", batch_size=256)
     assert isinstance(player, NetworkPlayer)
-    about = {"player": options.player, "network": network_digest(options.player), "leaves": LEAVES, "code": __version__}
+    about = {"player": options.player, "network": player_digest(options.player), "leaves": LEAVES, "code": __version__}
     known = KnownMoves(STANDARD, options.record and options.record / "moves.jsonl", {**about, "claim": str(claim)})
     for draw, cells in enumerate(draws):
         positions, hours, visited, began = 0.0, 0.0, 0, time.perf_counter()

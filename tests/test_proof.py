@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -158,6 +159,15 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
     reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
+
+
+@pytest.mark.parametrize("player", ["certificate", "best@certificate"])
+def test_record_of_a_certificate_player_names_the_backend_of_its_network(player: str, tmp_path: Path) -> None:
+    """The network is loaded only when a position is not certified."""
+    path = tmp_path / "moves.jsonl"
+    assert main(["prove", player, "--max-stones", "0", "--output", str(path)]) == 0
+    about = json.loads(path.read_text().splitlines()[0])["about"]
+    assert about["backend"] not in ("", "auto")
 
 
 def test_resumed_walk_uses_the_recorded_backend(

@@ -103,7 +103,7 @@ class EnginePlayer:
                 errors="replace",
                 start_new_session=True,  # so that the program's own children can be ended with it
             )
-        except (OSError, ValueError, IndexError) as error:
+        except (OSError, ValueError) as error:
             raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
         self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
         assert self._process.stdout is not None

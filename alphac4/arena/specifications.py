@@ -283,10 +283,16 @@ def read_network(specification: str) -> bytes | None:
     return None if network is None else network.path.read_bytes()
 
 
-def network_digest(specification: str) -> str | None:
-    """Return the SHA-256 of the network's file, which records store; None for a player that is not a network."""
-    content = read_network(specification)
-    return None if content is None else hashlib.sha256(content).hexdigest()
+def choose_backend(compute: "Compute", specifications: Sequence[str], batch_size: int) -> str:
+    """Return the backend of the players' networks, choosing the fastest one if it is still "auto".
+
+    Moves may differ between backends, so it is chosen once, before a record stores it. Players with certificates load
+    their network only when they need it.
+    """
+    networks = [network for name in specifications for network in player_networks(name) if not network.is_onnx]
+    if networks and compute.backend == "auto":
+        compute.evaluator(networks[0].load().network, batch_size=batch_size)
+    return compute.backend
 
 
 def is_repeatable(specification: str) -> bool:

@@ -99,23 +99,20 @@ class ArenaCommand:
         """Return the tournament, and all its results, recorded and new."""
         import numpy as np
 
-        from alphac4.arena.specifications import common_geometry, parse_player, player_networks
+        from alphac4.arena.specifications import choose_backend, common_geometry, parse_player
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
 
         geometry = common_geometry(players, self.board.geometry())
         options = self.compute.resumed(self.output, FORMAT)
         processes = self.processes or options.choose().streams
         compute = options.choose(threads=max(1, cores() // processes))
-        networks = [network for name in players for network in player_networks(name) if not network.is_onnx]
-        if networks:  # choose the fastest backend once for all: games may differ between backends
-            compute.evaluator(networks[0].load().network, batch_size=2 * PAIRS_PER_PART)
         tournament = Tournament(
             players=players,
             pairs=self.games // 2,
             seed=self.seed,
             sprt=self.sprt,
             geometry=geometry,
-            backend=compute.backend if networks else options.backend,
+            backend=choose_backend(compute, players, 2 * PAIRS_PER_PART),
             device=options.device,
         )
         for name in players:  # report an invalid player before hours of games
@@ -246,10 +243,10 @@ class ProveCommand:
             from alphac4.arena.specifications import (
                 LEAVES,
                 common_geometry,
+                choose_backend,
                 find_network,
                 parse_player,
                 player_digest,
-                player_networks,
                 pool_players,
             )
             from alphac4.certificate.walk import Claim
@@ -281,9 +278,7 @@ class ProveCommand:
             )
             for _ in range(cores() if one_per_core else 1)
         ]
-        if not is_network and (networks := player_networks(self.player)):
-            compute.evaluator(networks[0].load().network, batch_size=BATCH)  # certificates load theirs when needed
-        backend = compute.backend
+        backend = choose_backend(compute, (self.player,), BATCH)
         columns = {
             "won": MoveKind.WINS,
             "proven won": MoveKind.PROOF,
@@ -405,7 +400,7 @@ class CertificateCommand:
         with loading():
             from tqdm import tqdm
 
-            from alphac4.arena.specifications import LEAVES, common_geometry, network_digest
+            from alphac4.arena.specifications import LEAVES, common_geometry, player_digest
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
             from alphac4.certificate.walk import NO_MOVE, Claim
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
@@ -419,7 +414,7 @@ class CertificateCommand:
         players = self._players(geometry, compute)
         about: dict[str, Any] = {
             "player": self.player,
-            "network": network_digest(self.player),
+            "network": player_digest(self.player),
             "backend": compute.backend,
             "leaves": LEAVES,
             "code": __version__,

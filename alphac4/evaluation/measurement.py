@@ -14,8 +14,8 @@ from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingP
 from alphac4.arena.specifications import (
     NamedNetwork,
     find_network,
-    network_digest,
     parse_player,
+    player_digest,
     pool_players,
 )
 from alphac4.compute import Compute, choose
@@ -88,7 +88,7 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
         if network.temperature:  # with every budget, the best move is measured
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
-        digest = network_digest(specification)
+        digest = player_digest(specification)
         measure = partial(_measure_network, specification, network.load(), measurement, network, digest)
         return _Subject(measure=measure, simulations=sum(budget + 1 for budget in measurement.budgets))
     player = parse_player(
