@@ -322,6 +322,7 @@ def test_rate_is_null_in_a_set_without_decisive_positions(
     [
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
+        (["random", "--simulations", 5000 * "9"], "--simulations takes numbers such as 0 100 or 0,100, not '999"),
         (["random", "--simulations", "\u0661"], "--simulations takes numbers such as 0 100 or 0,100, not '\u0661'"),
         (["random", "--positions", "absent.columns"], "absent.columns: No such file"),
         (["other.safetensors"], "standard board only; give files with --positions"),

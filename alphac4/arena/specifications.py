@@ -28,7 +28,7 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import KeyedPlayerFactory, replicate_player
-from alphac4.arena.syntax import MAX_NUMBER_LENGTH, MODULE_FORM, read_number, unknown_player
+from alphac4.arena.syntax import MODULE_FORM, is_whole_number, read_number, unknown_player
 from alphac4.certificate.file import read_certificate, shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -558,9 +558,8 @@ def _parse_budget(text: str, specification: str, words: Sequence[str] = ()) -> B
 
 def _parse_count(text: str, specification: str) -> int:
     """Parse the number after the colon of a specification such as "negamax:4"."""
-    count = int(text) if text.isascii() and text.isdecimal() and len(text) <= MAX_NUMBER_LENGTH else 0
-    if not 1 <= count <= MAX_SIMULATIONS:
+    if not is_whole_number(text, 1, MAX_SIMULATIONS):
         kind = specification.partition(":")[0]
         expected = f"a number from 1 to {MAX_SIMULATIONS:,}; write {kind}:4"
         raise PlayerError(f"{specification!r:.200}: {text!r:.60} is not {expected}")
-    return count
+    return int(text)

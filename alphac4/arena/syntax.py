@@ -90,6 +90,15 @@ def read_number(text: str) -> int | float:
     return float(text) if set(text) & set(".eE") else int(text)
 
 
+def is_whole_number(text: str, minimum: int, maximum: int) -> bool:
+    """Return whether a text is a whole number from ``minimum`` to ``maximum`` in ASCII digits.
+
+    The length is checked first, because `int` raises its own error for thousands of digits.
+    """
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(maximum))
+    return is_short and minimum <= int(text) <= maximum
+
+
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
     """Return the message for an unknown player, with the most similar name of a player or of ``others``."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from alphac4.arena.syntax import is_whole_number
 from alphac4.commands.arguments import (
     NO_PREFIX,
     ComputeOptions,
@@ -164,7 +165,7 @@ class EvaluateCommand:
 
         sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
         words = [word.strip() for word in ",".join(self.simulations).split(",")]
-        if not all(word.isascii() and word.isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
+        if not all(is_whole_number(word, 0, MAX_SIMULATIONS) for word in words):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
             raise ValueError(f"{text}; the maximum is {MAX_SIMULATIONS:,}")
         if self.picture is not None:
@@ -242,8 +243,8 @@ class ProveCommand:
 
             from alphac4.arena.specifications import (
                 LEAVES,
-                common_geometry,
                 choose_backend,
+                common_geometry,
                 find_network,
                 parse_player,
                 player_digest,

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from alphac4.arena.syntax import is_whole_number
 from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name, join_moves
 from alphac4.game.rules import STANDARD
@@ -239,8 +240,7 @@ class Engine:
 
 
 def _positive(text: str, name: str, maximum: int) -> int:
-    # Check the length first, because int() raises its own error for thousands of digits.
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(maximum)) and 1 <= int(text) <= maximum):
+    if not is_whole_number(text, 1, maximum):
         shown = text if len(text) <= 30 else f"{text[:27]}..."
         raise ValueError(f"{name} needs a number from 1 to {maximum}, not {shown!r}")
     return int(text)
