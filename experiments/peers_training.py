@@ -32,7 +32,7 @@ Function = Callable[[Array], tuple[Array, Array]]  # planes [B, 2, 6, 7] to poli
 Snapshots = Iterator[tuple[float, Any]]  # seconds since the start, and a network that `alphac4.load` accepts
 
 CHANNELS, BLOCKS = 32, 4  # size of the residual networks where it is ours to choose, as in `quick`
-OUR_ITERATION_S = 9  # on two cores with AMX; it only decides how far the learning rate has fallen at the end
+OUR_ITERATION_S = 14  # on two cores with AMX; it only decides how far the learning rate has fallen at the end
 
 
 def train_alphac4(seconds: float, _folder: Path, seed: int) -> Snapshots:
