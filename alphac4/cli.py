@@ -31,14 +31,14 @@ GROUPS = {
         "train": "train a network: self-play, learning, gating",
         "selfplay": "record games of a network against itself",
     },
-    "Judge": {
+    "Measure": {
         "arena": "play matches between any players and rate them",
         "evaluate": "measure a network or any player against exact play",
-        "prove": "judge every move of a player against all replies",
+        "prove": "check a player's moves against every reply, exhaustively",
         "certificate": "build or verify a proof that a player wins against every reply",
         "positions": "make sets of positions with exact scores to evaluate on",
     },
-    "Ship": {
+    "Export": {
         "export": "export a network for Kaggle, ONNX, the web or the hub",
         "engine": "answer other programs over a line protocol",
         "doctor": "check the installation and measure the speed of this machine",

@@ -131,7 +131,7 @@ def _sources_digest() -> str:
 
 
 class _Announcement(event.Listener):
-    """Calls ``announce`` before the first compilation."""
+    """Hook that calls ``announce`` before the first compilation."""
 
     def __init__(self, announce: Callable[[], None]) -> None:
         self._announce = functools.cache(announce)

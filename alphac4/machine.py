@@ -23,11 +23,11 @@ _thread = threading.local()
 
 
 class BlockEndedError(Exception):
-    """The `worker_threads` block that this thread belongs to has ended."""
+    """Error for work in a thread whose `worker_threads` block has ended."""
 
 
 def cores() -> int:
-    """Return the number of cores to use: ``ALPHAC4_CORES``, or else all cores that this process may run on.
+    """Return the number of cores to use: ``ALPHAC4_CORES``, or all cores that this process may run on.
 
     The variable may exceed the machine's cores.
 
@@ -50,7 +50,7 @@ def install_advice(extra: str) -> str:
 
 
 def processor_name() -> str:
-    """Return the processor's name, such as "AMD EPYC 7B13", or else its architecture, such as "x86_64"."""
+    """Return the processor's name, such as "AMD EPYC 7B13", or its architecture, such as "x86_64"."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", errors="replace") as lines:  # noqa: PTH123 - a kernel file
         if match := re.search(r"^model name\s*:\s*(.+)$", lines.read(), re.MULTILINE):
             return match[1].strip()
@@ -100,8 +100,8 @@ def adapt_process() -> None:
     Call it before PyTorch is loaded. Settings of the user have priority. Child processes inherit the first setting.
 
     PyTorch's threads spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for 15 ms by
-    default, which made a search beside another program take 100 times as long as on an idle machine. A shorter time is
-    slower on an idle machine, because waking takes longer than most operations.
+    default, which made a search take 100 times as long while another program ran as on an idle machine. A shorter time
+    is slower on an idle machine, because waking takes longer than most operations.
 
     glibc keeps the memory that a forward pass frees instead of returning it to the system. Page faults took a third of
     the time of a forward pass in PyTorch.

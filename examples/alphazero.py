@@ -43,7 +43,7 @@ class Settings:
     temperature_plies: int = 6  # moves drawn by their visits, before the most visited one is played (30)
     channels: int = 32  # channels of the network's convolutions (256)
     blocks: int = 2  # residual blocks (19)
-    window: int = 4  # iterations whose positions are learned from
+    window: int = 4  # iterations whose positions are trained on
     steps: int = 150  # steps of gradient descent in an iteration
     batch: int = 128  # positions in a step (4096)
     learning_rate: float = 2e-3

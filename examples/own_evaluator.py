@@ -1,4 +1,4 @@
-"""An evaluator of your own: any function of planes in place of the network."""
+"""Your own evaluator: any function of planes instead of the network."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A player of your own, which has a name and chooses a column for each position.
+"""Your own player, which has a name and chooses a column for each position.
 
 Every command accepts it as a player, if you run it from the parent folder of `examples`:
 

@@ -1,4 +1,4 @@
-"""A policy target of your own.
+"""Your own policy target.
 
 Self-play records a policy target for each position, by default the prior improved by the search's values. A function of
 finished games can replace it. `examples/ideas` changes other parts of the algorithm in the same way.

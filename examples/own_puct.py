@@ -1,4 +1,4 @@
-"""A selection rule of your own, which chooses the move that a simulation tries next, in place of PUCT.
+"""Your own selection rule, which chooses the move that a simulation tries next, instead of PUCT.
 
 A NamedTuple has the rule's parameters, and a function scores a move. The search is compiled with the function inlined,
 so that it is as fast as the package's own rule.
@@ -32,6 +32,6 @@ def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: Alph
 
 if __name__ == "__main__":
     simulations, games = (10, 2) if "--fast" in sys.argv else (200, 40)
-    ours = alphac4.load(f"fast@{simulations}", puct=AlphaGoZero())
+    ours = alphac4.load(f"quick@{simulations}", puct=AlphaGoZero())
     print(ours.search("44"))
-    print(f"{ours.name} against the usual rule:", alphac4.play_match(ours, f"fast@{simulations}", games=games))
+    print(f"{ours.name} against the usual rule:", alphac4.play_match(ours, f"quick@{simulations}", games=games))

@@ -13,4 +13,4 @@ print("visits of column 4:", result.columns[3].visits)
 print("the exact score of the position is", alphac4.solve("4455"))
 if result.tree is not None:
     print(len(result.tree.svg()), "characters of SVG, which notebooks show for result.tree")
-print(alphac4.play_match("fast@10", "uct:50", games=2 if FAST else 20, progress=True))
+print(alphac4.play_match("quick@10", "uct:50", games=2 if FAST else 20, progress=True))

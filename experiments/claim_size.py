@@ -21,7 +21,7 @@ from alphac4.arena.players import NetworkPlayer
 from alphac4.arena.specifications import LEAVES, parse_player, player_digest
 from alphac4.certificate.file import read_certificate, walk_certificate
 from alphac4.certificate.walk import Claim, Columns, Keys, Walk, unpack_key
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.evaluation.walks import KnownMoves, build
 from alphac4.game.rules import STANDARD
 from alphac4.version import __version__
@@ -80,7 +80,7 @@ def main() -> None:
         walk_known(options.certificate, draws, options.cells)
         return
     claim = Claim(side=options.side, after=options.after, result=options.result)
-    compute = choose(threads=1)
+    compute = choose_compute(threads=1)
     player = parse_player(options.player, rng=rng, threads=1, compute=compute, reuse="nothing", batch_size=256)
     assert isinstance(player, NetworkPlayer)
     about = {"player": options.player, "network": player_digest(options.player), "leaves": LEAVES, "code": __version__}

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import alphac4
-from alphac4.evaluation.answers import judge_sets
+from alphac4.evaluation.metrics import judge_sets
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 
 Array = npt.NDArray[Any]

@@ -3,8 +3,8 @@
     python scripts/speedrun.py quick --positions Test_L1_R3.columns Test_L1_R2.columns Test_L2_R2.columns
     python scripts/speedrun.py gpu-quick --seeds 0 1 --warm-up
 
-Runs train without evaluations. Afterwards, every best network is evaluated by exact play, in the order of training. The
-time to the target is that of the first network that reaches it in every set.
+Runs train without evaluations. Afterwards, every best network is evaluated against exact play, in the order of
+training. The time to the target is that of the first network that reaches it in every set.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.compute import choose
-from alphac4.evaluation.answers import judge_sets
+from alphac4.compute import choose_compute
+from alphac4.evaluation.metrics import judge_sets
 from alphac4.evaluation.positions import ALL, PositionSet, load_positions, packaged_positions
 from alphac4.game import STANDARD
 from alphac4.mcts.search import Budget
@@ -39,7 +39,7 @@ class Judge:
     def __init__(self, sets: Sequence[PositionSet], simulations: int, config: TrainConfig) -> None:
         self._sets = sets
         self._budget = Budget(simulations=simulations)
-        self._compute = choose(config.machine.device)
+        self._compute = choose_compute(config.machine.device)
         self._puct = config.selfplay.puct()
         self._evaluator: Evaluator | None = None
 

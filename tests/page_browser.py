@@ -75,7 +75,7 @@ def launched_browser() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
-    command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "fast", "--port", "0"]
+    command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "quick", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().split()[2]
@@ -96,7 +96,7 @@ def static_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             read_runtime(None)
         except RuntimeError as error:
             pytest.skip(str(error))
-        export_page(load_checkpoint(Path("fast")), "fast", folder)
+        export_page(load_checkpoint(Path("quick")), "quick", folder)
     return folder
 
 

@@ -371,7 +371,7 @@ def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
     last, line = reports[-1], lines[-1]
     gate, calibration = line["gate"], line["selfplay"]["value_calibration"]
     assert last.evaluation is not None
-    assert last.evaluation.raw.errors == line["evaluation"]["raw"]["errors"]
+    assert last.evaluation.raw.mistakes_by_set == line["evaluation"]["raw"]["mistakes_by_set"]
     expected = sum(n * abs(value - outcome) for value, outcome, n in calibration) / sum(n for _, _, n in calibration)
     assert last.selfplay.calibration_error == pytest.approx(expected)
     points, games = gate["wins"] + gate["draws"] / 2, gate["wins"] + gate["draws"] + gate["losses"]

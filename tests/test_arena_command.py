@@ -22,7 +22,7 @@ from alphac4.arena.tournament import (
 )
 from alphac4.certificate.file import Certificate, write_certificate
 from alphac4.certificate.walk import Claim
-from alphac4.commands.judge import ArenaCommand
+from alphac4.commands.measure import ArenaCommand
 from alphac4.game import make_geometry
 
 PLAYERS = ("negamax:3", "negamax:1", "random")

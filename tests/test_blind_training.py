@@ -15,7 +15,7 @@ from alphac4.runs.session import TrainingSession
 PACKAGE = Path(alphac4.__file__).parent
 CONTRACT = "The solver judges and never teaches"
 SOLVER = "from alphac4.solver import shared_solver"
-EVALUATION = "from alphac4.evaluation.answers import judge_sets"
+EVALUATION = "from alphac4.evaluation.metrics import judge_sets"
 
 
 def contracts(package: Path) -> str:
@@ -41,7 +41,7 @@ def test_imports_of_solver_or_evaluation_break_an_import_contract(tmp_path: Path
     gate.write_text(f"{gate.read_text()}\nfrom alphac4.arena import hints\nfrom alphac4.runs import judge\n")
     output = " ".join(contracts(copy).split())
     for module in modules:
-        for judge in ("solver", "evaluation.answers"):
+        for judge in ("solver", "evaluation.metrics"):
             assert f"- alphac4.{module} -> alphac4.{judge} (l." in output
     assert "alphac4.arena.hints" in output
     assert f"{CONTRACT}: playing, learning and promotion do not import it BROKEN" in output

@@ -13,14 +13,14 @@ import pytest
 
 import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
-from alphac4.commands import judge, play, ship, train
+from alphac4.commands import export, measure, play, train
 from alphac4.commands.arguments import read_arguments
 from alphac4.storage.files import check_folder, check_output
 from alphac4.training.config import PRESETS
 
 COMMAND_TYPES: dict[str, Any] = {
     name: vars(module)[f"{name.title().replace(' ', '')}Command"]
-    for module, group in ((play, "Play"), (train, "Train"), (judge, "Judge"), (ship, "Ship"))
+    for module, group in ((play, "Play"), (train, "Train"), (measure, "Measure"), (export, "Export"))
     for name in GROUPS[group]
 }
 
@@ -66,8 +66,8 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
-        ("search 44 --player fast@0 --svg tree.svg", "fast@0 has no search tree for --svg"),
-        ("export fast --kaggle main.py --license mit", "--license has no effect without --hub"),
+        ("search 44 --player quick@0 --svg tree.svg", "quick@0 has no search tree for --svg"),
+        ("export quick --kaggle main.py --license mit", "--license has no effect without --hub"),
         ("train --run FILE", "FILE: is a file, but a run needs a folder"),
         ("train --run FILE/run", "FILE"),
         ("solve 1122334", "the game is over after 1122334: x has won"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.compute import choose, choose_for_run
+from alphac4.compute import choose_compute, choose_for_run
 from alphac4.compute.gpu.device import TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
@@ -30,7 +30,7 @@ POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
 
 @pytest.mark.gpu
 def test_gpu_searches_use_the_updated_weights(network: PolicyValueNetwork) -> None:
-    evaluator = choose("cuda", "auto").evaluator(network)
+    evaluator = choose_compute("cuda", "auto").evaluator(network)
     searches = [NetworkSearch(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
     before = [search.search(POSITIONS, Budget(simulations=4)).priors for search in searches]
     other = copy.deepcopy(network)
@@ -46,7 +46,7 @@ def test_gpu_searches_use_the_updated_weights(network: PolicyValueNetwork) -> No
 @pytest.mark.parametrize("moves", ["44", "414141"], ids=["open", "nearly won"])
 def test_a_search_after_an_update_equals_a_new_search(network: PolicyValueNetwork, reuse: Reuse, moves: str) -> None:
     """Neither its cache nor its reused trees have outputs of the old weights."""
-    evaluator, positions = choose("cpu", "torch-fp32").evaluator(network), [Position.from_moves(moves)]
+    evaluator, positions = choose_compute("cpu", "torch-fp32").evaluator(network), [Position.from_moves(moves)]
     search = NetworkSearch(evaluator, rng=np.random.default_rng(0), reuse=reuse, cache=2**10)
     search.search(positions, Budget(simulations=30))
     if reuse == "proofs" and moves == "414141":
@@ -65,7 +65,7 @@ def test_a_search_after_an_update_equals_a_new_search(network: PolicyValueNetwor
 def test_the_first_evaluator_decides_the_backend(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = iter([["torch-fp32"], ["torch-bf16"]])
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: next(orders))
-    compute = choose("cpu")
+    compute = choose_compute("cpu")
     assert [compute.evaluator(network).backend for _ in range(2)] == ["torch-fp32", "torch-fp32"]
     assert compute.backend == "torch-fp32"
 
@@ -77,7 +77,7 @@ def test_only_self_play_uses_int8(network: PolicyValueNetwork) -> None:
         compute = choose_for_run("cpu", backend)
         assert compute.actors(network, geometry, config, np.random.default_rng).backend == INT8
         assert compute.evaluator(network).backend != INT8
-    assert choose("cpu").evaluator(network).backend != INT8
+    assert choose_compute("cpu").evaluator(network).backend != INT8
 
 
 def test_a_run_has_the_requested_backend() -> None:
@@ -170,7 +170,10 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
     monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", gpu)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.TIMEOUT_S", 1.0 if gpu is hanging else 300.0)
     monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
-    for compute, backend in ((choose("cuda", "auto"), "auto"), (choose_for_run("auto", "cuda-bf16"), "cuda-bf16")):
+    for compute, backend in (
+        (choose_compute("cuda", "auto"), "auto"),
+        (choose_for_run("auto", "cuda-bf16"), "cuda-bf16"),
+    ):
         assert compute.learning_device.type == ("cpu" if message else "cuda")
         assert compute.backend == ("auto" if message else backend)
     assert [logged[: len(message)] for logged in caplog.messages] == ([message, message] if message else [])
@@ -184,8 +187,8 @@ sys.argv = ["alphac4", "--version"]
 assert main() == 0  # as the command's own process
 import alphac4.runs.session
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.compute import choose
-choose("cpu", "torch-fp32").evaluator(load_checkpoint(Path("fast")).network)
+from alphac4.compute import choose_compute
+choose_compute("cpu", "torch-fp32").evaluator(load_checkpoint(Path("quick")).network)
 unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.trees", "ray.", "alphac4.compute.cluster")
 print([name for name in sys.modules if name.startswith(unwanted)])
 """
@@ -214,10 +217,10 @@ def test_the_users_openmp_settings_have_priority(monkeypatch: pytest.MonkeyPatch
 def test_the_number_of_cores_can_be_set(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may exceed the machine's, for tests, or if a container hides cores."""
     monkeypatch.setenv("ALPHAC4_CORES", str(count))
-    assert cores() == choose("cpu").streams == count
+    assert cores() == choose_compute("cpu").streams == count
     config = SelfPlayConfig(games=100, full_simulations=2, fast_simulations=2)
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
-    actors = choose("cpu", "torch-fp32").actors(network, make_geometry(), config, np.random.default_rng)
+    actors = choose_compute("cpu", "torch-fp32").actors(network, make_geometry(), config, np.random.default_rng)
     assert (len(actors), actors.slots) == (min(count, 100 // 32), 100)
 
 

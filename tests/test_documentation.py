@@ -14,12 +14,12 @@ import pytest
 import alphac4
 from alphac4 import cli
 from alphac4.commands.train import RunOptions
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.storage.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-# Folders whose Python code is checked for style, beside the pages.
+# Folders whose Python code is checked for style, in addition to the pages.
 CODE_FOLDERS = ("alphac4", "docs", "examples", "experiments", "scripts", "tests")
 PHRASES = {
     r"\b(?:go|goes|going|went) on\b": "write resume, continue or removed",
@@ -37,7 +37,7 @@ EXAMPLES = {
     "ten_lines": "the exact score of the position is 18",
     "own_player": "cautious against random: 4 won",
     "own_evaluator": "lines, 100 simulations, against random: 2 won",
-    "own_puct": "fast@10,AlphaGoZero against the usual rule: ",
+    "own_puct": "quick@10,AlphaGoZero against the usual rule: ",
     "own_policy_target": "Trained 1 iterations in",
 }
 
@@ -229,7 +229,9 @@ def run_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
         assert EXAMPLES[name] in capsys.readouterr().out
         assert not list(tmp_path.iterdir())
 
-    monkeypatch.setattr("alphac4.api.agent.choose", lambda *_, threads: choose("cpu", "torch-fp32", threads=threads))
+    monkeypatch.setattr(
+        "alphac4.api.agent.choose_compute", lambda *_, threads: choose_compute("cpu", "torch-fp32", threads=threads)
+    )
     return run
 
 

@@ -220,7 +220,7 @@ def searching_process(player: str) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.slow
 def test_interrupted_engine_exits_cleanly() -> None:
     # Libraries abort if their threads are still running at the interpreter's exit.
-    with searching_process("fast") as process:
+    with searching_process("quick") as process:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 130

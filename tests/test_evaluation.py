@@ -17,9 +17,9 @@ from helpers import save_untrained
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
-from alphac4.evaluation import answers
-from alphac4.evaluation.answers import collect_answers, judge, judge_sets, mean, proportion
+from alphac4.evaluation import metrics
 from alphac4.evaluation.measurement import untrained_copy
+from alphac4.evaluation.metrics import collect_answers, judge, judge_sets, mean, proportion
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
@@ -120,7 +120,7 @@ def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPa
         def choose(self, positions: Sequence[Position]) -> list[int]:
             raise RuntimeError(f"no idea about {len(positions)}")
 
-    monkeypatch.setattr(answers, "BATCH", 16)
+    monkeypatch.setattr(metrics, "BATCH", 16)
     players = [Failing(np.random.default_rng(0)) for _ in range(2)]
     before = set(threading.enumerate())
     with pytest.raises(RuntimeError, match="no idea about 16"):

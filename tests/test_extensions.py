@@ -185,7 +185,7 @@ class RecordAndStop(alphac4.Callback):
     """Callback that adds a figure to the first iteration's report and ends the run."""
 
     def on_iteration(self, iteration: Iteration) -> None:
-        iteration.figures["doubled"] = 2.0 * iteration.number
+        iteration.metrics["doubled"] = 2.0 * iteration.number
         raise alphac4.StopTraining
 
 
@@ -195,7 +195,7 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
     extensions = {"network": Linear, "gate": lambda _play: True}
     straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)
     stopped = alphac4.train(CONFIG, run=tmp_path / "stopped", callbacks=[RecordAndStop()], progress=False, **extensions)
-    assert [report.figures for report in stopped.history] == [{"doubled": 2.0}]
+    assert [report.metrics for report in stopped.history] == [{"doubled": 2.0}]
     for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool)):
         with pytest.raises(ValueError, match="pass the same again"):
             TrainingSession(tmp_path / "stopped", CONFIG, extensions=wrong)

@@ -19,7 +19,7 @@ import torch
 import alphac4
 from alphac4.arena.specifications import find_network
 from alphac4.cli import main
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import hub as export
 from alphac4.game import Geometry, make_geometry
@@ -175,7 +175,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main([*evaluate, "--backend", "torch-fp32", "--json"]) == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "packaged_positions", partial(packaged_positions, 3))
-        patch.setattr(export, "choose", partial(choose, backend="torch-fp32"))
+        patch.setattr(export, "choose_compute", partial(choose_compute, backend="torch-fp32"))
         assert main(["export", str(network), "--hub", str(folder / "ready"), "--license", "mit"]) == 0
     return folder
 

@@ -51,7 +51,7 @@ APPENDING = {
     "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
     "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {folder}", ""),
     "positions": ("positions {folder} --count 1 --sets end-easy", ""),
-    "certificate": ("certificate build --player fast@1 --max-stones 0 --backend torch-fp32 --output {folder}", ""),
+    "certificate": ("certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder}", ""),
 }
 
 

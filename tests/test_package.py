@@ -56,7 +56,7 @@ def test_the_sdist_has_the_files_to_check_it(built: Path) -> None:
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"tests/test_package.py", "tests/data/solver_sample.columns", "scripts/check.sh", "constraints.txt"} <= names
-    assert {"checkpoints/standard.safetensors", "LICENSE", "CHANGELOG.md", "docs/ENGINE.md"} <= names
+    assert {"checkpoints/standard.safetensors", "LICENSE", "CHANGELOG.md", "docs/engine-protocol.md"} <= names
     assert not {name.split("/")[0] for name in names} & {".git", ".venv", "runs", "dist", "build"}
     assert not [name for name in names if "__pycache__" in name]
 

@@ -257,7 +257,7 @@ def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) 
 
 
 def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, address: str) -> None:
-    """The solver's result, also on the board, or else the certificate's. The best line can be played."""
+    """The solver's result, also on the board, otherwise the certificate's. The best line can be played."""
     page = browser.open(address + "#44")
     page.click("#exact")
     page.wait_for_selector(".word")  # from now on the server has loaded its book, and is quick

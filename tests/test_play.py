@@ -15,7 +15,7 @@ from helpers import Lines, reader, save_untrained
 
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 from alphac4.machine import wrap_text
 from alphac4.mcts.network_search import NetworkSearch
@@ -33,7 +33,7 @@ from alphac4.solver.solver import exact
 
 
 def fast_level(level: Level) -> Player:
-    return level_player(level, "fast", STANDARD, np.random.default_rng(0), choose("cpu", "torch-fp32"))
+    return level_player(level, "quick", STANDARD, np.random.default_rng(0), choose_compute("cpu", "torch-fp32"))
 
 
 def run_game(
@@ -285,7 +285,7 @@ def test_analysis_visits_add_up_and_it_converts_to_json() -> None:
     analysis = Analyst.named("uct:500", seed=1).analyze(position)
     assert analysis.finished
     assert analysis.simulations == 500 == sum(item.visits for item in analysis.columns.values())
-    assert sum(item.share for item in analysis.columns.values()) == pytest.approx(1)
+    assert sum(item.visit_share for item in analysis.columns.values()) == pytest.approx(1)
     assert sum(analysis.wdl) == pytest.approx(1)
     assert json.loads(json.dumps(analysis.to_dict()))["moves"] == "44444"
 

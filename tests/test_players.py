@@ -21,7 +21,7 @@ from alphac4.arena.players import (
     raw_result,
 )
 from alphac4.arena.specifications import LEAVES, common_geometry, parse_player, parse_searching_player
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
@@ -35,7 +35,7 @@ from alphac4.storage.hub import SHIPPED
 Planes = npt.NDArray[np.float32]
 Make = Callable[[np.random.Generator], Player]
 RAW = Budget(simulations=0)
-COMPUTE = choose("cpu", "torch-fp32")
+COMPUTE = choose_compute("cpu", "torch-fp32")
 
 
 class FixedPolicy:

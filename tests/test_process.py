@@ -71,12 +71,12 @@ for item in pkgutil.walk_packages(alphac4.__path__, "alphac4."):
 check("imports")
 
 for backend in sys.argv[1:]:
-    agent = alphac4.load("fast@20", backend=backend)
+    agent = alphac4.load("quick@20", backend=backend)
     agent.search("44")
     agent.search(["44", "4455"])
     alphac4.analyze("112233")
-    alphac4.play_match("fast@5", "uct:10", games=2)
-    alphac4.evaluate("fast", simulations=(0,), count=2)
+    alphac4.play_match("quick@5", "uct:10", games=2)
+    alphac4.evaluate("quick", simulations=(0,), count=2)
     check(backend)
 
 settings = {

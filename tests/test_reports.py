@@ -89,7 +89,12 @@ def test_iteration_row_is_aligned_with_the_headings(folder: Path) -> None:
     report = reports(folder)[-1]
     row, judged, (match,) = report.row(report.iteration), report.evaluation, report.matches
     assert judged is not None
-    cells = [f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}", f"{report.gate.score:.0%}", f"{match.score:.0%}"]
+    cells = [
+        f"{judged.raw.mistake_rate:.1%}",
+        f"{judged.search.mistake_rate:.1%}",
+        f"{report.gate.score:.0%}",
+        f"{match.score:.0%}",
+    ]
     assert row.split()[2:7] == [*cells, "uct:20"]
     assert row.endswith("promoted") == bool(report.gate.accepted)
     assert row.index(cells[0]) + len(cells[0]) == HEADINGS.index("raw") - HEADINGS.index("\n") - 1 + len("raw")
@@ -140,9 +145,9 @@ def test_reported_mistakes_equal_those_of_the_evaluate_command(
     assert evaluation is not None
     assert (evaluation.positions, evaluation.simulations) == (36, 4)
     for figures, budget in zip((evaluation.raw, evaluation.search), budgets, strict=True):
-        assert figures.error == budget["sets"]["all"]["mistakes"]["value"]
+        assert figures.mistake_rate == budget["sets"]["all"]["mistakes"]["value"]
         assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute_error"]["value"], abs=1e-6)
-        for name, error in figures.errors.items():
+        for name, error in figures.mistakes_by_set.items():
             assert error == budget["sets"][name]["mistakes"]["value"]
 
 

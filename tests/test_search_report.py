@@ -11,9 +11,9 @@ import pytest
 import alphac4
 from alphac4.cli import main
 from alphac4.commands.arguments import read_arguments
-from alphac4.commands.judge import ArenaCommand
+from alphac4.commands.export import EngineCommand
+from alphac4.commands.measure import ArenaCommand
 from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
-from alphac4.commands.ship import EngineCommand
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import draw_tree

@@ -33,7 +33,7 @@ MOVE = {"moves": "112233", "level": "strong"}  # three on the bottom row: a sear
 
 @pytest.fixture(scope="module")
 def service() -> SearchService:
-    return SearchService("fast")
+    return SearchService("quick")
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: 
 
 def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "MAX_SESSIONS", 2)
-    service = SearchService("fast")
+    service = SearchService("quick")
 
     def grow(session: str) -> None:
         service.analyze(session, Position(), 5, Stop(), lambda _analysis: None)
@@ -178,7 +178,7 @@ def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPa
 
 def test_loading_the_certificates_stops_with_the_server() -> None:
     """It takes seconds, which delay the exit."""
-    service = SearchService("fast")
+    service = SearchService("quick")
     service.close()
     with pytest.raises(Stopped):
         service.proven_result(Position.from_moves("44"))
@@ -279,7 +279,7 @@ def test_hints_do_not_wait_for_loading_certificates(monkeypatch: pytest.MonkeyPa
         ended.set()
 
     monkeypatch.setattr(searches, "certificates", read)
-    service = SearchService("fast")
+    service = SearchService("quick")
     service.prepare()
     try:
         assert reading.wait(TIMEOUT_S)

@@ -73,7 +73,7 @@ async def ask(port: int, data: bytes) -> Answer:
 
 @pytest.fixture(scope="module")
 def service() -> SearchService:
-    return SearchService("fast")
+    return SearchService("quick")
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ sys.exit(main(sys.argv[1:]))
 def test_ctrl_c_stops_the_server_during_searches(tmp_path: Path) -> None:
     """The signal arrives while the queue is locked. Every visitor is answered, without output on the standard error."""
     stderr = tmp_path / "stderr.txt"
-    command = [sys.executable, "-c", INTERRUPTED, "play", "web", "--network", "fast", "--port", "0"]
+    command = [sys.executable, "-c", INTERRUPTED, "play", "web", "--network", "quick", "--port", "0"]
     with stderr.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
@@ -256,7 +256,7 @@ def test_link_has_a_token_if_the_network_can_connect(
 
     monkeypatch.setattr(HttpServer, "run", visit)
     for options in ([], ["--token", "never"]):
-        arguments = ["play", "web", "--network", "fast", "--port", "0", "--host", "0.0.0.0", *options]
+        arguments = ["play", "web", "--network", "quick", "--port", "0", "--host", "0.0.0.0", *options]
         assert main(arguments) == 0
         assert "0.0.0.0" not in output[0]
         assert "localhost" not in output[0]

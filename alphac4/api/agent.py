@@ -11,7 +11,7 @@ import numpy as np
 from alphac4.api.positions import PositionLike, read_positions
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer, checked_moves, keep_trees
 from alphac4.arena.specifications import LEAVES, common_geometry, find_network, parse_player
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, as_integer
@@ -122,7 +122,7 @@ def load(
     Args:
         player: one of
 
-            - a specification as on the command line: the shipped network "best" or "fast", a checkpoint's file,
+            - a specification as on the command line: the shipped network "best" or "quick", a checkpoint's file,
               "uct:1000", "solver", "model.onnx@600", "module:Class", ...;
             - your own `Player`;
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
@@ -134,7 +134,7 @@ def load(
         backend: inference backend; "auto" selects the fastest on this machine.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
-        puct: parameters of a network's search, in place of those in the specification: a `PuctConfig`, or those of your
+        puct: parameters of a network's search, instead of those in the specification: a `PuctConfig`, or those of your
             own rule (see `register_selection_rule`).
         planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
             module gets the number of planes that its first layer takes, and a function gets the stones.
@@ -166,7 +166,7 @@ def load(
     rng, board = np.random.default_rng(seed), geometry or STANDARD
     if is_written:
         board = geometry or common_geometry((str(player),))
-        compute = choose(device, backend, threads=threads)
+        compute = choose_compute(device, backend, threads=threads)
         options: dict[str, Any] = {
             "rng": rng,
             "geometry": board,

@@ -9,7 +9,7 @@ from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
@@ -95,7 +95,7 @@ def train(
         callbacks: are called during the run, and may stop it by raising `StopTraining`; the same call then resumes it.
         progress: whether to print a table row for each iteration to the standard error, and progress bars on a
             terminal.
-        functions: your own functions in place of the package's, by the names of `iterate`: ``network``, ``loss``,
+        functions: your own functions instead of the package's, by the names of `iterate`: ``network``, ``loss``,
             ``optimizer``, ``schedule``, ``policy_target``, ``value_target``, ``selection``, ``simulations``,
             ``starts``, ``sampler`` and ``gate``. They are not settings: the folder records their names, and a run only
             resumes with the same functions.
@@ -179,6 +179,6 @@ def evaluate(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
         budgets=budgets,
         seed=seed,
-        compute=choose(device, backend),
+        compute=choose_compute(device, backend),
     )
     return measure_strength(str(player), measurement, references)

@@ -24,7 +24,7 @@ MAX_DEEP_TREES = 256  # searched together by an `AutoPlayer`; they take memory
 
 
 class PlayerError(ValueError):
-    """A player that cannot be created or cannot play here; the message is one line."""
+    """Error for a player that cannot be created or cannot play here; the message is one line."""
 
 
 class Player(Protocol):

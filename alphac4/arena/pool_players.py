@@ -17,7 +17,7 @@ FACTORY_CACHE_SIZE = 4  # players that a process keeps
 
 
 class PlayerFactory(Hashable, Protocol):
-    """Creates a player in a process; equal factories create equal players, so that a process may share one."""
+    """Factory of a player in a process; equal factories create equal players, so that a process may share one."""
 
     def make(self) -> Player:
         """Create the player; it uses one core."""

@@ -100,7 +100,7 @@ def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_option(name: str, text: str, hint: Any) -> Any:
-    """Return an option's value: a switch, a number, or else the text itself."""
+    """Return an option's value: a switch, a number, or otherwise the text itself."""
     if hint is bool:
         if text not in ("on", "off"):
             raise ValueError(f"{name} must be on or off, not {text!r:.60}")
@@ -341,7 +341,7 @@ def parse_player(
         compute: the device and backend of networks; by default the fastest.
         batch_size: the usual number of positions that a network evaluates together.
         reuse: trees that a search keeps for later positions; by default the player's own choice.
-        puct: parameters of a network's search, in place of those in the specification.
+        puct: parameters of a network's search, instead of those in the specification.
 
     Raises:
         PlayerError: for an unknown or invalid specification, or a file that cannot be used.
@@ -418,9 +418,9 @@ def _load_player(
 
         evaluator = OnnxEvaluator(network.path, threads)
     else:
-        from alphac4.compute import choose
+        from alphac4.compute import choose_compute
 
-        compute = compute or choose(threads=threads)
+        compute = compute or choose_compute(threads=threads)
         size = batch_size if network.budget.seconds is None else 1
         evaluator = compute.evaluator(network.load().network, batch_size=max(size, network.leaves))
     return network_player(network, evaluator, **settings)
@@ -509,11 +509,11 @@ def pool_players(
 
 def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend: str, **settings: Any) -> Player:
     """Create a player that uses one core, in a process of a pool."""
-    from alphac4.compute import choose
+    from alphac4.compute import choose_compute
     from alphac4.nn.backends import require_backend
     from alphac4.nn.evaluator import BATCH
 
-    compute = choose("cpu", require_backend(backend), threads=1)
+    compute = choose_compute("cpu", require_backend(backend), threads=1)
     return parse_player_with(network.get(), specification, threads=1, compute=compute, batch_size=BATCH, **settings)
 
 

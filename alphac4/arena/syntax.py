@@ -14,8 +14,8 @@ SPECIFICATIONS = """\
   FILE.safetensors@1s    a checkpoint with one second per move
   FILE.safetensors@auto  a brief search where it is sure, and a long search of every move where it is not
   FILE.safetensors@0     the checkpoint's raw policy, without search
-  best@600, fast@600     a network that comes with the project: the strongest, a small one, or standard, which the
-                         preset of that name trains
+  best@600, quick@600    a network that comes with the project: the strongest, a small and fast one, or standard or
+                         gpu-best, which the presets of these names train
   hf://OWNER/NAME@600    a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600 uses another
                          file of that repository than model.safetensors
   best@600,OPTIONS       other settings of the search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
@@ -26,7 +26,7 @@ SPECIFICATIONS = """\
   uct:1000,OPTIONS       variants of it, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md
   negamax:4              alpha-beta search to a depth of 4 plies with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
-  solver:outcome         perfect play at any speed: any move that keeps a win, or else a draw
+  solver:outcome         perfect play at any speed: any move that keeps a win, otherwise a draw
   best@certificate       the moves of the certificates that come with the project, and best@auto in all other positions:
                          wins every game as first player, and loses as second only after 4; also written certificate
   certificate:FILE,...   the moves of your own certificates, and their author's moves in all other positions

@@ -31,7 +31,7 @@ from alphac4.arena.specifications import (
     player_digest,
     read_network,
 )
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import adapt_process, cores, wrap_text
@@ -228,9 +228,9 @@ def play_part(
     In a process of a pool, ``networks`` holds the content of the networks' files by player.
     """
     if networks is None:
-        compute, files = choose(tournament.device, tournament.backend, threads=threads), None
+        compute, files = choose_compute(tournament.device, tournament.backend, threads=threads), None
     else:
-        compute, files = choose("cpu", require_backend(tournament.backend), threads=threads), networks.get()
+        compute, files = choose_compute("cpu", require_backend(tournament.backend), threads=threads), networks.get()
     challenger, opponent = (
         parse_player_with(
             None if files is None else files.get(name),

@@ -29,7 +29,7 @@ MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files 
 
 
 class CertificateError(ValueError):
-    """A certificate that cannot be read or whose claim it does not show."""
+    """Error for a certificate that cannot be read, or that does not prove its claim."""
 
 
 @dataclass(frozen=True, kw_only=True)

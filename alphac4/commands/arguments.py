@@ -178,9 +178,9 @@ class ComputeOptions:
 
     def choose(self, threads: int | None = None) -> "Compute":
         """Return the compute that runs networks in this process."""
-        from alphac4.compute import choose
+        from alphac4.compute import choose_compute
 
-        return choose(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
+        return choose_compute(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
 
     def pool(self) -> contextlib.AbstractContextManager["Pool | None"]:
         """Return a context manager of the cluster's processes, or of None without a cluster.

@@ -17,7 +17,7 @@ import torch
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.compiled import machine_code_folder
-from alphac4.compute import Actors, choose, choose_for_run
+from alphac4.compute import Actors, choose_compute, choose_for_run
 from alphac4.game import Position
 from alphac4.machine import cores, install_advice, processor_name, worker_threads
 from alphac4.nn.backends import backend_names, make_backend, random_inputs
@@ -34,7 +34,7 @@ from alphac4.training.optimizer import CosineSchedule
 from alphac4.version import __version__
 
 if TYPE_CHECKING:
-    from alphac4.commands.ship import DoctorCommand
+    from alphac4.commands.export import DoctorCommand
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def diagnose(options: "DoctorCommand") -> bool:
         guess = did_you_mean(unknown[0], parts)
         raise ValueError(f"unknown part {unknown[0]!r}{guess}; the parts are {', '.join(parts)}")
     if options.device == "cuda":  # report a missing GPU before the checks
-        choose(options.device)
+        choose_compute(options.device)
     machine = {
         "processor": processor_name(),
         "cores": cores(),
@@ -239,7 +239,7 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Measured]:
 
 def measure_presets(options: "DoctorCommand") -> Iterator[Measured]:
     """Estimate the duration of each preset that this machine can run."""
-    device = choose(options.device).learning_device.type
+    device = choose_compute(options.device).learning_device.type
     for name, config in PRESETS.items():
         if config.machine.device != "cuda" or device == "cuda":
             yield measure_preset(name, config, PRESET_SECONDS, options.device)

@@ -56,7 +56,7 @@ class PlayCommand:
     players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[PLAYER [PLAYER]]")] = ()
     """Your opponent, by default level 1; or the first and the second player."""
     network: NetworkName = "best"
-    """Network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     moves: Moves = ""
     """Start after these moves, such as 4455, or from a file that the command `save` wrote."""
     analysis: bool = False
@@ -185,7 +185,7 @@ class PlayWebCommand:
     """
 
     network: NetworkName = "best"
-    """Network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from the network."""
     port: int = 8000

@@ -116,7 +116,7 @@ class SelfplayCommand:
     """
 
     checkpoint: Annotated[Path, tyro.conf.Positional, metavar("[NETWORK]")] = Path("best")
-    """The network: best, fast, or a checkpoint's file."""
+    """The network: best, quick, or a checkpoint's file."""
     output: OutputFolder = Path("runs/selfplay")
     """Folder for the shards and games.txt; existing files are kept."""
     samples: int = 20_000

@@ -1,11 +1,12 @@
 """Computation on cores, a GPU or a cluster, behind one interface.
 
-`choose` returns a `Compute`, which evaluates networks in this process. A run's games may be played on a cluster.
+`choose_compute` returns a `Compute`, which evaluates networks in this process. The games of a run may be
+played on a cluster.
 """
 
 from typing import TYPE_CHECKING
 
-from alphac4.compute.choice import choose, choose_for_run, choose_pool
+from alphac4.compute.choice import choose_compute, choose_for_run, choose_pool
 from alphac4.compute.cores import Actors, ClusterReport, Compute, Seeds
 from alphac4.compute.gpu.device import capture_graph
 
@@ -20,7 +21,7 @@ __all__ = [
     "Seeds",
     "Shared",
     "capture_graph",
-    "choose",
+    "choose_compute",
     "choose_for_run",
     "choose_pool",
 ]

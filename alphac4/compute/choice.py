@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 DEVICES = ("auto", "cpu", "cuda")
 
 
-def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
+def choose_compute(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
     """Choose where to compute.
 
     Args:

@@ -51,7 +51,7 @@ class ClusterReport:
 
 
 class Actors(ABC):
-    """Plays a run's games, which continue from one call of `play` to the next."""
+    """Players of a run's games, which continue from one call of `play` to the next."""
 
     backend: str  # inference backend
     slots: int  # concurrent games; on a cluster, per actor
@@ -63,7 +63,7 @@ class Actors(ABC):
 
     @abstractmethod
     def update(self, network: Network) -> None:
-        """Play with other weights from now on."""
+        """Load new weights, used from the next evaluation on."""
 
     @abstractmethod
     def play(
@@ -100,11 +100,11 @@ class Actors(ABC):
 
 @final
 class LocalActors(Actors):
-    """Plays in this process, with each actor on its own thread.
+    """Actors in this process, each on its own thread.
 
     Args:
         players: the actors; each plays some of the games.
-        update: loads other weights into all of them and returns the backend.
+        update: loads new weights into all of them and returns the backend.
         backend: of inference with the first weights.
     """
 
@@ -118,7 +118,7 @@ class LocalActors(Actors):
         return len(self._players)
 
     def update(self, network: Network) -> None:
-        """Load other weights, which may change the backend."""
+        """Load new weights, which may change the backend."""
         self.backend = self._update(network)
 
     def play(
@@ -168,7 +168,7 @@ class LocalActors(Actors):
 
 @final
 class Compute:
-    """Evaluates networks in this process, and plays a run's games here or on a cluster.
+    """Where work runs: networks in this process, and a run's games here or on a cluster.
 
     Args:
         device: of inference and learning, "cpu" or "cuda".

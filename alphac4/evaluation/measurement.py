@@ -18,8 +18,8 @@ from alphac4.arena.specifications import (
     player_digest,
     pool_players,
 )
-from alphac4.compute import Compute, choose
-from alphac4.evaluation.answers import BATCH, collect_answers, judge_sets
+from alphac4.compute import Compute, choose_compute
+from alphac4.evaluation.metrics import BATCH, collect_answers, judge_sets
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
     UNTRAINED,
@@ -43,8 +43,8 @@ class Measurement:
     sets: Sequence[PositionSet]
     budgets: Sequence[int]  # simulations per position for networks; 0 is the raw policy
     seed: int = 0
-    compute: Compute = field(default_factory=choose)
-    pool: "Pool | None" = None  # processes that answer in place of ``compute``
+    compute: Compute = field(default_factory=choose_compute)
+    pool: "Pool | None" = None  # processes that answer instead of ``compute``
 
     @property
     def geometry(self) -> Geometry:

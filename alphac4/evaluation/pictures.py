@@ -98,7 +98,7 @@ def _draw_mistakes(axes: Axes, report: StrengthReport, name: str, colours: Mappi
             elinewidth=1,
             label=subject.name,
         )
-    # A square-root scale separates 1 % from 2 % beside the untrained network's 50 %, and includes 0.
+    # A square-root scale separates 1 % from 2 % next to the untrained network's 50 %, and includes 0.
     axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
     axes.set_yticks([0, 1, 2, 5, 10, 20, 30, 50, 70], minor=False)
     axes.set_ylim(0, 75)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphac4.arena.ratings import Z95
-from alphac4.evaluation.answers import Estimate, Metrics
+from alphac4.evaluation.metrics import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
 
 FORMAT = "alphac4 strength report 4"

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from alphac4.arena.specifications import describe
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.evaluation.report import StrengthReport
@@ -57,7 +57,7 @@ print(alphac4.load("hf://OWNER/NAME").search("", simulations=600))
 
 Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 
-## Mistakes by exact play
+## Mistakes against exact play
 
 {% if report %}A move is a mistake if its outcome (win, draw or loss) is worse than that of the best move. The exact solver measures mistakes; it was not used in training. The positions come with alphac4.
 
@@ -92,7 +92,7 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         report = None
         if checkpoint.geometry == STANDARD:
-            measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose())
+            measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose_compute())
             report = measure_strength(str(new / NETWORK_FILE), measurement, untrained=False)
             report.subjects[0] = dataclasses.replace(report.subjects[0], name=name.stem)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)

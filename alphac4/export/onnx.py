@@ -26,7 +26,7 @@ OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and 
 
 
 class LinePlanes(nn.Module):
-    """Computes all planes [B, 8, R, C] of `alphac4.game.planes` from the planes of stones [B, 2, R, C]."""
+    """Module that computes all planes [B, 8, R, C] of `alphac4.game.planes` from the planes of stones [B, 2, R, C]."""
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class LinePlanes(nn.Module):
 
 
 class _StonesToProbabilities(nn.Module):
-    """Computes policy logits and win/draw/loss probabilities from planes of stones."""
+    """Module that computes policy logits and win/draw/loss probabilities from planes of stones."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()

@@ -160,7 +160,7 @@ class Node:
         return 0.0 if self.proofs[i] == 0 else self.value_sum[i] / self.visits[i]
 
     def best_move(self) -> int:
-        """Return the proven best move, or else the most visited one that is not a proven loss.
+        """Return the proven best move, otherwise the most visited one that is not a proven loss.
 
         Ties are broken by value, and before the first visit by prior.
         """
@@ -270,7 +270,7 @@ class Rollouts:
             result = -result
 
     def select(self, node: Node, is_root: bool) -> int:  # noqa: ARG002 - of the common interface
-        """Return a random untried move, or else the one with the highest ``Q + c sqrt(log(N) / n)``."""
+        """Return a random untried move, otherwise the one with the highest ``Q + c sqrt(log(N) / n)``."""
         moves = node.open_moves()
         untried = [i for i in moves if not node.visits[i]]
         if untried:
@@ -280,7 +280,7 @@ class Rollouts:
 
 
 class Searcher:
-    """Chooses moves on one board, and reuses its tree for the next position of a game."""
+    """Search on one board, which reuses its tree for the next position of a game."""
 
     def __init__(self, game: Game, guide: "Network | Rollouts") -> None:
         self.game, self.guide = game, guide

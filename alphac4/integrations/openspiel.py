@@ -24,7 +24,7 @@ except ImportError as error:
 
 
 class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no types
-    """Plays as player 0 or 1 of ``connect_four``, on any board that the player supports.
+    """Bot for player 0 or 1 of ``connect_four``, on any board that the player supports.
 
     It has no state between moves.
     """

@@ -67,7 +67,7 @@ class ColumnAnalysis:
 
     column: int  # 0-based
     visits: int
-    share: float  # share of all visits
+    visit_share: float  # share of all visits
     prior: float
     value: float | None  # mean in [-1, 1]; None where unvisited
     score: float | None  # the selection rule's; None where it is not finite
@@ -121,7 +121,7 @@ def describe_columns(source: SearchResult | NodeView, row: int | EllipsisType = 
         ColumnAnalysis(
             column=int(column),
             visits=int(visits[column]),
-            share=int(visits[column]) / total,
+            visit_share=int(visits[column]) / total,
             prior=float(source.priors[row][column]),
             value=_finite(source.values[row][column]),
             score=_finite(source.scores[row][column]),

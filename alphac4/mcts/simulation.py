@@ -35,7 +35,7 @@ from alphac4.mcts.tree import (
 
 MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads the clock: well under a millisecond
 
-AWAITING_EVALUATION = 2.0  # marks a node without an evaluation yet, in place of its value, which is at most 1
+AWAITING_EVALUATION = 2.0  # marks a node without an evaluation yet, instead of its value, which is at most 1
 
 RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 
@@ -162,7 +162,7 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
 
     The function ``score(trees, t, node, action, totals, parameters)`` is compiled by Numba. A simulation tries the
     action with the highest score among those that are not proven to lose. Pass an instance of ``parameters`` to
-    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type's rule cannot be replaced, because
+    `alphac4.mcts.network_search.NetworkSearch` instead of a `PuctConfig`. A type's rule cannot be replaced, because
     searches may already be compiled with it.
 
     Args:

@@ -159,7 +159,7 @@ class TorchBackend:
     """PyTorch in eager mode, batch norm folded, channels last.
 
     On the CPU, one thread computes a single position. More threads wait for one another after every layer, which is
-    hardly faster on an idle machine and many times slower beside another program.
+    hardly faster on an idle machine and many times slower while another program runs.
 
     Args:
         network: the weights.

@@ -36,7 +36,7 @@ BATCH = 128  # positions in a usual call
 
 
 class Evaluator:
-    """Evaluates batches of positions. Several threads may call `evaluate` concurrently.
+    """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
 
     Args:
         network: the first weights; `update` loads others.
@@ -100,7 +100,7 @@ class Evaluator:
         logger.debug("inference by %s for %d positions per call", self.backend, batch_size)
 
     def update(self, network: Network) -> None:
-        """Load other weights, and count a version."""
+        """Load new weights, and count a version."""
         self._load(network)
         self.version += 1  # last: a search that reads it must not get outputs of the old weights
 
@@ -131,7 +131,7 @@ class Evaluator:
 
 
 class UniformEvaluator:
-    """Returns the same uniform outputs for all positions: for tests, benchmarks, and search without a network."""
+    """Evaluator with the same uniform outputs for all positions: for tests, benchmarks and search without a network."""
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
         """Return equal logits [B, C] and equal win/draw/loss probabilities [B, 3]."""

@@ -32,7 +32,7 @@ EXPECTED = (
 
 
 class FunctionEvaluator:
-    """Evaluates positions by a function of planes [B, P, R, C].
+    """Evaluator that calls a function of planes [B, P, R, C].
 
     The first two planes are the stones of the side to move and those of its opponent, bottom row first. The function
     returns policy logits [B, C], and either values [B] or [B, 1] in [-1, 1], or win/draw/loss probabilities [B, 3], all
@@ -123,7 +123,7 @@ class FunctionEvaluator:
 
 
 class ModuleEvaluator(FunctionEvaluator):
-    """Evaluates positions by a PyTorch module, on the device of its parameters and in evaluation mode.
+    """Evaluator that calls a PyTorch module, on the device of its parameters and in evaluation mode.
 
     The module takes a tensor of planes [B, P, R, C] and returns a policy [B, C] and a value: [B] or [B, 1] in [-1, 1],
     or win/draw/loss [B, 3]. Random boards decide whether the policy and win/draw/loss are logits or probabilities.
@@ -187,7 +187,7 @@ def _describe(outputs: Any) -> str:
 
 
 class OnnxEvaluator(FunctionEvaluator):
-    """Evaluates positions by an ONNX file. Several threads may call it concurrently.
+    """Evaluator that runs an ONNX file. Several threads may call it concurrently.
 
     The planes are the stones of the side to move and those of its opponent, bottom row first; all outputs are for the
     side to move. Random boards decide whether the policy and win/draw/loss are logits or probabilities. A value without
@@ -244,7 +244,7 @@ def onnx_geometry(path: Path) -> Geometry:
 def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
     """Open a file in onnxruntime; return the session and the board.
 
-    The board is that of the metadata, which our export writes, or else has the size of the planes and the usual rules.
+    The metadata, which our export writes, give the board; otherwise it has the size of the planes and the usual rules.
 
     Raises:
         ValueError: if the file cannot be read, or does not take one input of four dimensions with two planes.
@@ -284,7 +284,7 @@ def _dtype(tensor: str) -> np.dtype[Any]:
 
 
 def _output_names(path: Path, outputs: Mapping[str, Array], columns: int) -> tuple[str, str]:
-    """Return the names of the policy and the value output: those of our export, or else chosen by shape.
+    """Return the names of the policy and the value output: those of our export, otherwise chosen by shape.
 
     Raises:
         ValueError: if no output, or several, have the shape of one of them.

@@ -22,7 +22,7 @@ MIN_SLICE_SECONDS = 0.001
 
 
 class Analyst:
-    """Searches positions in slices, so that it can report progress and be stopped.
+    """Search in slices, so that it can report progress and be stopped.
 
     The tree is reused if a position follows from the last one. Calls from several threads wait for each other.
 

@@ -1,4 +1,4 @@
-"""Line protocol for other programs, similar to UCI in chess; docs/ENGINE.md describes it."""
+"""Line protocol for other programs, similar to UCI in chess; docs/engine-protocol.md describes it."""
 
 import threading
 from collections.abc import Callable
@@ -34,7 +34,7 @@ COMMANDS = (
 
 
 class Engine:
-    """Executes commands and writes answers; searches run in a thread, so that ``stop`` works.
+    """Executor of commands, which writes answers; searches run in a thread, so that ``stop`` works.
 
     Args:
         write: writes one line of output; also called from the search's thread, one call at a time.

@@ -26,7 +26,7 @@ LINE_PLIES = 9  # plies of best play, shown after a puzzle
 
 
 class PuzzleGame:
-    """Presents one puzzle after another until the input ends.
+    """Puzzles in a terminal, one after another until the input ends.
 
     Args:
         puzzles: the puzzles in their order.

@@ -21,7 +21,7 @@ BAR = 20  # characters of a full bar
 
 
 class Screen:
-    """Writes to a stream, in colour if it is a terminal that supports it (https://no-color.org)."""
+    """Output to a stream, in colour if it is a terminal that supports it (https://no-color.org)."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -84,11 +84,11 @@ class Screen:
         self.line()
         self.line("  column  visits                        value  prior", style=DIM)
         for item in analysis.columns.values():
-            bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.share)
+            bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.visit_share)
             value = signed(item.value) if item.value is not None else "-"
             mark = " *" if item.column == analysis.move else "  "
             self.line(
-                f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.share:4.0f} %  "
+                f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.visit_share:4.0f} %  "
                 f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
             )
         self.line("  * the search's choice; outcomes in words are proven, numbers are estimates", style=DIM)

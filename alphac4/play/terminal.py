@@ -27,7 +27,7 @@ HELP = """\
                8 perfect, or any other player, such as level best@600
   swap         change sides
   solve        exact result of each move (slow in the opening)
-  review       judge every move so far by exact play
+  review       judge every move so far by the exact solver
   moves        print the game as a move string
   load MOVES   go to a position, such as load 4455, or load a file
   save FILE    write the moves to a file
@@ -40,7 +40,7 @@ cached_certificates = functools.cache(certificates)  # counting their longest ga
 
 
 class TerminalGame:
-    """Plays one game after another until the input ends.
+    """Games in a terminal, one after another until the input ends.
 
     Args:
         session: the game to start from.
@@ -208,7 +208,7 @@ class TerminalGame:
         return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, for {count_of(moves, 'move')}"
 
     def _exact_best(self) -> list[ExactColumn]:
-        """Return the best moves by exact play; none if they take too long, or are shown anyway."""
+        """Return the best moves by the exact solver; none if they take too long, or are shown anyway."""
         if self.show_exact:
             return []
         try:
@@ -298,7 +298,7 @@ class TerminalGame:
         taken = self.session.undo(1)
         while taken and len(people) == 1 and self.session.position.plies % 2 != people[0]:
             if not self.session.undo(1):
-                self._waiting = True  # or else the player would move again
+                self._waiting = True  # otherwise the player would move again
                 break
         self._show() if taken else self.screen.line("nothing to take back")
 

@@ -1,1 +1,1 @@
-"""Runs in folders: exact resumption, reports, curves, costs and evaluation by exact play."""
+"""Runs in folders: exact resumption, reports, curves, costs and evaluation against exact play."""

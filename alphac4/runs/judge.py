@@ -1,10 +1,10 @@
-"""Evaluation of the best network by exact play, for people only.
+"""Evaluation of the best network against exact play, for people only.
 
 The result must not influence learning, the gate or the choice of the best network. So this is the only module of a run
 that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
 """
 
-from alphac4.evaluation.answers import collect_answers, judge_sets
+from alphac4.evaluation.metrics import collect_answers, judge_sets
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayMetrics
@@ -36,9 +36,9 @@ def _figures(network: Network, provider: PlayerProvider, simulations: int) -> Ex
     whole = figures.pop(ALL)
     assert whole.value is not None
     return ExactPlayMetrics(
-        errors={name: figure.mistakes.value for name, figure in figures.items()},
-        error=whole.mistakes.value,
-        low=whole.mistakes.low,
-        high=whole.mistakes.high,
+        mistakes_by_set={name: figure.mistakes.value for name, figure in figures.items()},
+        mistake_rate=whole.mistakes.value,
+        ci_low=whole.mistakes.low,
+        ci_high=whole.mistakes.high,
         value_error=whole.value.absolute_error.value,
     )

@@ -19,8 +19,8 @@ REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line per iteration
 HEADINGS = """\
                        mistakes       points against             loss evaluations             about
 iteration  minutes    raw  searched  best  classic MCTS   policy  value     per s  promoted    left"""
-"""Headings of the table of iterations: mistakes of the best network by exact play; points of the candidate against the
-best network, and of the best network against classic MCTS; network evaluations in self-play; time left."""
+"""Headings of the table of iterations: mistakes of the best network against exact play; points of the candidate
+against the best network, and of the best network against classic MCTS; network evaluations in self-play; time left."""
 
 SMOOTHING_ITERATIONS = 4  # iterations to average before values are compared
 COLLAPSED_ENTROPY = 0.5  # share of the highest entropy below which self-play repeats itself
@@ -32,16 +32,16 @@ STALL_ITERATIONS = 8  # iterations without a promotion before a warning
 class ExactPlayMetrics:
     """Mistakes and value errors of the best network in positions with exact scores."""
 
-    errors: dict[str, float]  # share of mistakes by set: moves whose outcome is worse than the best move's
-    error: float  # share of mistakes over all sets
-    low: float  # 95 % interval of `error`
-    high: float
+    mistakes_by_set: dict[str, float]  # share of mistakes by set: moves whose outcome is worse than the best move's
+    mistake_rate: float  # share of mistakes over all sets
+    ci_low: float  # 95 % interval of `mistake_rate`
+    ci_high: float
     value_error: float  # mean absolute difference between the predicted value and the exact outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationReport:
-    """Evaluation of the best network by exact play, for people only."""
+    """Evaluation of the best network against exact play, for people only."""
 
     positions: int  # in all sets
     simulations: int  # per position, of the search
@@ -68,7 +68,7 @@ class IterationReport:
     time_shares: dict[str, float]  # share of the iteration's wall time by phase
     warnings: list[str]  # as returned by `find_warnings`
     evaluation: EvaluationReport | None  # None if the iteration had none
-    figures: dict[str, float] = field(default_factory=dict)  # added by callbacks
+    metrics: dict[str, float] = field(default_factory=dict)  # added by callbacks
 
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
         """Return the iteration as a row of the table with `HEADINGS`.
@@ -78,7 +78,9 @@ class IterationReport:
             first: the first iteration of this process, which is left out of the estimate because it also compiles.
         """
         judged, learned = self.evaluation, self.learning
-        raw, searched = ("", "") if judged is None else (f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}")
+        raw, searched = (
+            ("", "") if judged is None else (f"{judged.raw.mistake_rate:.1%}", f"{judged.search.mistake_rate:.1%}")
+        )
         classic = " ".join(f"{match.score:.0%} {match.opponent}" for match in self.matches)
         count, seconds = self.iteration, self.seconds_total
         if first is not None:
@@ -115,8 +117,8 @@ class TrainedRun:
             judged, is_best = report.evaluation, report.best_iteration == last.best_iteration
             lines.append(
                 f"Mistakes by the exact solver{'' if is_best else f' after iteration {report.iteration}'}: "
-                f"{judged.raw.error:.1%} raw, {judged.search.error:.1%} with {judged.simulations} simulations, in "
-                f"{judged.positions} positions."
+                f"{judged.raw.mistake_rate:.1%} raw, {judged.search.mistake_rate:.1%} with {judged.simulations} "
+                f"simulations, in {judged.positions} positions."
             )
         lines += [
             f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match.summary}."
@@ -208,11 +210,13 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
         return warnings
     for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
         metrics: ExactPlayMetrics = getattr(now, name)
-        error, high, iteration = min((getattr(past, name).error, getattr(past, name).high, n) for past, n in judged)
-        if metrics.low > high:
+        error, high, iteration = min(
+            (getattr(past, name).mistake_rate, getattr(past, name).ci_high, n) for past, n in judged
+        )
+        if metrics.ci_low > high:
             warnings.append(
                 f"the promoted network makes more mistakes: {budget}, in "
-                f"{metrics.error:.1%} of the positions, up from {error:.1%} after iteration {iteration}"
+                f"{metrics.mistake_rate:.1%} of the positions, up from {error:.1%} after iteration {iteration}"
             )
     return warnings
 
@@ -228,7 +232,9 @@ def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
         signs["entropy"] = (
             f"the entropy of policy targets has fallen from {most:.2f} to {entropy:.2f} nats: self-play repeats itself"
         )
-    judged = [(report.evaluation.raw.error, report.learning.policy_loss) for report in reports if report.evaluation]
+    judged = [
+        (report.evaluation.raw.mistake_rate, report.learning.policy_loss) for report in reports if report.evaluation
+    ]
     if len(judged) >= 2 * SMOOTHING_ITERATIONS:
         errors, losses = map(_span_means, zip(*judged, strict=True))
         best = int(errors[:-SMOOTHING_ITERATIONS].argmin())

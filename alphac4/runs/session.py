@@ -257,7 +257,7 @@ class TrainingSession:
             time_shares=time_shares(iteration, measuring, after - self._iteration_started),
             warnings=[],
             evaluation=verdict,
-            figures=iteration.figures,
+            metrics=iteration.metrics,
         )
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None

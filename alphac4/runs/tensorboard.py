@@ -138,7 +138,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     selfplay, learning = report.selfplay, report.learning
     values = {
         **{f"loss/{name}": loss for name, loss in learning.losses.items()},
-        **{f"figures/{name}": figure for name, figure in report.figures.items()},
+        **{f"metrics/{name}": figure for name, figure in report.metrics.items()},
         "learning/rate": learning.learning_rate,
         "learning/gradient norm": learning.gradient_norm,
         "learning/window": learning.window,
@@ -169,8 +169,8 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("with search", report.evaluation.search)):
-            values[f"Mistakes/{name}"] = figures.error
-            values |= {f"mistakes by set/{name} {part}": error for part, error in figures.errors.items()}
+            values[f"Mistakes/{name}"] = figures.mistake_rate
+            values |= {f"mistakes by set/{name} {part}": error for part, error in figures.mistakes_by_set.items()}
             values[f"Strength/value error {name}"] = figures.value_error
     values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
     return values

@@ -15,7 +15,7 @@ class SelfPlayConfig:
     """Settings of self-play.
 
     A full search is deep, with noise at its root. A fast search only advances the game, and its policy target has the
-    weight `learning.fast_search_weight`. Positions of both are recorded, because the value is learned from both.
+    weight `learning.fast_search_weight`. Positions of both are recorded, because the value is trained on both.
     """
 
     games: int = 256

@@ -110,8 +110,8 @@ def make_samples(
         geometry: the board.
         config: the settings of self-play.
         games: G games.
-        policy: policy targets [G, C, A] in place of the recorded ones.
-        returns: value targets [G, C, 3] in place of `lambda_returns`.
+        policy: policy targets [G, C, A] instead of the recorded ones.
+        returns: value targets [G, C, 3] instead of `lambda_returns`.
     """
     mask = recorded_plies(games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)

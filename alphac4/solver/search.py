@@ -37,7 +37,7 @@ from alphac4.solver.memory import (
 )
 
 FULL_COLUMN = -128  # in batches: the score of an illegal move
-PAUSED = -1000  # returned in place of a bound once the limit of nodes is reached
+PAUSED = -1000  # returned instead of a bound once the limit of nodes is reached
 
 # Chosen by node counts and times on the first positions of Pons's begin-medium and middle-medium sets.
 TABLE_EMPTIES = 8  # with fewer empty cells, searching a position again is faster than a look-up
@@ -197,7 +197,7 @@ def claim_by_follow_up(
 
 
 @compiled
-def settle(
+def apply_static_bounds(
     geometry: Geometry,
     layout: Layout,
     table: Table,
@@ -268,7 +268,7 @@ def search_bound(
         if count < 0:
             best = (empties - 1) // 2
         else:
-            best = settle(
+            best = apply_static_bounds(
                 geometry, layout, table, stack, depth, own, occupied, empties, empties - 1 >= mirror_empties, alpha
             )
         known = best > alpha or stack.children[depth] == 0

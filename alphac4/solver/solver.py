@@ -133,7 +133,7 @@ def shared_solver(geometry: Geometry = STANDARD) -> Solver:
 
 
 class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
-    """The solver's time limit has passed."""
+    """Error for an exceeded time limit of the solver."""
 
 
 def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:

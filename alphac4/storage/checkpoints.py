@@ -124,7 +124,7 @@ def checkpoint_file(name: Path) -> Path:
 
 
 def shipped_file(name: str) -> Path:
-    """Return the path of a file in the `checkpoints` folder: in the package of a wheel, beside it in a clone."""
+    """Return the path of a file in the `checkpoints` folder: in the package of a wheel, next to it in a clone."""
     package = Path(__file__).resolve().parents[1]
     candidates = [folder / "checkpoints" / name for folder in (package, package.parent)]
     return next((path for path in candidates if path.exists()), candidates[-1])

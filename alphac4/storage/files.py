@@ -13,7 +13,7 @@ _TEMPORARY = ".alphac4-tmp"  # suffix of temporary names
 
 
 class FileError(ValueError):
-    """A file cannot be used. The message gives the reason in one line."""
+    """Error for a file that cannot be used; the message gives the reason in one line."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:

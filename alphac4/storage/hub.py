@@ -9,10 +9,9 @@ from pathlib import Path
 from alphac4.machine import install_advice
 from alphac4.storage.files import FileError
 
-# Networks that come with the project: the strongest, a fast one, and every file by its own name.
+# Networks that come with the project.
 SHIPPED = {
     "best": "best.safetensors",
-    "fast": "quick.safetensors",
     "standard": "standard.safetensors",
     "quick": "quick.safetensors",
     "gpu-best": "gpu-best.safetensors",

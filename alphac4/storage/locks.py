@@ -20,7 +20,7 @@ TIMEOUT_S = 0.2  # time in which another process may release the lock
 
 
 class LockedError(ValueError):
-    """Another process holds a lock; the message names it."""
+    """Error for a lock that another process holds; the message names the process."""
 
 
 class FileLock:

@@ -31,7 +31,7 @@ class LearningConfig:
     """Positions per gradient step (AlphaZero: 4096). Retune ``learning_rate`` with it; the number of steps follows from
     ``replay_ratio``."""
     replay_ratio: float = 2.0
-    """Average number of times that each new position is learned from (KataGo: about 4). An iteration has this
+    """Average number of times that each new position is trained on (KataGo: about 4). An iteration has this
     times `samples` divided by ``batch_size`` gradient steps."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
@@ -109,7 +109,7 @@ class GateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """Settings of the evaluation by exact play. It is for people only: no other part of a run depends on it."""
+    """Settings of the evaluation against exact play. It is for people only: no other part of a run depends on it."""
 
     interval: int = 1
     """Iterations between two evaluations of the best network; 0 for none. Only the standard board is evaluated."""
@@ -120,7 +120,7 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfig:
-    """Settings of the machine and of the files to keep; they change what is learned by rounding only."""
+    """Settings of the machine and of the files to keep; they change the resulting network by rounding only."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device that runs and trains the network; auto uses CUDA if there is a GPU. Apple's GPU (mps) is not supported."""
@@ -145,7 +145,7 @@ class TrainConfig:
     seed: int = 0
     """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
-    """Checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) of the network to start from, instead of random
+    """Checkpoint (FILE.safetensors, best, quick or hf://OWNER/NAME) of the network to start from, instead of random
     weights. It must have the run's number of channels. It may have fewer blocks, or stones as its only planes; then it
     grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
@@ -159,7 +159,7 @@ class TrainConfig:
     gate: GateConfig = field(default_factory=GateConfig)
     """The gate, and matches against classic MCTS."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """Evaluation by exact play."""
+    """Evaluation against exact play."""
     machine: MachineConfig = field(default_factory=MachineConfig)
     """The machine, and the files to keep."""
 

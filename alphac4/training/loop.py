@@ -1,6 +1,6 @@
 """The AlphaZero loop: play, learn, promote the better network. `iterate` yields a record of each iteration.
 
-`alphac4.runs` consumes the same loop and adds a folder, progress bars, TensorBoard and an evaluation by exact play.
+`alphac4.runs` consumes the same loop and adds a folder, progress bars, TensorBoard and evaluations against exact play.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ class Iteration:
     candidate: Contender
     gate: MatchReport
     best: Contender  # the best network after the gate
-    figures: dict[str, float] = field(default_factory=dict)  # added by callbacks; stored in a run's reports
+    metrics: dict[str, float] = field(default_factory=dict)  # added by callbacks; stored in a run's reports
 
 
 class StopTraining(Exception):  # noqa: N818 - not an error
@@ -110,7 +110,7 @@ class TrainingLoop:
     providers: Sequence[PlayerProvider]  # providers of the networks' players in matches
     cosine: CosineSchedule  # the schedule of the settings
     callbacks: Sequence[Callback] = ()
-    pool: "Pool | None" = None  # processes that play as classic MCTS, in place of this one
+    pool: "Pool | None" = None  # processes that play as classic MCTS, instead of this one
     progress: bool = False  # whether matches show progress bars
     matches: Matches = field(init=False)
     # State.
@@ -337,7 +337,7 @@ def iterate(
             `alphac4.register_selection_rule`.
         simulations: returns the budget of a search by iteration, ply and kind.
         starts: returns start positions of self-play games.
-        sampler: returns weights with which samples of the window are learned.
+        sampler: returns weights with which samples of the window are drawn.
         gate: decides whether a candidate is promoted.
         callbacks: called with progress and after each iteration; they may end the run.
 

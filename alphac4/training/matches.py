@@ -10,7 +10,7 @@ import numpy as np
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import SearchingPoolPlayer, replicate_player
-from alphac4.compute import Compute, choose
+from alphac4.compute import Compute, choose_compute
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.network_search import NetworkParameters
@@ -48,7 +48,7 @@ class Matches:
         geometry: the board.
         random: the run's random numbers.
         check: called at every ply; it may raise to end a match.
-        pool: processes in which classic MCTS plays, in place of this one.
+        pool: processes in which classic MCTS plays, instead of this one.
         progress: whether to show a progress bar for each match.
     """
 
@@ -276,7 +276,7 @@ class NetworkPlayerFactory:
         network = self.network.get().eval()
         backend, provider = _providers.get(self.provider, ("", None))
         if provider is None or backend != self.backend:
-            compute = choose("cpu", backend_or_auto(self.backend), threads=1)
+            compute = choose_compute("cpu", backend_or_auto(self.backend), threads=1)
             provider = LocalPlayerProvider(compute, network, self.geometry, self.rule)
             _providers[self.provider] = self.backend, provider
         (player,) = provider.players(network, "", self.simulations)

@@ -1,4 +1,4 @@
-"""Another network: an MLP-mixer (Tolstikhin et al. 2021, arXiv 2105.01601) in place of the residual CNN.
+"""Another network: an MLP-mixer (Tolstikhin et al. 2021, arXiv 2105.01601) instead of the residual CNN.
 
 Each block mixes the cells of the board, then the channels of each cell. A convolution treats all places on the board
 equally; a mixer has to learn this symmetry.

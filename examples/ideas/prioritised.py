@@ -1,7 +1,7 @@
-"""Prioritised sampling: learn positions with wrong search values more often (Schaul et al. 2016, arXiv 1511.05952).
+"""Prioritised sampling: train on positions with wrong search values more often (Schaul et al. 2016, arXiv 1511.05952).
 
 The weight of a position is the distance between its search's value and its value target, plus a constant, so that every
-position is learned sometimes. The bias is not corrected.
+position is drawn sometimes. The bias is not corrected.
 
     python examples/ideas/prioritised.py
 

@@ -27,7 +27,7 @@ def random_position(plies: int, rng: np.random.Generator) -> Position:
 
 
 def main() -> None:
-    """Write the file beside this one."""
+    """Write the file next to this one."""
     rng = np.random.default_rng(SEED)
     solver = Solver()
     lines = []

@@ -69,7 +69,7 @@ class ReceivedBlock:
 
 
 class RemoteActor:
-    """Plays games on one core, or on one GPU and one core, and returns a block per call of `play`.
+    """Ray actor that plays games on one core, or on one GPU and one core, and returns a block per call of `play`.
 
     Ray restarts an actor elsewhere if its process or node is lost. The restarted actor begins new games. The player is
     created in the first call, because Ray would take an error in ``__init__`` for a lost process.
@@ -120,7 +120,7 @@ class RemoteActor:
 def make_player(
     task: Task, network: Network, rng: np.random.Generator
 ) -> tuple[SelfPlayer, Callable[[Network], object], str]:
-    """Create the player of one core or GPU; return it, a function that loads other weights, and its backend."""
+    """Create the player of one core or GPU; return it, a function that loads new weights, and its backend."""
     if task.backend == TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
@@ -141,7 +141,7 @@ def make_player(
 
 @final
 class ClusterActors(Actors):
-    """Keeps an actor on every core, or every GPU, of a cluster, which also plays between two calls of `play`.
+    """Actors on every core, or every GPU, of a cluster, which also play between two calls of `play`.
 
     Before `play` returns, it requests about as many positions as the next call will need. So the ratio of learned to
     played positions stays the same. Ray restarts lost actors and repeats their calls; each block arrives once.
@@ -174,7 +174,7 @@ class ClusterActors(Actors):
         return max(1, self._offered)
 
     def update(self, network: Network) -> None:
-        """Use other weights for all blocks that begin from now on."""
+        """Load new weights, used in every block that begins later."""
         version = self._weights.version + 1
         self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
         for actor in self._actors:
@@ -258,7 +258,7 @@ class ClusterActors(Actors):
 
     def _use_all_cores(self) -> None:
         """Create an actor for every core or GPU; Ray starts each when and where one is free."""
-        offers = [node.offers(self._task.device) for node in self._connection.nodes()]
+        offers = [node.slots(self._task.device) for node in self._connection.nodes()]
         self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
         for index in range(before, self._offered):
             self._actors.append(self._remote.remote(self._task, self._seeds(index)))

@@ -37,7 +37,7 @@ class Node:
     cores: int
     gpus: int
 
-    def offers(self, device: str) -> int:
+    def slots(self, device: str) -> int:
         """Return the number of its cores ("cpu"), or of its GPUs with a core each ("cuda"), busy or idle."""
         return self.cores if device == "cpu" else min(self.cores, self.gpus)
 
@@ -102,8 +102,8 @@ class Connection:
         ]
 
     def count(self, device: str) -> int:
-        """Return the sum of `Node.offers` over all nodes."""
-        return sum(node.offers(device) for node in self.nodes())
+        """Return the sum of `Node.slots` over all nodes."""
+        return sum(node.slots(device) for node in self.nodes())
 
     def close(self) -> None:
         """Leave the cluster, if it is reachable, which ends everything that this process runs there."""

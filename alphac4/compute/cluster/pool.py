@@ -30,7 +30,7 @@ class Shared(Generic[T]):
 
 
 class Worker:
-    """Calls functions in a process of a cluster."""
+    """Ray actor that calls functions in a process of a cluster."""
 
     def __init__(self) -> None:
         adapt_process()

@@ -99,7 +99,7 @@ def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
 
 @final
 class DeviceActor:
-    """Plays ``slots`` games together on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
+    """Actor that plays ``slots`` games together on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
 
     With the same seed and the same outputs of the network it plays the same games.
 
@@ -147,7 +147,7 @@ class DeviceActor:
         synchronise()
 
     def update(self, network: Network) -> None:
-        """Use other weights from now on."""
+        """Load new weights, used from the next evaluation on."""
         self._network.update(network)
         synchronise()
 

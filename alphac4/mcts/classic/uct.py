@@ -1,4 +1,4 @@
-"""Classic Monte Carlo tree search in one tree: UCB1 selection, with random rollouts in place of a network."""
+"""Classic Monte Carlo tree search in one tree: UCB1 selection, with random rollouts instead of a network."""
 
 import math
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class UctConfig:
     """Hand-written evaluation (`alphac4.mcts.classic.rollouts`), used as ``evaluation_use`` says and where
     ``rollout_depth`` cuts rollouts off."""
     evaluation_use: Literal["bias", "instead", "rollout"] = "bias"
-    """Use of ``evaluation``: a bias of UCB1's score that fades with visits (Chaslot et al. 2008), in place of the mean
+    """Use of ``evaluation``: a bias of UCB1's score that fades with visits (Chaslot et al. 2008), instead of the mean
     value in it, or as weights of the moves in rollouts. Without an evaluation it has no effect."""
     bias_weight: float = 1.0
     """Weight of the evaluation if ``evaluation_use`` is "bias"."""
@@ -108,7 +108,7 @@ class UctParameters(NamedTuple):
     """`UctConfig` for compiled code."""
 
     exploration: float
-    root_count: bool  # whether the logarithm counts the root's visits in place of the parent's
+    root_count: bool  # whether the logarithm counts the root's visits instead of the parent's
     all_moves: bool  # whether a leaf gets a rollout from each of its moves
     reward_scale: float  # difference between the rewards of a win and a draw
     heuristic: int  # evaluation that counts in the score; its values are in `Trees.heuristics`

@@ -83,7 +83,7 @@ def page_setup(
 
 
 def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
-    """Return the package's puzzles as (moves, 0-based column, own moves to the win, difficulty)."""
+    """Return the package's puzzles as (moves, 0-based column, the winner's moves until the win, difficulty)."""
     if geometry != STANDARD:
         return []
     return [(p.moves, p.solution, p.distance, p.difficulty) for p in packaged_puzzles()]

@@ -14,7 +14,7 @@ import numpy as np
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import PlayerError, SearchingPlayer
 from alphac4.arena.specifications import CACHE, LEAVES, named_checkpoint, network_player
-from alphac4.compute import choose
+from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
 from alphac4.mcts.results import NodeView, SearchedPosition
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):  # noqa: N818 - a state, not an error
-    """Too many searches are running or waiting."""
+    """Error for too many running or waiting searches."""
 
 
 class Stopped(Exception):  # noqa: N818 - a state, not an error
-    """The search was stopped from outside."""
+    """Error for a search that was stopped from outside."""
 
 
 class Stop(threading.Event):
@@ -108,7 +108,7 @@ class SearchService:
         checkpoint = named.load()
         self.name, self._network = named.name, named.written
         self.geometry: Geometry = checkpoint.geometry
-        self._evaluator = choose().evaluator(checkpoint.network, batch_size=LEAVES)
+        self._evaluator = choose_compute().evaluator(checkpoint.network, batch_size=LEAVES)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
         self._lock = threading.RLock()
         self._reading, self._stop_reading = threading.Lock(), Stop()  # reading continues when its visitor leaves
@@ -144,7 +144,7 @@ class SearchService:
         return exact(position, deadline(EXACT_SECONDS, stop.check))
 
     def hint(self, position: Position, stop: Stop) -> Hint:
-        """Return a move by exact play or a certificate if they are quick, otherwise by an adaptive search."""
+        """Return a move by the solver or a certificate if they are quick, otherwise by an adaptive search."""
         try:
             best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.best]
             central = min(best, key=lambda item: abs(item.column - (self.geometry.columns - 1) / 2))

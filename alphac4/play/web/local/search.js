@@ -212,7 +212,7 @@ export class Search {
     return [...node.proof.keys()].filter((a) => node.proof[a] !== ILLEGAL).map((a) => ({
       column: a,
       visits: node.visits[a],
-      share: node.visits[a] / total,
+      visit_share: node.visits[a] / total,
       prior: node.prior[a],
       value: node.visits[a] ? node.sum[a] / node.visits[a] : null,
       proof: describeProof(node.proof[a]),

@@ -53,7 +53,7 @@ export class Analysis {
     }));
   }
 
-  // The proven or else the searched best move, null before the first result.
+  // The proven best move, otherwise the searched one, null before the first result.
   get suggested() {
     return this.found && (this.solver.move(this.found.moves) ?? this.found.move);
   }
@@ -93,7 +93,7 @@ export class Analysis {
       const row = document.createElement("tr");
       row.className = item.column === found.move ? "best" : "";
       row.insertCell().textContent = this.rules.name(item.column);
-      row.append(bar(item.share), bar(item.prior, "prior"));
+      row.append(bar(item.visit_share), bar(item.prior, "prior"));
       row.insertCell().textContent = signed(item.value);
       row.insertCell().textContent = item.proof;
       return row;

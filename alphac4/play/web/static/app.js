@@ -163,7 +163,7 @@ function show() {
   review.show();
 }
 
-// Show the result of the game above the board, and buttons for the next game in place of hints.
+// Show the result of the game above the board, and buttons for the next game instead of hints.
 function showResult() {
   const ending = game.ending(), winner = game.result?.winner ?? null, was = $("result").hidden;
   $("result").hidden = !ending;

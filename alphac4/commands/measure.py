@@ -1,4 +1,4 @@
-"""Commands of the group "Judge": matches, mistakes by exact play, and proofs."""
+"""Commands of the group "Measure": matches, mistakes against exact play, and proofs."""
 
 import contextlib
 import logging
@@ -49,7 +49,7 @@ CERTIFICATE_BATCH = 256  # usual batch size of the network
 class ArenaCommand:
     """Play a round robin and rate the players.
 
-        alphac4 arena best@100 fast@100 uct:1000 --games 50
+        alphac4 arena best@100 quick@100 uct:1000 --games 50
         alphac4 arena mine.safetensors best --sprt 0 30 --output games.jsonl
 
     Games are colour-swapped pairs from a common set of openings.
@@ -134,8 +134,8 @@ class EvaluateCommand:
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best"
-    """A checkpoint (FILE.safetensors, best or fast), measured with each number of simulations, or any other player that
-    `alphac4 players` lists."""
+    """A checkpoint (FILE.safetensors, best or quick), measured with each number of simulations, or any other player
+    that `alphac4 players` lists."""
     simulations: Annotated[tuple[str, ...], metavar("N [N ...]")] = ("0", "1", "32", "100", "600", "1600")
     """Numbers of simulations per position to measure a checkpoint with, such as 0 100 or 0,100. 0 is the raw policy,
     without search."""
@@ -251,7 +251,7 @@ class ProveCommand:
                 pool_players,
             )
             from alphac4.certificate.walk import Claim
-            from alphac4.evaluation.answers import BATCH
+            from alphac4.evaluation.metrics import BATCH
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, outcome_solver, walk_games
 
         claim = Claim(geometry=common_geometry((self.player,)), side=self.side, after=self.moves)

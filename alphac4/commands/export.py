@@ -1,4 +1,4 @@
-"""Commands of the group "Ship": exports, the line protocol, and the check of the installation."""
+"""Commands of the group "Export": exports, the line protocol, and the check of the installation."""
 
 import logging
 import sys
@@ -28,7 +28,7 @@ class ExportCommand:
     """
 
     checkpoint: Annotated[Path, tyro.conf.Positional, metavar("NETWORK")]
-    """The network: a file such as runs/mine/checkpoints/best.safetensors, best, fast, or hf://OWNER/NAME."""
+    """The network: a file such as runs/mine/checkpoints/best.safetensors, best, quick, or hf://OWNER/NAME."""
     kaggle: OutputFile = None
     """Write a submission for Kaggle's ConnectX: one Python file, such as main.py, that needs only NumPy."""
     onnx: OutputFile = None
@@ -94,14 +94,14 @@ class ExportCommand:
 class EngineCommand:
     """Answer other programs over a line protocol like UCI: commands on the standard input, answers on the output.
 
-        echo "go nodes 100" | alphac4 engine --player fast
+        echo "go nodes 100" | alphac4 engine --player quick
 
     The commands are c4i, isready, setoption, newgame, position, go, stop, exact, d, help and quit; `help` describes
-    them briefly, docs/ENGINE.md in full. Invalid input is answered by a line that starts with "error".
+    them briefly, docs/engine-protocol.md in full. Invalid input is answered by a line that starts with "error".
     """
 
     player: PlayerName = "best"
-    """Player that searches: best, fast, a checkpoint's file, or uct with options."""
+    """Player that searches: best, quick, a checkpoint's file, or uct with options."""
     simulations: int = 600
     """Simulations per search if "go" gives no limit; the protocol's option `nodes`."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
@@ -143,7 +143,7 @@ class DoctorCommand:
     only: Annotated[tuple[str, ...], metavar("PART [PART ...]")] = ("checks", "inference", "presets")
     """Parts to run: checks; inference (speed of a network with every backend); presets (estimated training times)."""
     network: Annotated[Path, metavar("NETWORK")] = Path("best")
-    """Network that inference measures: best, fast, or a checkpoint's file."""
+    """Network that inference measures: best, quick, or a checkpoint's file."""
     device: Device = "auto"
     """Device that the presets train on; auto takes CUDA if available."""
     json: bool = False
