@@ -165,7 +165,9 @@ def test_evaluation_does_not_change_what_is_learned(folder: Path, tmp_path: Path
 def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
     """Return a report with the share ``error`` of mistakes in 240 positions, raw and with search."""
     half = 1.96 * (error * (1 - error) / 240) ** 0.5
-    figures = ExactPlayMetrics(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
+    figures = ExactPlayMetrics(
+        mistakes_by_set={}, mistake_rate=error, ci_low=error - half, ci_high=error + half, value_error=0.5
+    )
     evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
     return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
 
