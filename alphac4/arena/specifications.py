@@ -27,7 +27,7 @@ from alphac4.arena.players import (
     UctPlayer,
     budget_name,
 )
-from alphac4.arena.pool_players import KeyedPlayerFactory, replicate_player
+from alphac4.arena.pool_players import PlayerFactory, replicate_player
 from alphac4.arena.syntax import MODULE_FORM, is_whole_number, read_number, unknown_player
 from alphac4.certificate.file import read_certificate, shipped_certificates
 from alphac4.game import Geometry
@@ -498,7 +498,7 @@ def pool_players(
     network = network or read_network(specification)
     parse = partial(_parse_in_pool, specification, pool.share(network), backend, geometry=geometry, reuse=reuse)
     factories = [
-        KeyedPlayerFactory(
+        PlayerFactory(
             (specification, geometry, backend, reuse, hash(network), seed, index),
             partial(parse, rng=np.random.default_rng((seed, index))),
         )

@@ -39,7 +39,7 @@ from alphac4.training.extensions import (
 )
 from alphac4.training.learner import Learner, Schedule
 from alphac4.training.losses import Losses
-from alphac4.training.matches import Contender, Matches, PlayerProvider, make_providers
+from alphac4.training.matches import Contender, Matches, PlayerProvider
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
@@ -277,7 +277,7 @@ def make_loop(
     if pool is not None:
         opened.callback(pool.close)
     search = extensions.selection or config.selfplay.puct()
-    providers = make_providers(compute, best.network, geometry, search, pool)
+    providers = [PlayerProvider(compute, best.network, geometry, search, pool, number) for number in range(2)]
     end = config.learning_steps * config.iterations
     cosine = (schedule or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
     chosen: Schedule = cosine

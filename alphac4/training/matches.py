@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import SearchingPoolPlayer, replicate_player
+from alphac4.arena.pool_players import PlayerFactory, replicate_player
 from alphac4.compute import Compute, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
@@ -150,17 +151,50 @@ class Matches:
             return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
         seed = int(rng.integers(2**63))
         factories = [
-            UctPlayerFactory(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)
+            PlayerFactory(
+                ("classic", rollouts, geometry, seed, index),
+                partial(UctPlayer, budget, np.random.default_rng((seed, index)), geometry),
+            )
+            for index in range(count)
         ]
         return replicate_player(self._pool, factories, UctPlayer(budget, rng, geometry))
 
 
-class PlayerProvider(Protocol):
-    """Source of players for one network after another."""
+class PlayerProvider:
+    """Source of players for one network after another, with one evaluator and one search per core for the whole run.
+
+    They are reused because inference libraries do not release all of an evaluator's memory.
+
+    Args:
+        compute: the backends of this process.
+        network: the initial weights.
+        geometry: the board.
+        rule: parameters of the selection rule.
+        pool: processes in which the players search, in place of this one. Each uses the backend that this process
+            chooses, if it is available there.
+        number: of this provider among those of the pool.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        network: Network,
+        geometry: Geometry,
+        rule: NetworkParameters,
+        pool: "Pool | None" = None,
+        number: int = 0,
+    ) -> None:
+        self._pool, self._number, self._geometry, self._rule = pool, number, geometry, rule
+        self._evaluator = compute.evaluator(network, streams=compute.streams)
+        self._searches = [
+            compute.search(self._evaluator, rule, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
+            for _ in range(compute.streams)
+        ]
 
     @property
     def backend(self) -> str:
         """Backend of the latest `players`."""
+        return self._evaluator.backend
 
     def players(self, network: Network, name: str, simulations: int) -> Sequence[Player]:
         """Return one player of the network per core, valid until the next call.
@@ -170,127 +204,27 @@ class PlayerProvider(Protocol):
             name: of the players in reports.
             simulations: per move; 0 for the raw policy.
         """
-
-
-class LocalPlayerProvider:
-    """`PlayerProvider` in this process, with one evaluator and one search per core for the whole run.
-
-    They are reused because inference libraries do not release all of an evaluator's memory.
-    """
-
-    def __init__(self, compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters) -> None:
-        self._evaluator = compute.evaluator(network, streams=compute.streams)
-        self._searches = [
-            compute.search(self._evaluator, rule, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
-            for _ in range(compute.streams)
-        ]
-
-    @property
-    def backend(self) -> str:
-        """Backend of the latest `load`."""
-        return self._evaluator.backend
-
-    def load(self, network: Network) -> None:
-        """Load the weights of the next `players`, and choose the backend for them."""
-        self._evaluator.update(network)
-
-    def players(self, network: Network, name: str, simulations: int) -> list[NetworkPlayer]:
-        """Return one player per core; the arguments are those of `PlayerProvider.players`."""
-        self.load(network)
-        players = []
-        for search in self._searches:
-            budget = Budget(simulations=simulations)
-            players.append(NetworkPlayer(name, self._evaluator, budget, search=search))
-        return players
-
-
-class PoolPlayerProvider:
-    """`PlayerProvider` in the processes of a pool, each with the backend of the ``local`` one if it is available there.
-
-    Args:
-        pool: the processes.
-        number: of this provider among the run's.
-        local: chooses the backend.
-        geometry: the board.
-        rule: parameters of the selection rule.
-    """
-
-    def __init__(
-        self, pool: "Pool", number: int, local: LocalPlayerProvider, geometry: Geometry, rule: NetworkParameters
-    ) -> None:
-        self._pool, self._number, self._local = pool, number, local
-        self._geometry, self._rule = geometry, rule
-        self._version = 0
-
-    @property
-    def backend(self) -> str:
-        """Backend of the latest `players`."""
-        return self._local.backend
-
-    def players(self, network: Network, name: str, simulations: int) -> list[SearchingPoolPlayer]:
-        """Return one player per process; the arguments are those of `PlayerProvider.players`."""
-        self._local.load(network)
-        self._version += 1
-        factory = NetworkPlayerFactory(
-            provider=self._number,
-            version=self._version,
-            backend=self.backend,
-            geometry=self._geometry,
-            rule=self._rule,
-            simulations=simulations,
-            network=self._pool.share(network),
-        )
+        self._evaluator.update(network)  # chooses the backend
         budget = Budget(simulations=simulations)
-        pool = self._pool
-        return [SearchingPoolPlayer(pool, core, factory, name, budget, TREE_REUSE) for core in range(pool.cores)]
+        players = [NetworkPlayer(name, self._evaluator, budget, search=search) for search in self._searches]
+        if self._pool is None:
+            return players
+        arguments = self.backend, self._geometry, self._rule, simulations
+        make = partial(_player_in_pool, self._number, self._pool.share(network), *arguments)
+        factory = PlayerFactory((self._number, self._evaluator.version, *arguments), make)
+        return replicate_player(self._pool, [factory] * self._pool.cores, players[0])
 
 
-def make_providers(
-    compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters, pool: "Pool | None"
-) -> "Sequence[PlayerProvider]":
-    """Return the two providers of a run's matches, in this process or a pool, with an initial ``network``."""
-    providers = [LocalPlayerProvider(compute, network, geometry, rule) for _ in range(2)]
-    if pool is None:
-        return providers
-    return [PoolPlayerProvider(pool, number, provider, geometry, rule) for number, provider in enumerate(providers)]
+_providers: dict[tuple[int, str], PlayerProvider] = {}  # those of a pool's process, by number and backend
 
 
-# The providers of a pool's process, by number, with the requested backend.
-_providers: dict[int, tuple[str, LocalPlayerProvider]] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkPlayerFactory:
-    """`PlayerFactory` of a network's player in a process of a pool."""
-
-    provider: int  # number of the provider
-    version: int  # number of the network among those of the provider
-    backend: str
-    geometry: Geometry
-    rule: NetworkParameters
-    simulations: int
-    network: "Shared[Network]" = field(compare=False, repr=False)
-
-    def make(self) -> NetworkPlayer:
-        """Make the player; earlier players of the same provider become invalid."""
-        network = self.network.get().eval()
-        backend, provider = _providers.get(self.provider, ("", None))
-        if provider is None or backend != self.backend:
-            compute = choose("cpu", backend_or_auto(self.backend), threads=1)
-            provider = LocalPlayerProvider(compute, network, self.geometry, self.rule)
-            _providers[self.provider] = self.backend, provider
-        (player,) = provider.players(network, "", self.simulations)
-        return player
-
-
-@dataclass(frozen=True, kw_only=True)
-class UctPlayerFactory:
-    """`PlayerFactory` of a player of classic MCTS."""
-
-    rollouts: int
-    geometry: Geometry
-    seed: tuple[int, ...]
-
-    def make(self) -> UctPlayer:
-        """Make the player."""
-        return UctPlayer(Budget(simulations=self.rollouts), np.random.default_rng(self.seed), self.geometry)
+def _player_in_pool(
+    number: int, network: "Shared[Network]", backend: str, geometry: Geometry, rule: NetworkParameters, simulations: int
+) -> Player:
+    """Return a player of one core in a process of a pool; earlier players of the same provider become invalid."""
+    weights = network.get().eval()
+    if (number, backend) not in _providers:
+        compute = choose("cpu", backend_or_auto(backend), threads=1)
+        _providers[number, backend] = PlayerProvider(compute, weights, geometry, rule)
+    (player,) = _providers[number, backend].players(weights, "", simulations)
+    return player
