@@ -169,7 +169,7 @@ def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
     steps, rng = 100, np.random.default_rng(0)
 
     def learn() -> int:
-        learner.learn_latest(NO_SAMPLES, 200_000, steps=steps, schedule=schedule, rng=rng)
+        learner.learn(NO_SAMPLES, 200_000, steps=steps, schedule=schedule, rng=rng)
         return steps * batch
 
     learn()

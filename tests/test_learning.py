@@ -14,7 +14,7 @@ from alphac4.game.planes import PLANES, stones
 from alphac4.nn.backends import FP32
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Outputs
-from alphac4.selfplay.replay import Batch, batches
+from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import ENTROPY, PART_SIZE, Learner
@@ -258,11 +258,12 @@ def test_restored_learner_continues_bit_identical(config: LearningConfig) -> Non
 
 
 def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
-    weights = []
+    replay, weights = Replay(), []
+    replay.add(some_samples(100), 1)
     for seed in (0, 0, 1):
         learner, calls = make_learner(seed=3), []
         rng, on_step = np.random.default_rng(seed), partial(calls.append, 1)
-        report = learner.learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=on_step)
+        report = learner.learn(replay, 100, steps=5, schedule=SCHEDULE, rng=rng, on_step=on_step)
         assert (report.steps, report.window, learner.steps, len(calls)) == (5, 100, 5, 5)
         weights.append(learner.candidate().state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
@@ -272,7 +273,7 @@ def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        make_learner(seed=3).learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=end)
+        make_learner(seed=3).learn(replay, 100, steps=5, schedule=SCHEDULE, rng=rng, on_step=end)
 
 
 @BOTH_OPTIMIZERS

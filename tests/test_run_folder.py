@@ -257,7 +257,7 @@ def fill_disk(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
 
 POINTS = {
     "self-play": after(LocalActors, "play"),
-    "learning": after(Learner, "learn_latest"),
+    "learning": after(Learner, "learn"),
     "gate": after(Matches, "gate"),
     "shard": after(Replay, "save"),
     "report": after(folder_module, "append_line"),

@@ -30,7 +30,7 @@ from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.training.config import PRESETS, GateConfig, RunRandom, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
 from alphac4.training.matches import Contender, Matches
 
@@ -299,7 +299,7 @@ def test_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monkeyp
     monkeypatch.setattr("alphac4.training.matches.play_shared", lambda *_players, **_options: result)
     provider, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
     provider.players.return_value = [Mock()]
-    matches = Matches([provider, provider], config, STANDARD, RunRandom(seed=0))
+    matches = Matches([provider, provider], config, STANDARD, 0)
     contender = Contender(network=Mock(), iteration=1)
     assert matches.gate(contender, contender).accepted is accepted
 
@@ -315,7 +315,7 @@ def test_gate_matches_the_candidate_against_the_best_network(monkeypatch: pytest
     providers = [Mock(backend="any") for _ in range(2)]
     for provider in providers:
         provider.players.side_effect = lambda network, *_rest: [Mock(network=network)]
-    matches = Matches(providers, GateConfig(pairs=10), STANDARD, RunRandom(seed=0))
+    matches = Matches(providers, GateConfig(pairs=10), STANDARD, 0)
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     matches.gate(candidate, best)
     assert met == [(candidate.network, best.network)]

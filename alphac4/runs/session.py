@@ -23,10 +23,10 @@ from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_war
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator, to_dict
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, Iteration, StopTraining, make_loop, stopped_after
+from alphac4.training.loop import Callback, Iteration, StopTraining, TrainingLoop, stopped_after
 from alphac4.training.matches import Contender
 from alphac4.training.reports import MatchReport
 
@@ -154,7 +154,7 @@ class TrainingSession:
             if state.iteration:
                 learner.restore(state.learner)
             best = folder.load_best(state).network if state.iteration else learner.candidate()
-            self.loop = loop = make_loop(
+            self.loop = loop = TrainingLoop(
                 config,
                 compute,
                 learner,
@@ -162,14 +162,14 @@ class TrainingSession:
                 replay=folder.replay,
                 opened=opened,
                 extensions=extensions,
-                schedule=state.schedule,
+                cosine=state.schedule,
                 callbacks=[self.costs, *([self._bar] if progress else []), *callbacks],
                 progress=progress,
             )
             state.schedule = loop.cosine
             folder.write_config()
             if state.iteration:
-                seeds = partial(loop.random.generator, state.iteration, "new games")
+                seeds = partial(random_generator, config.seed, state.iteration, "new games")
                 if not loop.actors.restore(state.actors, seeds):
                     logger.warning(
                         "discarded the games in progress, which fit other settings or were played on a cluster; "

@@ -216,15 +216,9 @@ class TrainConfig:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRandom:
-    """Source of a run's random numbers, which are independent for each purpose and repeatable for each iteration."""
-
-    seed: int
-
-    def generator(self, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
-        """Return the generator of an iteration for a purpose; ``index`` distinguishes several of one purpose."""
-        return np.random.default_rng([self.seed, iteration, index, *purpose.encode()])
+def random_generator(seed: int, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
+    """Return a run's random numbers for a purpose in an iteration; ``index`` distinguishes several of one purpose."""
+    return np.random.default_rng([seed, iteration, index, *purpose.encode()])
 
 
 PRESETS: dict[str, TrainConfig] = {

@@ -148,22 +148,25 @@ class Learner:
 
     def learn(
         self,
-        samples: Samples,
+        replay: Replay,
+        window: int,
         *,
         steps: int,
         schedule: Schedule,
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Take ``steps`` gradient steps on batches of these samples.
+        """Take gradient steps on batches of the latest samples.
 
         Args:
-            samples: of the replay window.
+            replay: the samples.
+            window: number of the latest samples to learn from.
             steps: number of gradient steps.
             schedule: of the learning rates.
             rng: draws the batches.
             on_step: called before each step; it may raise to end learning.
         """
+        samples = replay.window(window)
         stream = batches(
             samples,
             self._geometry,
@@ -179,20 +182,7 @@ class Learner:
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
         """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
         sampler = self.extensions.sampler
-        return None if sampler is None else check_weights(sampler(samples, rng), len(samples), "sampler")
-
-    def learn_latest(
-        self,
-        replay: Replay,
-        window: int,
-        *,
-        steps: int,
-        schedule: Schedule,
-        rng: np.random.Generator,
-        on_step: Callable[[], object] = lambda: None,
-    ) -> LearningReport:
-        """Call `learn` with the latest ``window`` samples of ``replay``."""
-        return self.learn(replay.window(window), steps=steps, schedule=schedule, rng=rng, on_step=on_step)
+        return None if sampler is None else check_weights(sampler(samples, rng), len(samples))
 
     def learn_from(
         self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
@@ -295,7 +285,7 @@ class Learner:
             ownership=None if outputs.ownership is None else outputs.ownership.float(),
             extra=tuple(each.float() for each in outputs.extra),
         )
-        losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes), "loss")
+        losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes))
         with torch.no_grad():
             entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
         return losses, entropy

@@ -89,17 +89,17 @@ def empty_cells(planes: Tensor) -> Tensor:
     return 1.0 - planes[:, :2].sum(dim=1)
 
 
-def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> dict[str, Tensor]:
+def check_losses(losses: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
     """Return the result of a function of losses for ``count`` positions as a dictionary, after checking it.
 
     Raises:
-        ValueError: with the argument's ``name``, the actual and the expected result.
+        ValueError: with the actual and the expected result.
     """
     expected = f"expected a dictionary of named losses, a tensor [{count}] each"
     if not isinstance(losses, Mapping) or not losses:
-        raise ValueError(f"{name} returned {type(losses).__name__}; {expected}")
+        raise ValueError(f"loss returned {type(losses).__name__}; {expected}")
     for term, loss in losses.items():
         if not isinstance(loss, Tensor) or loss.shape != (count,):
             actual = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"{name} returned {actual} for the loss {term!r}; {expected}")
+            raise ValueError(f"loss returned {actual} for the loss {term!r}; {expected}")
     return dict(losses)

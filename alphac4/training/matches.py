@@ -18,7 +18,7 @@ from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import Network
-from alphac4.training.config import GateConfig, RunRandom
+from alphac4.training.config import GateConfig, random_generator
 from alphac4.training.extensions import Gate
 from alphac4.training.reports import MatchReport
 
@@ -47,7 +47,7 @@ class Matches:
         providers: of the players of two networks; the best network always uses the second.
         config: numbers of games and simulations, and the gate's threshold.
         geometry: the board.
-        random: the run's random numbers.
+        seed: seed of the run.
         check: called at every ply; it may raise to end a match.
         pool: processes in which classic MCTS plays, in place of this one.
         progress: whether to show a progress bar for each match.
@@ -58,7 +58,7 @@ class Matches:
         providers: "Sequence[PlayerProvider]",
         config: GateConfig,
         geometry: Geometry,
-        random: RunRandom,
+        seed: int,
         *,
         check: Callable[[], None] = lambda: None,
         pool: "Pool | None" = None,
@@ -67,7 +67,7 @@ class Matches:
         self._providers = providers
         self._config = config
         self._geometry = geometry
-        self._random = random
+        self._seed = seed
         self._check = check
         self._pool = pool
         self._progress = progress
@@ -84,7 +84,7 @@ class Matches:
             The report of the last match, or one without games if none was played, with the decision.
         """
         config, played = self._config, list[MatchReport]()
-        rng = self._random.generator(candidate.iteration, "openings")
+        rng = random_generator(self._seed, candidate.iteration, "openings")
 
         def play(*, pairs: int | None = None, simulations: int | None = None) -> MatchReport:
             budget = simulations or config.simulations
@@ -115,8 +115,10 @@ class Matches:
         reports = []
         for rollouts in self._config.baseline_rollouts:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
-            classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
-            rng = self._random.generator(iteration, "classic openings", rollouts)
+            classic = self._classic_players(
+                rollouts, len(ours), random_generator(self._seed, iteration, "classic", rollouts)
+            )
+            rng = random_generator(self._seed, iteration, "classic openings", rollouts)
             reports.append(self._play(ours, classic, pairs, rng))
         return reports
 
