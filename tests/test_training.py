@@ -349,7 +349,7 @@ def test_preset_accepts_changes_of_settings_and_groups() -> None:
     for changes, message in (
         ({"iteration": 3}, "iteration"),
         ({"learning": {"batchsize": 3}}, "learning.batchsize"),
-        ({"learning": GateConfig()}, "learning is not a group of settings of the type GateConfig"),
+        ({"learning": GateConfig()}, "unknown entry 'learning.pairs'"),
     ):
         with pytest.raises(ValueError, match=message):
             TrainConfig.preset("quick", **changes)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alphac4.mcts.config import PuctConfig, check_puct
-from alphac4.storage.records import check_finite, check_ranges
+from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, check_ranges
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it does not change them
 MAX_TEMPERATURE = 1e6  # moves are practically random far below
@@ -57,25 +57,23 @@ class SelfPlayConfig:
     2018: 1.25)."""
 
     def __post_init__(self) -> None:
-        check_finite(self)
         check_ranges(
             self,
             games=(1, 1 << 20),
             full_simulations=(1, 1_000_000),
             fast_simulations=(1, 1_000_000),
             opening_plies=(0, 64),
+            dirichlet_alpha=(MIN_POSITIVE, MAX_NUMBER),
             dirichlet_fraction=(0, 1),
             opening_prob=(0, 1),
             td_lambda=(0, 1),
             full_search_prob=(0, 1),
             temperature=(0, MAX_TEMPERATURE),
             temperature_end=(0, MAX_TEMPERATURE),
+            temperature_halflife=(MIN_POSITIVE, MAX_NUMBER),
         )
         if self.full_search_prob == 0:
             raise ValueError("full_search_prob must be above 0, because only full searches explore at the root")
-        for name in ("dirichlet_alpha", "temperature_halflife"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
         self.puct()
 
     def puct(self, prior_temperature: float | None = None) -> PuctConfig:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_SEED = 2**63 - 1
 MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 bytes
 MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
+MIN_POSITIVE = 1e-9  # of numbers that must be above 0
 
 _T = TypeVar("_T")
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ from alphac4.storage.records import (
     MAX_NUMBER,
     MAX_SEED,
     MAX_SIMULATIONS,
+    MIN_POSITIVE,
     BoardConfig,
-    check_finite,
     check_ranges,
     did_you_mean,
     parse_json,
@@ -58,11 +58,11 @@ class LearningConfig:
     `alphac4.selfplay.replay.window_size`. Raise it with `samples`."""
 
     def __post_init__(self) -> None:
-        check_finite(self)
         check_ranges(
             self,
             batch_size=(1, 1 << 20),
-            replay_ratio=(0, 1000),
+            replay_ratio=(MIN_POSITIVE, 1000),
+            learning_rate=(MIN_POSITIVE, MAX_NUMBER),
             final_learning_rate=(0, MAX_NUMBER),
             weight_decay=(0, MAX_NUMBER),
             ownership_weight=(0, MAX_NUMBER),
@@ -70,9 +70,6 @@ class LearningConfig:
             ema_decay=(0, 1),
             min_window=(1, MAX_NUMBER),
         )
-        for name in ("replay_ratio", "learning_rate"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,12 +182,11 @@ class TrainConfig:
             raise ValueError(
                 f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
             )
-        groups: dict[str, Any] = {key: value for key, value in changes.items() if dataclasses.is_dataclass(value)}
-        plain = {key: value for key, value in changes.items() if key not in groups}
-        for key, value in groups.items():
-            if type(value) is not type(getattr(PRESETS[name], key, None)):
-                raise ValueError(f"{key} is not a group of settings of the type {type(value).__name__}")
-        return dataclasses.replace(from_dict(plain, PRESETS[name]), **groups)
+        plain = {
+            key: dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
+            for key, value in changes.items()
+        }
+        return from_dict(plain, PRESETS[name])
 
     @property
     def learning_steps(self) -> int:
@@ -221,6 +217,11 @@ def random_generator(seed: int, iteration: int, purpose: str, index: int = 0) ->
     return np.random.default_rng([seed, iteration, index, *purpose.encode()])
 
 
+# Games of the larger presets: with many random openings, a lower temperature suffices.
+_RANDOM_OPENINGS = SelfPlayConfig(
+    full_search_prob=0.33, opening_plies=16, opening_prob=0.95, temperature=0.5, temperature_end=0.1
+)
+
 PRESETS: dict[str, TrainConfig] = {
     "quick": TrainConfig(
         iterations=24,
@@ -234,15 +235,7 @@ PRESETS: dict[str, TrainConfig] = {
         iterations=30,
         samples=80_000,
         network=NetworkSize(channels=64, blocks=5),
-        selfplay=SelfPlayConfig(
-            full_simulations=96,
-            fast_simulations=24,
-            full_search_prob=0.33,
-            opening_plies=16,
-            opening_prob=0.95,
-            temperature=0.5,
-            temperature_end=0.1,
-        ),
+        selfplay=replace(_RANDOM_OPENINGS, full_simulations=96, fast_simulations=24),
         learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
         gate=GateConfig(pairs=30, simulations=32, baseline_interval=9, baseline_pairs=10),
     ),
@@ -259,16 +252,7 @@ PRESETS: dict[str, TrainConfig] = {
         iterations=28,
         samples=250_000,
         network=NetworkSize(channels=64, blocks=8),
-        selfplay=SelfPlayConfig(
-            games=8192,
-            full_simulations=160,
-            fast_simulations=32,
-            full_search_prob=0.33,
-            opening_plies=16,
-            opening_prob=0.95,
-            temperature=0.5,
-            temperature_end=0.1,
-        ),
+        selfplay=replace(_RANDOM_OPENINGS, games=8192, full_simulations=160, fast_simulations=32),
         learning=LearningConfig(
             batch_size=1024,
             replay_ratio=3.0,
