@@ -208,8 +208,7 @@ def test_damaged_lines_of_reports_are_reported_and_skipped(run: Path, caplog: py
     wrong = first.replace(b'"iteration":1', b'"iteration":"x"')
     path.write_bytes(b"\n".join([first, b"\xff\xfe{", nested, wrong, second[:-20], b"7", b""]))
     folder = RunFolder(run, tiny_run(iterations=2))
-    state = folder.load_state()
-    assert [report.iteration for report in folder.reports(state)] == [1]
+    assert [report.iteration for report in folder.reports()] == [1]
     folder.close()
     for number in range(2, 7):
         assert f"reports.jsonl: line {number} is damaged" in caplog.text

@@ -20,7 +20,7 @@ from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
 from alphac4.runs.progress import ProgressBar, write_progress
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_warnings, time_shares
-from alphac4.runs.state import RunState, has_state, stored_settings
+from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator, to_dict
@@ -84,30 +84,18 @@ def train(
     """
     if has_state(folder):
         with contextlib.closing(RunFolder(folder, config, extensions)) as run:
-            state = run.load_state()
-            if state.is_finished(config):
+            if run.state.is_finished(config):
                 if progress:
-                    write_progress(
-                        f"{folder} is finished, with all {state.iteration} iterations. "
-                        f"To train longer, use --iterations {2 * state.iteration}"
-                    )
-                return _describe(run, state)
+                    done = run.state.iteration
+                    advice = f"To train longer, use --iterations {2 * done}"
+                    write_progress(f"{folder} is finished, with all {done} iterations. {advice}")
+                return run.trained_run()
     with TrainingSession(
         folder, config, callbacks=callbacks, extensions=extensions, cluster=cluster, progress=progress
     ) as session:
         session.train()
         session.play_closing_matches()
-        return _describe(session.folder, session.state)
-
-
-def _describe(folder: RunFolder, state: RunState) -> TrainedRun:
-    return TrainedRun(
-        folder=folder.path,
-        best=folder.best_path,
-        config=folder.config,
-        history=folder.reports(state),
-        closing=state.closing or (),
-    )
+        return session.folder.trained_run()
 
 
 class TrainingSession:
@@ -140,9 +128,9 @@ class TrainingSession:
         self._bar = ProgressBar()
         with contextlib.ExitStack() as opened:  # closes what has been opened if a step fails
             self.folder = folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
-            self.state = state = folder.load_state()
+            self.state = state = folder.state
             self.costs = CostCounter(path / "costs.json", state.costs)
-            self.history = folder.reports(state)
+            self.history = folder.reports()
             folder.replay.total = state.samples
             folder.replay.load(state.iteration)
             state.extensions = extensions.names()
@@ -153,7 +141,7 @@ class TrainingSession:
                 state.started_from = start[1]
             if state.iteration:
                 learner.restore(state.learner)
-            best = folder.load_best(state).network if state.iteration else learner.candidate()
+            best = folder.load_best().network if state.iteration else learner.candidate()
             self.loop = loop = TrainingLoop(
                 config,
                 compute,
@@ -223,9 +211,9 @@ class TrainingSession:
             for match in matches
         }
         self._monitor.record_closing(matches, self.state.iteration)
-        self.folder.add_strength(self.state, strength)
+        self.folder.add_strength(strength)
         self.state.closing = matches
-        self.folder.write_state(self.state)
+        self.folder.write_state()
         return matches
 
     def commit(self, iteration: Iteration) -> IterationReport:
@@ -261,7 +249,7 @@ class TrainingSession:
         )
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
-        self.folder.commit(state, report)
+        self.folder.commit(report)
         first = self.history[0] if self.history else None
         self.history.append(report)
         self._write(report.row(self.config.iterations, first))
