@@ -25,11 +25,11 @@ from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Network, build_network
-from alphac4.selfplay.replay import Batch, Replay, batches
+from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions, check_weights
-from alphac4.training.losses import LearningBatch, check_losses, cross_entropy, learning_batch, standard_losses
+from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
 from alphac4.training.optimizer import MUON_RATE, Muon
 from alphac4.training.reports import LearningReport
 
@@ -185,7 +185,11 @@ class Learner:
         return None if sampler is None else check_weights(sampler(samples, rng), len(samples))
 
     def learn_from(
-        self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
+        self,
+        stream: Iterable[LearningBatch],
+        schedule: Schedule,
+        window: int,
+        on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
         """Take one gradient step per batch of ``stream``.
 
@@ -235,12 +239,12 @@ class Learner:
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
-    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> dict[str, float]:
+    def _step(self, batch: LearningBatch, pool: ThreadPoolExecutor) -> dict[str, float]:
         """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient's norm."""
-        whole = learning_batch(batch, self.device)
-        positions = len(whole.planes)
+        positions = len(batch.planes)
         count = min(self._parts, positions)
-        parts = [LearningBatch(*part) for part in zip(*(t.tensor_split(count) for t in whole), strict=True)]
+        split = [tensor.to(self.device, non_blocking=True).tensor_split(count) for tensor in batch]
+        parts = [LearningBatch(*part) for part in zip(*split, strict=True)]
         replicas = self._replicas[:count]
         sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
         for parameters in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
