@@ -144,14 +144,6 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
         assert (run / "config.json").read_bytes() == whole
 
 
-def test_state_with_infinite_weights_is_rejected(run: Path) -> None:
-    state = load_state(run / STATE_FILE)
-    state.learner["network.policy.bias"][0] = float("nan")
-    save_state(run / STATE_FILE, state)
-    with pytest.raises(RunError, match="weights are not finite"):
-        TrainingSession(run, tiny_run(iterations=3))
-
-
 def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with TrainingSession(run, tiny_run(iterations=3)) as session:
         real = session.loop.learner.learn

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,7 +84,7 @@ def load_state(path: Path) -> RunState:
     """Read a state.
 
     Raises:
-        FileError: if it is missing or damaged, or has weights that are not finite numbers.
+        FileError: if it is missing or damaged.
     """
     arrays, header = load_arrays(path, STATE_FORMAT)
     try:
@@ -93,17 +92,12 @@ def load_state(path: Path) -> RunState:
         from_dict(state.config)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a run's state: {first_line(error)}") from error
-    is_possible = 0 <= state.best_iteration <= state.iteration and state.iteration >= 1
-    if not (is_possible and math.isfinite(state.costs.seconds)):
-        raise FileError(f"{path}: not a run's state: impossible counters")
     for name, array in arrays.items():
         kind, _, rest = name.partition(".")
         if kind == "actors":
             state.actors[rest] = array
-            continue
-        state.learner[rest] = torch.from_numpy(array)
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FileError(f"{path}: the weights are not finite numbers")
+        else:
+            state.learner[rest] = torch.from_numpy(array)
     return state
 
 
