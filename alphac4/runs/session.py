@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import logging
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,15 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from tqdm import tqdm
+
 from alphac4.compute import choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores, resident_memory_mb
+from alphac4.machine import cores, resident_memory_mb, wrap_text
 from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
-from alphac4.runs.progress import ProgressBar, write_progress
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_warnings, time_shares
 from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
@@ -26,7 +28,7 @@ from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator, to_dict
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, Iteration, StopTraining, TrainingLoop, stopped_after
+from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, TrainingLoop, stopped_after
 from alphac4.training.matches import Contender
 from alphac4.training.reports import MatchReport
 
@@ -271,3 +273,42 @@ class TrainingSession:
         """Write the costs of an interrupted iteration, unless the folder cannot be written."""
         with contextlib.suppress(OSError):
             self.costs.write()
+
+
+def write_progress(text: str) -> None:
+    """Write a text above the progress bars; errors are ignored if standard error is closed or full."""
+    if sys.stderr:
+        with contextlib.suppress(OSError):
+            tqdm.write(wrap_text(text, sys.stderr), file=sys.stderr)
+            sys.stderr.flush()
+
+
+class ProgressBar(Callback):
+    """Progress bar of each phase of an iteration on a terminal; matches have their own bars."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None  # bar of the current phase
+        self._phase = ""
+
+    def on_progress(self, progress: Progress) -> None:
+        """Update the bar, or replace it when a new phase begins."""
+        if progress.phase != self._phase:
+            self.close()
+            self._phase = progress.phase
+            if progress.total:
+                self._bar = tqdm(
+                    total=progress.total,
+                    desc=f"iteration {progress.iteration}: {progress.phase}",
+                    unit="pos" if progress.phase == "self-play" else "step",
+                    unit_scale=progress.phase == "self-play",
+                    disable=None if sys.stderr else True,
+                    leave=False,
+                )
+        if self._bar is not None:
+            self._bar.update(progress.done - self._bar.n)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar, self._phase = None, ""
