@@ -24,7 +24,7 @@ from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network, build_network
+from alphac4.nn.network import Network, PolicyValueNetwork, build_network
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
@@ -280,8 +280,7 @@ class Learner:
         """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
-            blocks = getattr(network, "tower", None)
-            tower = partial(winograd.run_tower, blocks) if self.by_winograd and blocks is not None else None
+            tower = partial(winograd.run_tower, cast(PolicyValueNetwork, network).tower) if self.by_winograd else None
             outputs = network.forward_all(planes, tower)
         outputs = outputs._replace(
             policy=outputs.policy.float(),
