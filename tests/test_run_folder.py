@@ -22,7 +22,7 @@ from alphac4.runs.costs import WRITE_INTERVAL_S, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import TrainingSession
-from alphac4.runs.state import STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
+from alphac4.runs.state import STATE_FILE, Costs, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.games import NEW_GAME
 from alphac4.selfplay.replay import Replay
@@ -118,7 +118,7 @@ def test_damaged_state_or_best_network_is_rejected_with_advice(kind: str, run: P
     for path in (run / STATE_FILE,) if kind == "state" else (best, copy):
         flip(path)
     content = copy.read_bytes()
-    with pytest.raises(RunError, match=r"\w+\.safetensors: .*: restore the file, or start a run in a new folder"):
+    with pytest.raises(ValueError, match=r"\w+\.safetensors: .*: restore the file, or start a run in a new folder"):
         TrainingSession(run, tiny_run(iterations=3))
     assert copy.read_bytes() == content
 
@@ -136,7 +136,7 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
     whole = (run / "config.json").read_bytes()
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
-        with pytest.raises(RunError, match="samples 50 -> 61"):
+        with pytest.raises(ValueError, match="samples 50 -> 61"):
             TrainingSession(run, tiny_run(iterations=2, samples=61))
         (run / "config.json").write_bytes(content)
         with TrainingSession(run, tiny_run(iterations=2)) as session:
@@ -166,7 +166,7 @@ def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pyt
 
 def test_second_process_cannot_open_a_run(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
-    with held_elsewhere(run / "lock"), pytest.raises(RunError, match="in use by process 4711"):
+    with held_elsewhere(run / "lock"), pytest.raises(ValueError, match="in use by process 4711"):
         TrainingSession(run, tiny_run(iterations=3))
     assert (run / "reports.jsonl").read_bytes() == reports
     with TrainingSession(run, tiny_run(iterations=3)) as session:

@@ -30,7 +30,7 @@ from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
 from alphac4.training.matches import Contender, Matches
 
@@ -48,7 +48,7 @@ class StopAfter(Callback):
 
 def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: Path) -> None:
     for preset in PRESETS.values():
-        assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
+        assert from_dict(json.loads(json.dumps(dataclasses.asdict(preset)))) == preset
     for settings, message in (
         ({"learning": {"batch_sise": 3}}, r"learning\.batch_sise"),
         ({"selfplay": {"c_init": "much"}}, r"selfplay\.c_init must be float"),
@@ -71,7 +71,7 @@ def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: 
             load_config(tmp_path / "bad.json")
 
 
-BASE = to_dict(tiny_run(iterations=1))
+BASE = dataclasses.asdict(tiny_run(iterations=1))
 VALUES: dict[type, list[Any]] = {  # for settings of each type; sizes are small or impossible
     bool: [True, False, 1],
     int: [0, 1, 2, 3, 9, -1, 1.5, "many", None],
@@ -122,7 +122,7 @@ def test_any_settings_train_or_are_rejected_before_anything_is_written(changes: 
 def test_settings_override_those_of_the_named_preset_or_of_the_run(tmp_path: Path) -> None:
     run, file, change = tmp_path / "run", tmp_path / "part.json", {"iterations": 3}
     run.mkdir()
-    (run / "config.json").write_text(json.dumps(to_dict(PRESETS["quick"])))
+    (run / "config.json").write_text(json.dumps(dataclasses.asdict(PRESETS["quick"])))
     file.write_text(json.dumps(change))
     for settings in (change, file):
         assert find_config(run, None, settings) == from_dict(change, PRESETS["quick"])

@@ -30,7 +30,6 @@ from alphac4.runs.reports import REPORTS_FILE, IterationReport, TrainedRun, read
 from alphac4.runs.state import (
     CHANGEABLE,
     STATE_FILE,
-    RunError,
     RunState,
     changed_settings,
     has_state,
@@ -43,7 +42,7 @@ from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkp
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import to_json_line
-from alphac4.training.config import TrainConfig, from_dict, to_dict
+from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.extensions import Extensions, check_names
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class RunFolder:
         extensions: the user's functions, which must be the run's if it is resumed.
 
     Raises:
-        RunError: if the folder is in use, holds a run with other settings or functions, or a damaged one.
+        ValueError: if the folder is in use, holds a run with other settings or functions, or a damaged one.
         OSError: if it cannot be written.
     """
 
@@ -74,7 +73,7 @@ class RunFolder:
         try:
             self._lock = FileLock(path / "lock")
         except LockedError as error:
-            raise RunError(f"{error}: stop that run first, or choose another folder") from error
+            raise ValueError(f"{error}: stop that run first, or choose another folder") from error
         try:
             self.state = self._load_state()
             if self.state.iteration:
@@ -94,7 +93,7 @@ class RunFolder:
             refused = [name for name in changed if name.split(".")[0] not in CHANGEABLE]
             if refused:
                 changes = ", ".join(f"{name} {changed[name][0]} -> {changed[name][1]}" for name in refused)
-                raise RunError(
+                raise ValueError(
                     f"{self.path} holds a run with other settings: {changes}; choose another folder with --run, "
                     "or leave out the settings to resume the run with its own"
                 )
@@ -107,7 +106,7 @@ class RunFolder:
                 ]
         except FileError as error:
             advice = "restore the file, or start a run in a new folder with --start-from and an undamaged checkpoint"
-            raise RunError(f"{error}: {advice}") from error
+            raise ValueError(f"{error}: {advice}") from error
         return state
 
     def close(self) -> None:
@@ -116,7 +115,7 @@ class RunFolder:
 
     def write_config(self) -> None:
         """Store the settings. Call this when the run can start, because the folder counts as a run from then on."""
-        path, content = self.path / "config.json", json.dumps(to_dict(self.config), indent=2).encode()
+        path, content = self.path / "config.json", json.dumps(dataclasses.asdict(self.config), indent=2).encode()
         if not path.exists() or path.read_bytes() != content:
             write_atomically(path, content)
 
@@ -133,7 +132,7 @@ class RunFolder:
 
     def write_state(self) -> None:
         """Write the state atomically."""
-        self.state.config = to_dict(self.config)
+        self.state.config = dataclasses.asdict(self.config)
         save_state(self.path / STATE_FILE, self.state)
 
     def _restore_best(self, iteration: int) -> None:

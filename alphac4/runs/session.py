@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +25,7 @@ from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_war
 from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator, to_dict
+from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, TrainingLoop, stopped_after
@@ -106,8 +106,8 @@ class TrainingSession:
     The arguments are those of `train`.
 
     Raises:
-        RunError: if the folder holds a run with other settings or functions, or one that cannot be read.
-        ValueError: if the network to start from does not fit the run.
+        ValueError: if the folder holds a run with other settings or functions, or one that cannot be read, or if the
+            network to start from does not fit the run.
         RuntimeError: for a device or a cluster that cannot be used.
         OSError: if the folder cannot be written.
     """
@@ -175,7 +175,7 @@ class TrainingSession:
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
-            monitor = Monitor(path / "tensorboard", to_dict(config), config.board.geometry(), self.history)
+            monitor = Monitor(path / "tensorboard", asdict(config), config.board.geometry(), self.history)
             self._monitor = opened.enter_context(contextlib.closing(monitor))
             opened.callback(self._write_costs)
             opened.callback(self._bar.close)

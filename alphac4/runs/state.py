@@ -14,7 +14,7 @@ from torch import Tensor
 from alphac4.storage.arrays import load_arrays, load_header, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, read_record
-from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import TrainConfig, from_dict, load_config
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import MatchReport
 
@@ -25,10 +25,6 @@ STATE_FORMAT = "alphac4-run-state-10"
 
 # Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
-
-
-class RunError(ValueError):
-    """Error for a run's folder that cannot be used; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,5 +124,5 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def changed_settings(before: TrainConfig, now: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Return the old and new values of settings that differ, by dotted name."""
-    old, new = flatten(to_dict(before)), flatten(to_dict(now))
+    old, new = flatten(dataclasses.asdict(before)), flatten(dataclasses.asdict(now))
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}

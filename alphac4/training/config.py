@@ -267,18 +267,13 @@ PRESETS: dict[str, TrainConfig] = {
 }
 
 
-def to_dict(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings as nested dictionaries of plain values."""
-    return dataclasses.asdict(config)
-
-
 def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Read settings from nested dictionaries as `to_dict` returns; missing ones are taken from ``base``.
+    """Read settings from nested dictionaries as `dataclasses.asdict` returns; missing ones are taken from ``base``.
 
     Raises:
         ValueError: for an unknown key, or a value of the wrong type or out of range; the message names it.
     """
-    return read_record(TrainConfig, _over(to_dict(base or TrainConfig()), data))
+    return read_record(TrainConfig, _over(dataclasses.asdict(base or TrainConfig()), data))
 
 
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
