@@ -57,7 +57,7 @@ def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: 
         ({"selfplay": {"temperature": math.inf}}, "temperature"),
         ({"selfplay": {"c_init": math.nan}}, "c_init"),
         ({"evaluation": {"interval": -1}}, "interval"),
-        ({"gate": {"threshold": 1.0}}, "threshold must be between 0 and 1"),
+        ({"gate": {"threshold": 1.0}}, "threshold must be at most 0.999999999"),
     ):
         with pytest.raises(ValueError, match=message):
             from_dict(settings)

@@ -167,6 +167,23 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
             raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
 
 
+@dataclass(frozen=True)
+class Range:
+    """Smallest and largest value of a field, or of the items of a tuple: ``Annotated[int, Range(1, 64)]``."""
+
+    minimum: float
+    maximum: float
+
+
+class RangedSettings:
+    """Base class of dataclasses, which checks every field with a `Range`, and raises a ValueError naming the field."""
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self), include_extras=True)
+        ranges = {name: each for name, hint in hints.items() for each in getattr(hint, "__metadata__", ())}
+        check_ranges(self, **{name: (r.minimum, r.maximum) for name, r in ranges.items() if isinstance(r, Range)})
+
+
 def check_finite(settings: Any) -> None:
     """Check that no field of a dataclass or NamedTuple is infinite or NaN.
 
