@@ -220,7 +220,7 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Evaluator, "evaluate", seen)
     gate = SETTINGS["gate"] | {"baseline_interval": 1, "baseline_rollouts": [20]} | {"baseline_pairs": 1}
-    for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "training.matches.CLOSING_PAIRS"):
+    for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "runs.session.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
     config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"interval": 1})
     with TrainingSession(tmp_path, config) as session:

@@ -77,9 +77,8 @@ class NetworkConfig(NetworkSize):
         Raises:
             ValueError: if they differ in anything else, or this network is smaller.
         """
-        if replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) != self:
+        is_same = replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) == self
+        if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
             raise ValueError(
                 f"a network of {self} cannot start from one of {other}: only blocks or planes may be added"
             )
-        if other.blocks > self.blocks or other.input_planes > self.input_planes:
-            raise ValueError(f"a network of {self} cannot start from one of {other}: it would lose some of its weights")

@@ -34,6 +34,8 @@ from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
+CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
+
 
 def find_config(
     folder: Path, preset: TrainConfig | str | None, settings: Path | Mapping[str, Any] | None
@@ -207,7 +209,7 @@ class TrainingSession:
 
     def play_closing_matches(self) -> list[MatchReport]:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
-        matches = self.loop.matches.closing_matches(self.loop.best, self.config.iterations + 1)
+        matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, CLOSING_PAIRS)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
             for match in matches
@@ -224,11 +226,13 @@ class TrainingSession:
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
-        matches = self.loop.matches.periodic_matches(best, number)
+        gate, is_standard = self.config.gate, self.config.board.geometry() == STANDARD
+        matches, verdict = list[MatchReport](), None
+        if gate.baseline_interval and number % gate.baseline_interval == 0:
+            matches = self.loop.matches.against_classic(best, number, gate.baseline_pairs)
         between = time.perf_counter()
-        interval, is_standard = self.config.evaluation.interval, self.config.board.geometry() == STANDARD
-        is_due = is_standard and interval and number % interval == 0
-        verdict = measure_network(best.network, self.loop.providers[1]) if is_due else None
+        if is_standard and (interval := self.config.evaluation.interval) and number % interval == 0:
+            verdict = measure_network(best.network, self.loop.providers[1])
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}

@@ -29,7 +29,6 @@ CACHE_ENTRIES = 2**16  # cached evaluations per search
 TREE_REUSE: Reuse = "proofs"  # what is kept from one search of a game to the next
 
 BASELINE_MATCH_SIMULATIONS = 100  # simulations of the network per move against classic MCTS
-CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,19 +98,14 @@ class Matches:
         nothing = MatchReport(player=names[0], opponent=names[1], wins=0, draws=0, losses=0, seconds=0.0)
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
-    def periodic_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """Play the matches against classic MCTS that are due after an iteration; return none if none are."""
-        interval = self._config.baseline_interval
-        if not interval or iteration % interval:
-            return []
-        return self._against_classic(best, iteration, self._config.baseline_pairs)
+    def against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
+        """Play the best network against each budget of classic MCTS, which does not change during a run.
 
-    def closing_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """Play the matches that close a run; ``iteration``, which selects the random numbers, is one after the last."""
-        return self._against_classic(best, iteration, CLOSING_PAIRS)
-
-    def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
-        """Play the best network against each budget of classic MCTS, which does not change during a run."""
+        Args:
+            best: the best network.
+            iteration: selects the random numbers.
+            pairs: colour-swapped pairs of games per match.
+        """
         reports = []
         for rollouts in self._config.baseline_rollouts:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
