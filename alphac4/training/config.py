@@ -151,11 +151,8 @@ class TrainConfig(RangedSettings):
             raise ValueError(
                 f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
             )
-        plain = {
-            key: dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
-            for key, value in changes.items()
-        }
-        return from_dict(plain, PRESETS[name])
+        groups = {key: vars(value) for key, value in changes.items() if dataclasses.is_dataclass(value)}
+        return from_dict(changes | groups, PRESETS[name])
 
     @property
     def learning_steps(self) -> int:
