@@ -169,7 +169,7 @@ def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
     steps, rng = 100, np.random.default_rng(0)
 
     def learn() -> int:
-        learner.learn_latest(NO_SAMPLES, 200_000, steps=steps, schedule=schedule, rng=rng)
+        learner.learn(NO_SAMPLES, 200_000, steps=steps, schedule=schedule, rng=rng)
         return steps * batch
 
     learn()
@@ -178,7 +178,7 @@ def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
 
 def search_seconds(network: PolicyValueNetwork, positions: int, simulations: int) -> float:
     """Return the seconds of a search of a batch of positions, as in the gate and the evaluation."""
-    evaluator = Evaluator(network, batch_size=128, device="auto")
+    evaluator = Evaluator(network, batch_size=128, device="cuda")
     search = DeviceSearch(evaluator, geometry=STANDARD)
     batch = [Position.from_moves("") for _ in range(positions)]
     search.search(batch, Budget(simulations=simulations))

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.game.rules import STANDARD
-from alphac4.selfplay.replay import load_shard
-from alphac4.selfplay.samples import concatenate, sort_by_content
+from alphac4.selfplay.replay import Replay, load_shard
+from alphac4.selfplay.samples import concatenate
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.learner import Learner
@@ -38,14 +38,15 @@ def main() -> None:
     options = parser.parse_args()
     config = from_dict({"learning": options.learning, "network": options.network}, PRESETS[options.preset])
     paths = sorted((options.run / "replay").glob("*.safetensors"))
-    samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
+    samples, replay = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first]), Replay()
+    replay.add(samples, 1)
     learner = Learner(config.network_config(), config.learning, STANDARD, options.seed)
     if options.start_from:
         learner.initialize_from(load_checkpoint(options.start_from).network)
     steps = options.positions // config.learning.batch_size
     schedule, rng = CosineSchedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
     started = time.process_time()
-    report = learner.learn(sort_by_content(samples), steps=steps, schedule=schedule, rng=rng)
+    report = learner.learn(replay, len(samples), steps=steps, schedule=schedule, rng=rng)
     print(f"{len(samples)} recorded, {samples.full.mean():.2f} with a full search: {report}")
     print(f"{time.process_time() - started:.0f} s of CPU time")
     save_checkpoint(

@@ -32,9 +32,9 @@ from alphac4.runs import judge as judging
 from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
+from alphac4.training.config import GateConfig, TrainConfig, from_dict
 from alphac4.training.loop import Progress
-from alphac4.training.matches import Contender, Matches, make_providers
+from alphac4.training.matches import Contender, Matches, PlayerProvider
 
 pytestmark = pytest.mark.slow
 
@@ -222,8 +222,8 @@ def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyV
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, judged = [], []
     for there in (None, pool):
-        sides = make_providers(compute, network, STANDARD, PuctConfig(), there)
-        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
+        sides = [PlayerProvider(compute, network, STANDARD, PuctConfig(), there, number) for number in range(2)]
+        matches = Matches(sides, gate, STANDARD, 5, pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
         judged.append(dict(numbers([asdict(measure_network(each, sides[1])) for each in (other, network)])))

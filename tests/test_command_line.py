@@ -63,7 +63,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
     [
         ("slove 44", "unknown command 'slove' (is it solve?); the commands are play"),
         ("arena a b --games -4", "alphac4 arena: games must be at least 2, not -4"),
-        ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
+        ("train --learning.learning-rate nan", "learning_rate must be at least 1e-09, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
         ("search 44 --player quick@0 --svg tree.svg", "quick@0 has no search tree for --svg"),

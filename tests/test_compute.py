@@ -236,6 +236,8 @@ def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     for backend in ("auto", "cuda-bf16", TREES):
         with pytest.raises(RuntimeError, match="no CUDA device"):
             choose_for_run("cuda", backend)
+    with pytest.raises(ValueError, match="unknown device 'tpu'"):  # instead of running on the cores
+        choose_compute("tpu")
 
 
 def test_work_of_threads_ends_after_an_interrupted_block() -> None:

@@ -270,9 +270,7 @@ def test_device_learner_matches_the_host_learner(
             device.restore(saved)
         size = min(window, 40 * (iteration + 1))
         ours, theirs = (
-            learner.learn_latest(
-                replay, size, steps=2 + iteration, schedule=SCHEDULE, rng=np.random.default_rng(iteration)
-            )
+            learner.learn(replay, size, steps=2 + iteration, schedule=SCHEDULE, rng=np.random.default_rng(iteration))
             for learner in (host, device)
         )
         assert theirs.losses == pytest.approx(ours.losses, rel=1e-3)
@@ -292,10 +290,10 @@ def test_device_learner_skips_non_finite_steps(tmp_path: Path, samples: Samples)
     replay, learner = Replay(tmp_path), device_learner(100)
     broken = replace(samples, returns=np.full_like(samples.returns, np.nan))
     replay.add(samples.take(slice(0, 40)), 1)
-    learner.learn_latest(replay, 40, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
+    learner.learn(replay, 40, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
     before = learner.state()
     replay.add(broken.take(slice(0, 40)), 2)
-    report = learner.learn_latest(replay, 40, steps=3, schedule=SCHEDULE, rng=np.random.default_rng(0))
+    report = learner.learn(replay, 40, steps=3, schedule=SCHEDULE, rng=np.random.default_rng(0))
     assert report.skipped_steps == report.steps == 3
     after = learner.state()
     for name, tensor in before.items():

@@ -257,5 +257,5 @@ def test_training_does_what_the_example_says_and_finds_a_run_done(
         return trained
 
     monkeypatch.setattr(alphac4, "train", train_twice)
-    monkeypatch.setattr("alphac4.training.matches.CLOSING_PAIRS", 1)
+    monkeypatch.setattr("alphac4.runs.session.CLOSING_PAIRS", 1)
     run_example("own_policy_target")

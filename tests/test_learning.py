@@ -14,17 +14,16 @@ from alphac4.game.planes import PLANES, stones
 from alphac4.nn.backends import FP32
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Outputs
-from alphac4.selfplay.replay import Batch, batches
+from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import ENTROPY, PART_SIZE, Learner
-from alphac4.training.losses import LearningBatch, learning_batch, standard_losses, with_weights
+from alphac4.training.losses import LearningBatch, batches, standard_losses, with_weights
 from alphac4.training.optimizer import CosineSchedule
 
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
 CONFIG = LearningConfig(batch_size=32, optimizer="adamw", learning_rate=2e-3)
 SCHEDULE = CosineSchedule(final=0.1, end_step=40, warmup_steps=2)
-CPU = torch.device("cpu")
 BOTH_OPTIMIZERS = pytest.mark.parametrize(
     "config", [CONFIG, dataclasses.replace(CONFIG, optimizer="muon")], ids=lambda config: config.optimizer
 )
@@ -66,15 +65,15 @@ def some_samples(count: int, seed: int = 0) -> Samples:
 
 def stream_of(
     samples: Samples, count: int, seed: int, size: int = 32, planes: int = PLANES["stones"]
-) -> Iterator[Batch]:
+) -> Iterator[LearningBatch]:
     """Yield batches as learners make them."""
     return batches(samples, STANDARD, size, count, np.random.default_rng(seed), planes=planes)
 
 
-def some_batches(bad: int) -> list[Batch]:
+def some_batches(bad: int) -> list[LearningBatch]:
     """Return three batches, of which number ``bad`` has a NaN target."""
     rng = np.random.default_rng(0)
-    batches = []
+    made = []
     for number in range(3):
         planes = rng.integers(0, 2, (8, 2, 6, 7)).astype(np.float32)
         planes[:, 1] *= 1 - planes[:, 0]
@@ -82,8 +81,8 @@ def some_batches(bad: int) -> list[Batch]:
         if number == bad:
             wdl[0, 0] = np.nan
         policy = np.full((8, 7), 1 / 7, np.float32)
-        batches.append(Batch(planes, policy, np.ones(8, np.float32), wdl, planes))
-    return batches
+        made.append(with_weights(*map(torch.from_numpy, (planes, policy, np.ones(8, np.float32), wdl, planes))))
+    return made
 
 
 def test_standard_losses_match_values_by_hand() -> None:
@@ -123,7 +122,7 @@ def test_gradient_is_the_clipped_sum_over_all_parts() -> None:
     (batch,) = stream_of(some_samples(3 * PART_SIZE), 1, seed=0, size=3 * PART_SIZE)
     batch = batch._replace(wdl=100 * batch.wdl)  # makes the gradient large enough to be clipped
     expected = []
-    for part in zip(*(tensor.split(PART_SIZE) for tensor in learning_batch(batch, CPU)), strict=True):
+    for part in zip(*(tensor.split(PART_SIZE) for tensor in batch), strict=True):
         copied = copy.deepcopy(learner.network)
         copied.zero_grad()
         losses, _ = learner.forward(copied, LearningBatch(*part))
@@ -141,8 +140,7 @@ def test_losses_of_parts_equal_those_of_the_batch() -> None:
     """Compare in evaluation mode, in which batch norm does not depend on the part."""
     learner = make_learner()
     learner.network.eval()
-    (batch,) = stream_of(some_samples(32), 1, seed=0)
-    whole = learning_batch(batch, CPU)
+    (whole,) = stream_of(some_samples(32), 1, seed=0)
     losses, entropy = learner.forward(learner.network, whole)
     parts = [LearningBatch(*part) for part in zip(*(tensor.tensor_split([5, 24]) for tensor in whole), strict=True)]
     outputs = [learner.forward(learner.network, part) for part in parts]
@@ -177,7 +175,7 @@ def test_running_statistics_are_the_mean_over_all_parts() -> None:
     (batch,) = stream_of(some_samples(2 * PART_SIZE), 1, seed=0, size=2 * PART_SIZE)
     convolution, norm = learner.network.stem  # type: ignore[misc]
     with torch.no_grad():
-        features = convolution(torch.from_numpy(batch.planes)).split(PART_SIZE)
+        features = convolution(batch.planes).split(PART_SIZE)
     learner.learn_from([batch], SCHEDULE, 2 * PART_SIZE)
     mean = torch.stack([part.mean(dim=(0, 2, 3)) for part in features]).mean(dim=0)
     variance = torch.stack([part.var(dim=(0, 2, 3)) for part in features]).mean(dim=0)
@@ -220,7 +218,7 @@ def test_learner_memorises_a_few_positions() -> None:
     planes = np.stack([cells == 1, cells == 2], axis=1).astype(np.float32)
     policy = np.eye(7, dtype=np.float32)[rng.integers(0, 7, 64)]
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 64)]
-    batch = Batch(planes, policy, np.ones(64, np.float32), wdl, planes)
+    batch = with_weights(*map(torch.from_numpy, (planes, policy, np.ones(64, np.float32), wdl, planes)))
     learner = make_learner(LearningConfig(batch_size=64, learning_rate=5e-3))
     schedule = CosineSchedule(end_step=400)
     learner.learn_from([batch] * 100, schedule, 64)
@@ -230,10 +228,14 @@ def test_learner_memorises_a_few_positions() -> None:
 
 
 def test_policies_of_fast_searches_have_the_configured_weight() -> None:
+    """Weights have the mean 1 over the batch."""
     samples = some_samples(50)
     batch = next(batches(samples, STANDARD, 50, 1, np.random.default_rng(0), fast_search_weight=0.25))
-    expected = sorted(zip(samples.returns[:, 0].tolist(), np.where(samples.full, 1.0, 0.25).tolist(), strict=True))
-    assert sorted(zip(batch.wdl[:, 0].tolist(), batch.policy_weight.tolist(), strict=True)) == expected
+    weights = np.where(samples.full, 1.0, 0.25)
+    weights /= weights.mean()
+    expected = np.array(sorted(zip(samples.returns[:, 0].tolist(), weights.tolist(), strict=True)))
+    actual = sorted(zip(batch.wdl[:, 0].tolist(), batch.policy_weight.tolist(), strict=True))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_batches_are_whole_passes_over_the_window() -> None:
@@ -258,11 +260,12 @@ def test_restored_learner_continues_bit_identical(config: LearningConfig) -> Non
 
 
 def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
-    weights = []
+    replay, weights = Replay(), []
+    replay.add(some_samples(100), 1)
     for seed in (0, 0, 1):
         learner, calls = make_learner(seed=3), []
         rng, on_step = np.random.default_rng(seed), partial(calls.append, 1)
-        report = learner.learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=on_step)
+        report = learner.learn(replay, 100, steps=5, schedule=SCHEDULE, rng=rng, on_step=on_step)
         assert (report.steps, report.window, learner.steps, len(calls)) == (5, 100, 5, 5)
         weights.append(learner.candidate().state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
@@ -272,7 +275,7 @@ def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        make_learner(seed=3).learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=end)
+        make_learner(seed=3).learn(replay, 100, steps=5, schedule=SCHEDULE, rng=rng, on_step=end)
 
 
 @BOTH_OPTIMIZERS

@@ -13,22 +13,23 @@ from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend, random_inputs
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
-from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART_SIZE, Learner
+from alphac4.training.losses import LearningBatch, with_weights
 from alphac4.training.optimizer import MUON_RATE, CosineSchedule, Muon, orthogonalised
 
 CPU = torch.device("cpu")
 SCHEDULE = CosineSchedule(end_step=100)
 
 
-def random_batch(size: int, network: NetworkConfig) -> Batch:
+def random_batch(size: int, network: NetworkConfig) -> LearningBatch:
     """Return a batch of random boards and targets."""
     rng = np.random.default_rng(1)
     planes = random_inputs(network, size, rng)
     policy = rng.random((size, 7)).astype(np.float32)
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
-    return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
+    policy /= policy.sum(axis=1, keepdims=True)
+    return with_weights(*map(torch.from_numpy, (planes, policy, np.ones(size, np.float32), wdl, planes[:, :2])))
 
 
 def convolved(x: Tensor, kernel: Tensor) -> Tensor:
@@ -142,8 +143,8 @@ def test_winograd_backend_agrees_with_the_network_without_cached_kernels(
     for size in (1, winograd.MIN_POSITIONS, 3 * winograd.MIN_POSITIONS):
         planes = random_batch(size, NetworkConfig()).planes
         with torch.inference_mode():
-            expected = network(torch.from_numpy(planes))[0].numpy()
-        np.testing.assert_allclose(backend(planes)[0], expected, atol=1e-4)
+            expected = network(planes)[0].numpy()
+        np.testing.assert_allclose(backend(planes.numpy())[0], expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 72), (2, 9, 9), (2, 40, 12)])

@@ -42,7 +42,7 @@ def _few_positions() -> Iterator[None]:
         patch.setattr("alphac4.runs.judge.POSITIONS_PER_SET", 6)
         patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
         patch.setattr("alphac4.training.matches.BASELINE_MATCH_SIMULATIONS", 4)
-        patch.setattr("alphac4.training.matches.CLOSING_PAIRS", 2)
+        patch.setattr("alphac4.runs.session.CLOSING_PAIRS", 2)
         yield
 
 

@@ -22,7 +22,7 @@ from alphac4.runs.costs import WRITE_INTERVAL_S, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import TrainingSession
-from alphac4.runs.state import STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
+from alphac4.runs.state import STATE_FILE, Costs, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.games import NEW_GAME
 from alphac4.selfplay.replay import Replay
@@ -118,7 +118,7 @@ def test_damaged_state_or_best_network_is_rejected_with_advice(kind: str, run: P
     for path in (run / STATE_FILE,) if kind == "state" else (best, copy):
         flip(path)
     content = copy.read_bytes()
-    with pytest.raises(RunError, match=r"\w+\.safetensors: .*: restore the file, or start a run in a new folder"):
+    with pytest.raises(ValueError, match=r"\w+\.safetensors: .*: restore the file, or start a run in a new folder"):
         TrainingSession(run, tiny_run(iterations=3))
     assert copy.read_bytes() == content
 
@@ -136,20 +136,12 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
     whole = (run / "config.json").read_bytes()
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
-        with pytest.raises(RunError, match="samples 50 -> 61"):
+        with pytest.raises(ValueError, match="samples 50 -> 61"):
             TrainingSession(run, tiny_run(iterations=2, samples=61))
         (run / "config.json").write_bytes(content)
         with TrainingSession(run, tiny_run(iterations=2)) as session:
             assert session.state.iteration == 2
         assert (run / "config.json").read_bytes() == whole
-
-
-def test_state_with_infinite_weights_is_rejected(run: Path) -> None:
-    state = load_state(run / STATE_FILE)
-    state.learner["network.policy.bias"][0] = float("nan")
-    save_state(run / STATE_FILE, state)
-    with pytest.raises(RunError, match="weights are not finite"):
-        TrainingSession(run, tiny_run(iterations=3))
 
 
 def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +166,7 @@ def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pyt
 
 def test_second_process_cannot_open_a_run(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
-    with held_elsewhere(run / "lock"), pytest.raises(RunError, match="in use by process 4711"):
+    with held_elsewhere(run / "lock"), pytest.raises(ValueError, match="in use by process 4711"):
         TrainingSession(run, tiny_run(iterations=3))
     assert (run / "reports.jsonl").read_bytes() == reports
     with TrainingSession(run, tiny_run(iterations=3)) as session:
@@ -208,8 +200,7 @@ def test_damaged_lines_of_reports_are_reported_and_skipped(run: Path, caplog: py
     wrong = first.replace(b'"iteration":1', b'"iteration":"x"')
     path.write_bytes(b"\n".join([first, b"\xff\xfe{", nested, wrong, second[:-20], b"7", b""]))
     folder = RunFolder(run, tiny_run(iterations=2))
-    state = folder.load_state()
-    assert [report.iteration for report in folder.reports(state)] == [1]
+    assert [report.iteration for report in folder.reports()] == [1]
     folder.close()
     for number in range(2, 7):
         assert f"reports.jsonl: line {number} is damaged" in caplog.text
@@ -257,7 +248,7 @@ def fill_disk(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
 
 POINTS = {
     "self-play": after(LocalActors, "play"),
-    "learning": after(Learner, "learn_latest"),
+    "learning": after(Learner, "learn"),
     "gate": after(Matches, "gate"),
     "shard": after(Replay, "save"),
     "report": after(folder_module, "append_line"),

@@ -16,8 +16,9 @@ from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import move_string
-from alphac4.selfplay.replay import Replay, batches, load_shard, window_size
+from alphac4.selfplay.replay import Replay, load_shard, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, sort_by_content
+from alphac4.training.losses import batches
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
@@ -238,7 +239,7 @@ def test_mirrored_batch_positions_have_mirrored_policies(rng: np.random.Generato
     end = make_planes(STANDARD, samples.final_own[:1], samples.final_occupied[:1])[0]
     assert not np.array_equal(end, end[..., ::-1])
     mirrored = 0
-    for planes, policy, final in zip(batch.planes, batch.policy, batch.final, strict=True):
+    for planes, policy, final in zip(batch.planes.numpy(), batch.policy.numpy(), batch.final.numpy(), strict=True):
         np.testing.assert_array_equal(final, end if policy[0] > 0 else end[..., ::-1])
         if policy[0] > 0:
             np.testing.assert_array_equal(planes, plain)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from alphac4.arena.players import Player, SearchingPlayer
 from alphac4.game import Position
@@ -16,23 +16,12 @@ if TYPE_CHECKING:  # which loads PyTorch
 FACTORY_CACHE_SIZE = 4  # players that a process keeps
 
 
-class PlayerFactory(Hashable, Protocol):
-    """Factory of a player in a process; equal factories create equal players, so that a process may share one."""
-
-    def make(self) -> Player:
-        """Create the player; it uses one core."""
-
-
 @dataclass(frozen=True)
-class KeyedPlayerFactory:
-    """`PlayerFactory` that calls a function, and is equal to those with the same key."""
+class PlayerFactory:
+    """Creates a player of one core in a process, which shares it among factories with the same key."""
 
     key: Hashable
-    function: Callable[[], Player] = field(compare=False)
-
-    def make(self) -> Player:
-        """Return the function's player."""
-        return self.function()
+    make: Callable[[], Player] = field(compare=False)
 
 
 def call_method(factory: PlayerFactory, method: str, *arguments: Any) -> Any:

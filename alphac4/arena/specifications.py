@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from alphac4.arena.players import (
     UctPlayer,
     budget_name,
 )
-from alphac4.arena.pool_players import KeyedPlayerFactory, replicate_player
+from alphac4.arena.pool_players import PlayerFactory, replicate_player
 from alphac4.arena.syntax import MODULE_FORM, is_whole_number, read_number, unknown_player
 from alphac4.certificate.file import read_certificate, shipped_certificates
 from alphac4.game import Geometry
@@ -39,7 +39,7 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, Suppor
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
 from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
-from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
+from alphac4.storage.records import MAX_SIMULATIONS, Range, check_ranges, did_you_mean, read_record, read_value
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not need it
     from alphac4.compute import Compute, Pool, Shared
@@ -64,16 +64,17 @@ class UctOptions(UctConfig):
     """Options of a classic player: those of its search, and how it uses trees."""
 
     tree: Literal["new", "keep"] = "new"  # each move begins a new tree, or reuses the subtree of the moves played
-    roots: int = 1  # independent trees per position, which run in parallel and whose statistics are added
+    roots: Annotated[int, Range(1, MAX_ROOTS)] = (
+        1  # independent trees per position, which run in parallel and whose statistics are added
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_ranges(self, roots=(1, MAX_ROOTS))
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
 
 
-UCT_OPTIONS = {item.name: item.type for item in dataclasses.fields(UctOptions)}
+UCT_OPTIONS = get_type_hints(UctOptions)
 NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves": int}
 
 
@@ -498,7 +499,7 @@ def pool_players(
     network = network or read_network(specification)
     parse = partial(_parse_in_pool, specification, pool.share(network), backend, geometry=geometry, reuse=reuse)
     factories = [
-        KeyedPlayerFactory(
+        PlayerFactory(
             (specification, geometry, backend, reuse, hash(network), seed, index),
             partial(parse, rng=np.random.default_rng((seed, index))),
         )

@@ -315,7 +315,7 @@ def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, s
     schedule, rng = CosineSchedule.of_run(config.learning, UNLIMITED), np.random.default_rng(0)
 
     def learn(steps: int) -> float:
-        return learner.learn_latest(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds
+        return learner.learn(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds
 
     learn(WARM_UP_STEPS)
     steps = MIN_STEPS

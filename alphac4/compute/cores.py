@@ -216,10 +216,9 @@ class Compute:
         evaluator = Evaluator(
             network,
             batch_size=batch_size,
-            streams=streams,
             device=self._device,
             backend="auto" if self._for_run and self.backend == INT8 else self.backend,
-            threads=self._threads,
+            threads=max(1, self._threads // streams),
             batch_invariant=self._for_run and self._device == "cpu",  # a GPU is not bit-identical anyway
         )
         if not self._for_run:
@@ -295,11 +294,10 @@ class Compute:
         evaluator = Evaluator(
             network,
             batch_size=sizes[0],
-            streams=count,
             device=self._device,
             backend=self.backend,
             int8=True,
-            threads=count,
+            threads=1,
             batch_invariant=self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, geometry)

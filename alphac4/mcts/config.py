@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from alphac4.storage.records import check_finite
+from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, check_ranges
 
 
 class PuctConfig(NamedTuple):
@@ -30,7 +30,7 @@ def check_puct(config: PuctConfig) -> PuctConfig:
     Raises:
         ValueError: for a number that is not finite, or a weight or a temperature that is not positive.
     """
-    check_finite(config)
-    if config.c_init <= 0 or config.c_base <= 0 or config.prior_temperature <= 0:
-        raise ValueError("c_init, c_base and prior_temperature must be positive")
+    positive, finite = (MIN_POSITIVE, MAX_NUMBER), (-MAX_NUMBER, MAX_NUMBER)
+    check_ranges(config, c_init=positive, c_base=positive, prior_temperature=positive)
+    check_ranges(config, fpu_reduction=finite, root_fpu_reduction=finite)
     return PuctConfig(*map(float, config))

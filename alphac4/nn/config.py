@@ -1,9 +1,9 @@
 """Sizes of networks. This module does not import PyTorch, so that settings can be read quickly."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from alphac4.storage.records import check_ranges
+from alphac4.storage.records import Range, RangedSettings
 
 PlanesName = Literal["lines", "stones"]
 RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
@@ -17,15 +17,15 @@ def qualified_name(function: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSize:
+class NetworkSize(RangedSettings):
     """A network's input and size, for any board."""
 
     planes: PlanesName = "lines"
     """Input planes: "stones" (AlphaZero), or "lines", which adds cells that complete a run, cells where stones can
     land, and the like. That is knowledge of the rules, not of play."""
-    channels: int = 64
+    channels: Annotated[int, Range(1, 4096)] = 64
     """Channels of the residual tower (AlphaZero: 256)."""
-    blocks: int = 4
+    blocks: Annotated[int, Range(0, 256)] = 4
     """Residual blocks of two convolutions (AlphaZero: 19)."""
 
 
@@ -34,13 +34,13 @@ class NetworkConfig(NetworkSize):
     """A network's size and the board that it plays on."""
 
     planes: PlanesName = "stones"  # the default of files without this entry
-    head_channels: int = 8
+    head_channels: Annotated[int, Range(1, 1024)] = 8
     """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
-    value_hidden: int = 64
+    value_hidden: Annotated[int, Range(1, 65_536)] = 64
     """Units of the value head's hidden layer (AlphaZero: 256)."""
-    rows: int = 6
+    rows: Annotated[int, Range(1, 64)] = 6
     """Rows of the board."""
-    columns: int = 7
+    columns: Annotated[int, Range(1, 64)] = 7
     """Columns of the board, and moves of the policy."""
     ownership: bool = False
     """Whether it also learns to predict the owner of each cell at the end of the game (KataGo's ownership target)."""
@@ -55,8 +55,7 @@ class NetworkConfig(NetworkSize):
     def __post_init__(self) -> None:
         if self.planes not in get_args(PlanesName):
             raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {self.planes!r}")
-        check_ranges(self, rows=(1, 64), columns=(1, 64), channels=(1, 4096), blocks=(0, 256))
-        check_ranges(self, head_channels=(1, 1024), value_hidden=(1, 65_536))
+        super().__post_init__()
         if self.convolution_weights > MAX_WEIGHTS:
             raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
 
@@ -78,9 +77,8 @@ class NetworkConfig(NetworkSize):
         Raises:
             ValueError: if they differ in anything else, or this network is smaller.
         """
-        if replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) != self:
+        is_same = replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) == self
+        if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
             raise ValueError(
                 f"a network of {self} cannot start from one of {other}: only blocks or planes may be added"
             )
-        if other.blocks > self.blocks or other.input_planes > self.input_planes:
-            raise ValueError(f"a network of {self} cannot start from one of {other}: it would lose some of its weights")

@@ -41,22 +41,21 @@ class Evaluator:
     Args:
         network: the first weights; `update` loads others.
         batch_size: positions in a usual call; other sizes are a little slower.
-        streams: number of concurrent callers. One thread per core, each with its own batch, is faster than one
-            call over all cores, which waits for the slowest core after every layer.
-        device: "cpu", "cuda", or "auto" for CUDA if it is available.
+        device: "cpu" or "cuda".
         backend: a backend's name, or "auto" for the fastest on this machine whose outputs match fp32. "auto" is decided
             again for all weights that are loaded, and depends only on the weights and the processor. A named backend is
             used even if it deviates, with a warning.
         int8: allow "auto" to use int8, whose probabilities are off by some thousandths. That suits self-play, where
             speed matters more, but not measurements of strength.
-        threads: cores to use in total; by default all that this process may use.
+        threads: cores to use per call; by default all that this process may use. One caller per core, each with its
+            own batch, is faster than one call over all cores, which waits for the slowest core after every layer.
         batch_invariant: give a position the same outputs, bit for bit, in any batch. Libraries compute small batches
             differently, so batches below `MIN_INVARIANT_BATCH` are padded, which takes longer. "auto" skips backends
             that fail `is_batch_invariant`.
 
     Raises:
-        RuntimeError: for CUDA without a device, or if no backend works.
-        ValueError: for an unknown backend or device, or an invalid number.
+        RuntimeError: if no backend works.
+        ValueError: for an unknown backend.
     """
 
     def __init__(
@@ -64,31 +63,20 @@ class Evaluator:
         network: Network,
         *,
         batch_size: int = BATCH,
-        streams: int = 1,
-        device: str = "auto",
+        device: str = "cpu",
         backend: str = "auto",
         int8: bool = False,
         threads: int | None = None,
         batch_invariant: bool = False,
     ) -> None:
-        for name, number in (("batch_size", batch_size), ("streams", streams), ("threads", threads)):
-            if number is not None and number < 1:
-                raise ValueError(f"{name} must be at least 1, not {number}")
-        if device not in ("auto", "cpu", "cuda"):
-            raise ValueError(f'unknown device {device!r}; available: "auto", "cpu", "cuda"')
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if device == "cuda" and not torch.cuda.is_available():
-            raise RuntimeError("no CUDA device is available: choose the device cpu")
         if backend not in ("auto", *backend_names(device, network.config)):
             available = ", ".join(backend_names(device, network.config))
             raise ValueError(f"unknown backend {backend!r} for this network on this machine; available: {available}")
         self._min_rows = MIN_INVARIANT_BATCH if batch_invariant else 1
         self.batch_size = batch_size = max(batch_size, self._min_rows)
-        self.streams = streams
         self.input_planes = network.config.input_planes
         self.version = 0
-        self._threads = max(1, (threads or cores()) // streams)  # per call
+        self._threads = threads or cores()
         # The backend of a run must not depend on the number of cores, as its batch size does.
         usual = BATCH if batch_invariant else batch_size
         self.backend = backend

@@ -78,17 +78,15 @@ class FunctionEvaluator:
         highest = np.where(is_open, policy, -np.inf).max(axis=1, initial=-np.inf)
         if not np.isfinite(highest[is_open.any(axis=1)]).all() or np.isnan(policy).any():
             raise NotFiniteError(f"{self.name} returned a policy without a largest finite logit")
+        if not np.isfinite(value).all():
+            raise NotFiniteError(f"{self.name} returned a value that is not finite")
         if value.shape != (count, 3):
-            if not np.isfinite(value).all():
-                raise NotFiniteError(f"{self.name} returned a value that is not finite")
             if (size := np.abs(value).max(initial=0)) > 1 + TOLERANCE:
                 raise ValueError(
                     f"{self.name} returned a value of size {size:.3g}; expected -1 (lost) to 1 (won), such as by tanh"
                 )
             # A scalar value carries no draw probability, so it is split into win and loss only.
             return policy, root_wdl(np.clip(value.reshape(-1), -1, 1), np.zeros(count)).astype(np.float32)
-        if not np.isfinite(value).all():
-            raise NotFiniteError(f"{self.name} returned win, draw and loss that are not finite")
         if not (np.all(value >= 0) and np.allclose(value.sum(axis=1), 1, atol=0.01)):
             raise ValueError(
                 f"{self.name} returned win, draw and loss that are not probabilities: they must add up to 1"

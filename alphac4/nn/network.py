@@ -34,9 +34,9 @@ class Network(nn.Module, ABC):
 
     config: NetworkConfig
 
-    @abstractmethod
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Compute policy logits [B, A] and win/draw/loss logits [B, 3] of ``planes`` [B, P, R, C]."""
+        return self.forward_all(planes)[:2]
 
     @abstractmethod
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
@@ -104,14 +104,12 @@ class PolicyValueNetwork(Network):
                 nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
 
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute policy logits [B, C] and win/draw/loss logits [B, 3], for the side to move."""
-        return self._heads(self.tower(torch.relu_(self.stem(planes))))
-
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
         """Compute all outputs; ``tower`` computes the same as the network's own tower, differently."""
         features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
-        policy, value = self._heads(features)
+        policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
+        hidden = torch.relu(self.value_hidden(value.flatten(1)))
+        policy, value = self.policy(policy.flatten(1)), self.value(hidden)
         return Outputs(policy, value, None if self.ownership is None else self.ownership(features))
 
     @torch.no_grad()
@@ -131,11 +129,6 @@ class PolicyValueNetwork(Network):
         self.load_state_dict(weights, strict=False)
         for block in list(self.tower)[other.config.blocks :]:
             cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
-
-    def _heads(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
-        hidden = torch.relu(self.value_hidden(value.flatten(1)))
-        return self.policy(policy.flatten(1)), self.value(hidden)
 
 
 class CustomNetwork(Network):
@@ -166,11 +159,6 @@ class CustomNetwork(Network):
         """The part that Muon optimizes, if any."""
         tower = getattr(self.module, "tower", None)
         return tower if isinstance(tower, nn.Module) else None
-
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute policy logits [B, A] and win/draw/loss logits [B, 3]."""
-        policy, value, *_ = self.module(planes)
-        return policy, value
 
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:  # noqa: ARG002 - for residual towers
         """Compute all outputs."""

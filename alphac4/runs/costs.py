@@ -14,7 +14,7 @@ from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import checkpoint_file, load_checkpoint
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import parse_json, read_record, to_json_line
-from alphac4.training.config import TrainConfig, to_dict
+from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Callback, Progress
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, con
     that started from another network, ``started_from`` is the provenance of that network, and ``with_start`` the sum of
     both costs.
     """
-    provenance: dict[str, Any] = {"run": run, "iteration": iteration, **_rounded(costs), "config": to_dict(config)}
+    provenance: dict[str, Any] = {"run": run, "iteration": iteration, **_rounded(costs), "config": asdict(config)}
     if state.changes:
         provenance["changes"] = state.changes
     if state.started_from:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -25,9 +24,7 @@ def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
 
     TensorBoard shows images 350 pixels wide or 215 high, and scales other sizes badly.
     """
-    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width, height), dpi=100, layout="constrained")
 
 
 def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
@@ -36,14 +33,6 @@ def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") ->
     axes.set_xlabel(xlabel, fontsize=7)
     axes.set_ylabel(ylabel, fontsize=7)
     axes.tick_params(labelsize=7)
-
-
-def to_image(figure: Figure) -> np.ndarray:
-    """Return the figure's pixels, uint8 [height, width, 3]."""
-    canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
 
 
 def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = None, title: str = "") -> None:

@@ -14,7 +14,8 @@
 
 An iteration is committed when ``state.safetensors`` is renamed into place. If a run is killed before, the repeated
 iteration writes its other files again with the same content, because the state holds the games and random states that
-produce them. If it is killed after, `load_state` writes the files that follow from the state.
+produce them. If it is killed after, the next `RunFolder` writes the files that follow
+from the state.
 """
 
 import dataclasses
@@ -25,11 +26,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from alphac4.runs.reports import REPORTS_FILE, IterationReport, read_reports
+from alphac4.runs.reports import REPORTS_FILE, IterationReport, TrainedRun, read_reports
 from alphac4.runs.state import (
     CHANGEABLE,
     STATE_FILE,
-    RunError,
     RunState,
     changed_settings,
     has_state,
@@ -42,7 +42,7 @@ from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkp
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import to_json_line
-from alphac4.training.config import TrainConfig, from_dict, to_dict
+from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.extensions import Extensions, check_names
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
 class RunFolder:
-    """Folder of one run, locked by this process until `close`.
+    """Folder of one run, locked by this process until `close`, and the run's last committed state.
 
     Args:
         path: the folder.
@@ -59,7 +59,7 @@ class RunFolder:
         extensions: the user's functions, which must be the run's if it is resumed.
 
     Raises:
-        RunError: if the folder is in use, holds a run with other settings, or cannot be read.
+        ValueError: if the folder is in use, holds a run with other settings or functions, or a damaged one.
         OSError: if it cannot be written.
     """
 
@@ -73,26 +73,41 @@ class RunFolder:
         try:
             self._lock = FileLock(path / "lock")
         except LockedError as error:
-            raise RunError(f"{error}: stop that run first, or choose another folder") from error
+            raise ValueError(f"{error}: stop that run first, or choose another folder") from error
         try:
-            self._check_settings()
+            self.state = self._load_state()
+            if self.state.iteration:
+                self._finish_commit()
             for folder in (path, path / "checkpoints", path / "replay"):
                 remove_leftovers(folder)
         except BaseException:
             self.close()
             raise
 
-    def _check_settings(self) -> None:
-        before = stored_settings(self.path)
-        changed = {} if before is None else changed_settings(before, self.config)
-        refused = [
-            f"{name} {old} -> {new}" for name, (old, new) in changed.items() if name.split(".")[0] not in CHANGEABLE
-        ]
-        if refused:
-            raise RunError(
-                f"{self.path} holds a run with other settings: {', '.join(refused)}; choose another folder with --run, "
-                "or leave out the settings to resume the run with its own"
-            )
+    def _load_state(self) -> RunState:
+        """Return the last committed state, or a new one, after checking that the run can have these settings."""
+        try:
+            state = load_state(self.path / STATE_FILE) if has_state(self.path) else RunState()
+            before = from_dict(state.config) if state.iteration else stored_settings(self.path)
+            changed = {} if before is None else changed_settings(before, self.config)
+            refused = [name for name in changed if name.split(".")[0] not in CHANGEABLE]
+            if refused:
+                changes = ", ".join(f"{name} {changed[name][0]} -> {changed[name][1]}" for name in refused)
+                raise ValueError(
+                    f"{self.path} holds a run with other settings: {changes}; choose another folder with --run, "
+                    "or leave out the settings to resume the run with its own"
+                )
+            if state.iteration:
+                check_names(state.extensions, self._extensions.names())
+                self._restore_best(state.best_iteration)
+                state.changes += [
+                    {"after_iteration": state.iteration, "setting": name, "from": old, "to": new}
+                    for name, (old, new) in changed.items()
+                ]
+        except FileError as error:
+            advice = "restore the file, or start a run in a new folder with --start-from and an undamaged checkpoint"
+            raise ValueError(f"{error}: {advice}") from error
+        return state
 
     def close(self) -> None:
         """Release the folder to other processes."""
@@ -100,7 +115,7 @@ class RunFolder:
 
     def write_config(self) -> None:
         """Store the settings. Call this when the run can start, because the folder counts as a run from then on."""
-        path, content = self.path / "config.json", json.dumps(to_dict(self.config), indent=2).encode()
+        path, content = self.path / "config.json", json.dumps(dataclasses.asdict(self.config), indent=2).encode()
         if not path.exists() or path.read_bytes() != content:
             write_atomically(path, content)
 
@@ -108,74 +123,62 @@ class RunFolder:
         """Return the file of an iteration's network."""
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
 
-    def load_state(self) -> RunState:
-        """Return the last committed state, or a new one.
-
-        Raises:
-            ValueError: if it or the best network is damaged, or belongs to a run with other functions.
-        """
-        if not has_state(self.path):
-            return RunState()
-        try:
-            state = load_state(self.path / STATE_FILE)
-            check_names(state.extensions, self._extensions.names())
-            self._restore_best(state)
-        except FileError as error:
-            advice = "restore the file, or start a run in a new folder with --start-from and an undamaged checkpoint"
-            raise RunError(f"{error}: {advice}") from error
-        state.changes += [
-            {"after_iteration": state.iteration, "setting": name, "from": old, "to": new}
-            for name, (old, new) in changed_settings(from_dict(state.config), self.config).items()
-        ]
-        self._finish_commit(state)
-        return state
-
-    def commit(self, state: RunState, report: IterationReport) -> None:
+    def commit(self, report: IterationReport) -> None:
         """Commit an iteration: write its shard, report and state, then the files that follow from the state."""
         self.replay.save()
         append_line(self.path / REPORTS_FILE, to_json_line(dataclasses.asdict(report)))
-        self.write_state(state)
-        self._finish_commit(state)
+        self.write_state()
+        self._finish_commit()
 
-    def write_state(self, state: RunState) -> None:
+    def write_state(self) -> None:
         """Write the state atomically."""
-        state.config = to_dict(self.config)
-        save_state(self.path / STATE_FILE, state)
+        self.state.config = dataclasses.asdict(self.config)
+        save_state(self.path / STATE_FILE, self.state)
 
-    def _restore_best(self, state: RunState) -> None:
+    def _restore_best(self, iteration: int) -> None:
         """Restore the best iteration's file from ``best.safetensors`` if it is damaged and the copy is not."""
-        best = self.checkpoint_path(state.best_iteration)
+        best = self.checkpoint_path(iteration)
         try:
-            self.load_best(state)
+            load_checkpoint(best, self._extensions.network)
         except FileError as damage:
             copy = load_checkpoint(self.best_path, self._extensions.network)
-            if copy.provenance.get("iteration") != state.best_iteration:
+            if copy.provenance.get("iteration") != iteration:
                 raise
             logger.warning("%s; restored from its copy %s", damage, self.best_path)
             write_atomically(best, self.best_path.read_bytes())
 
-    def _finish_commit(self, state: RunState) -> None:
+    def _finish_commit(self) -> None:
         """Copy the best network to ``best.safetensors``, and remove old networks."""
-        best = self.checkpoint_path(state.best_iteration)
+        best = self.checkpoint_path(self.state.best_iteration)
         content = best.read_bytes()
         if not self.best_path.exists() or self.best_path.read_bytes() != content:
             write_atomically(self.best_path, content)
         for path in self.path.glob("checkpoints/*.safetensors"):
             is_removable = _CHECKPOINT.fullmatch(path.name) and path != best  # copies by the user are not
-            if is_removable and int(path.stem) <= state.iteration - self.config.machine.keep_checkpoints:
+            if is_removable and int(path.stem) <= self.state.iteration - self.config.machine.keep_checkpoints:
                 path.unlink(missing_ok=True)
 
-    def load_best(self, state: RunState) -> Checkpoint:
+    def load_best(self) -> Checkpoint:
         """Return the best network so far."""
-        return load_checkpoint(self.checkpoint_path(state.best_iteration), self._extensions.network)
+        return load_checkpoint(self.checkpoint_path(self.state.best_iteration), self._extensions.network)
 
-    def add_strength(self, state: RunState, strength: Mapping[str, Any]) -> None:
+    def add_strength(self, strength: Mapping[str, Any]) -> None:
         """Add measurements to the best network's file, without changing its provenance."""
-        measured = dataclasses.replace(self.load_best(state), strength=strength)
-        save_checkpoint(self.checkpoint_path(state.best_iteration), measured)
-        self._finish_commit(state)
+        measured = dataclasses.replace(self.load_best(), strength=strength)
+        save_checkpoint(self.checkpoint_path(self.state.best_iteration), measured)
+        self._finish_commit()
 
-    def reports(self, state: RunState) -> list[IterationReport]:
+    def reports(self) -> list[IterationReport]:
         """Return the reports of all committed iterations; damaged lines are skipped with a warning."""
         reports = read_reports(self.path / REPORTS_FILE)
-        return [report for report in reports if report.iteration <= state.iteration]
+        return [report for report in reports if report.iteration <= self.state.iteration]
+
+    def trained_run(self) -> TrainedRun:
+        """Return the records of the run."""
+        return TrainedRun(
+            folder=self.path,
+            best=self.best_path,
+            config=self.config,
+            history=self.reports(),
+            closing=self.state.closing or (),
+        )

@@ -3,34 +3,38 @@
 import contextlib
 import errno
 import logging
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from tqdm import tqdm
+
 from alphac4.compute import choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores, resident_memory_mb
+from alphac4.machine import cores, resident_memory_mb, wrap_text
 from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
-from alphac4.runs.progress import ProgressBar, write_progress
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_warnings, time_shares
-from alphac4.runs.state import RunState, has_state, stored_settings
+from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, Iteration, StopTraining, make_loop, stopped_after
+from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, TrainingLoop, stopped_after
 from alphac4.training.matches import Contender
 from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
+
+CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
 
 
 def find_config(
@@ -84,30 +88,18 @@ def train(
     """
     if has_state(folder):
         with contextlib.closing(RunFolder(folder, config, extensions)) as run:
-            state = run.load_state()
-            if state.is_finished(config):
+            if run.state.is_finished(config):
                 if progress:
-                    write_progress(
-                        f"{folder} is finished, with all {state.iteration} iterations. "
-                        f"To train longer, use --iterations {2 * state.iteration}"
-                    )
-                return _describe(run, state)
+                    done = run.state.iteration
+                    advice = f"To train longer, use --iterations {2 * done}"
+                    write_progress(f"{folder} is finished, with all {done} iterations. {advice}")
+                return run.trained_run()
     with TrainingSession(
         folder, config, callbacks=callbacks, extensions=extensions, cluster=cluster, progress=progress
     ) as session:
         session.train()
         session.play_closing_matches()
-        return _describe(session.folder, session.state)
-
-
-def _describe(folder: RunFolder, state: RunState) -> TrainedRun:
-    return TrainedRun(
-        folder=folder.path,
-        best=folder.best_path,
-        config=folder.config,
-        history=folder.reports(state),
-        closing=state.closing or (),
-    )
+        return session.folder.trained_run()
 
 
 class TrainingSession:
@@ -116,8 +108,8 @@ class TrainingSession:
     The arguments are those of `train`.
 
     Raises:
-        RunError: if the folder holds a run with other settings or functions, or one that cannot be read.
-        ValueError: if the network to start from does not fit the run.
+        ValueError: if the folder holds a run with other settings or functions, or one that cannot be read, or if the
+            network to start from does not fit the run.
         RuntimeError: for a device or a cluster that cannot be used.
         OSError: if the folder cannot be written.
     """
@@ -140,9 +132,9 @@ class TrainingSession:
         self._bar = ProgressBar()
         with contextlib.ExitStack() as opened:  # closes what has been opened if a step fails
             self.folder = folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
-            self.state = state = folder.load_state()
+            self.state = state = folder.state
             self.costs = CostCounter(path / "costs.json", state.costs)
-            self.history = folder.reports(state)
+            self.history = folder.reports()
             folder.replay.total = state.samples
             folder.replay.load(state.iteration)
             state.extensions = extensions.names()
@@ -153,8 +145,8 @@ class TrainingSession:
                 state.started_from = start[1]
             if state.iteration:
                 learner.restore(state.learner)
-            best = folder.load_best(state).network if state.iteration else learner.candidate()
-            self.loop = loop = make_loop(
+            best = folder.load_best().network if state.iteration else learner.candidate()
+            self.loop = loop = TrainingLoop(
                 config,
                 compute,
                 learner,
@@ -162,14 +154,14 @@ class TrainingSession:
                 replay=folder.replay,
                 opened=opened,
                 extensions=extensions,
-                schedule=state.schedule,
+                cosine=state.schedule,
                 callbacks=[self.costs, *([self._bar] if progress else []), *callbacks],
                 progress=progress,
             )
             state.schedule = loop.cosine
             folder.write_config()
             if state.iteration:
-                seeds = partial(loop.random.generator, state.iteration, "new games")
+                seeds = partial(random_generator, config.seed, state.iteration, "new games")
                 if not loop.actors.restore(state.actors, seeds):
                     logger.warning(
                         "discarded the games in progress, which fit other settings or were played on a cluster; "
@@ -185,7 +177,7 @@ class TrainingSession:
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
-            monitor = Monitor(path / "tensorboard", to_dict(config), config.board.geometry(), self.history)
+            monitor = Monitor(path / "tensorboard", asdict(config), config.board.geometry(), self.history)
             self._monitor = opened.enter_context(contextlib.closing(monitor))
             opened.callback(self._write_costs)
             opened.callback(self._bar.close)
@@ -217,15 +209,15 @@ class TrainingSession:
 
     def play_closing_matches(self) -> list[MatchReport]:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
-        matches = self.loop.matches.closing_matches(self.loop.best, self.config.iterations + 1)
+        matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, CLOSING_PAIRS)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
             for match in matches
         }
         self._monitor.record_closing(matches, self.state.iteration)
-        self.folder.add_strength(self.state, strength)
+        self.folder.add_strength(strength)
         self.state.closing = matches
-        self.folder.write_state(self.state)
+        self.folder.write_state()
         return matches
 
     def commit(self, iteration: Iteration) -> IterationReport:
@@ -234,11 +226,13 @@ class TrainingSession:
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
-        matches = self.loop.matches.periodic_matches(best, number)
+        gate, is_standard = self.config.gate, self.config.board.geometry() == STANDARD
+        matches, verdict = list[MatchReport](), None
+        if gate.baseline_interval and number % gate.baseline_interval == 0:
+            matches = self.loop.matches.against_classic(best, number, gate.baseline_pairs)
         between = time.perf_counter()
-        interval, is_standard = self.config.evaluation.interval, self.config.board.geometry() == STANDARD
-        is_due = is_standard and interval and number % interval == 0
-        verdict = measure_network(best.network, self.loop.providers[1]) if is_due else None
+        if is_standard and (interval := self.config.evaluation.interval) and number % interval == 0:
+            verdict = measure_network(best.network, self.loop.providers[1])
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}
@@ -261,7 +255,7 @@ class TrainingSession:
         )
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
-        self.folder.commit(state, report)
+        self.folder.commit(report)
         first = self.history[0] if self.history else None
         self.history.append(report)
         self._write(report.row(self.config.iterations, first))
@@ -283,3 +277,42 @@ class TrainingSession:
         """Write the costs of an interrupted iteration, unless the folder cannot be written."""
         with contextlib.suppress(OSError):
             self.costs.write()
+
+
+def write_progress(text: str) -> None:
+    """Write a text above the progress bars; errors are ignored if standard error is closed or full."""
+    if sys.stderr:
+        with contextlib.suppress(OSError):
+            tqdm.write(wrap_text(text, sys.stderr), file=sys.stderr)
+            sys.stderr.flush()
+
+
+class ProgressBar(Callback):
+    """Progress bar of each phase of an iteration on a terminal; matches have their own bars."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None  # bar of the current phase
+        self._phase = ""
+
+    def on_progress(self, progress: Progress) -> None:
+        """Update the bar, or replace it when a new phase begins."""
+        if progress.phase != self._phase:
+            self.close()
+            self._phase = progress.phase
+            if progress.total:
+                self._bar = tqdm(
+                    total=progress.total,
+                    desc=f"iteration {progress.iteration}: {progress.phase}",
+                    unit="pos" if progress.phase == "self-play" else "step",
+                    unit_scale=progress.phase == "self-play",
+                    disable=None if sys.stderr else True,
+                    leave=False,
+                )
+        if self._bar is not None:
+            self._bar.update(progress.done - self._bar.n)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar, self._phase = None, ""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor
 from alphac4.storage.arrays import load_arrays, load_header, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, read_record
-from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import TrainConfig, from_dict, load_config
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import MatchReport
 
@@ -26,10 +25,6 @@ STATE_FORMAT = "alphac4-run-state-10"
 
 # Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
-
-
-class RunError(ValueError):
-    """Error for a run's folder that cannot be used; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +80,7 @@ def load_state(path: Path) -> RunState:
     """Read a state.
 
     Raises:
-        FileError: if it is missing or damaged, or has weights that are not finite numbers.
+        FileError: if it is missing or damaged.
     """
     arrays, header = load_arrays(path, STATE_FORMAT)
     try:
@@ -93,17 +88,12 @@ def load_state(path: Path) -> RunState:
         from_dict(state.config)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not a run's state: {first_line(error)}") from error
-    is_possible = 0 <= state.best_iteration <= state.iteration and state.iteration >= 1
-    if not (is_possible and math.isfinite(state.costs.seconds)):
-        raise FileError(f"{path}: not a run's state: impossible counters")
     for name, array in arrays.items():
         kind, _, rest = name.partition(".")
         if kind == "actors":
             state.actors[rest] = array
-            continue
-        state.learner[rest] = torch.from_numpy(array)
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FileError(f"{path}: the weights are not finite numbers")
+        else:
+            state.learner[rest] = torch.from_numpy(array)
     return state
 
 
@@ -134,5 +124,5 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def changed_settings(before: TrainConfig, now: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """Return the old and new values of settings that differ, by dotted name."""
-    old, new = flatten(to_dict(before)), flatten(to_dict(now))
+    old, new = flatten(dataclasses.asdict(before)), flatten(dataclasses.asdict(now))
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}

@@ -99,7 +99,7 @@ class Monitor:
 
     def _draw(self, report: IterationReport) -> None:
         for tag, figure in self._figures(report).items():
-            self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+            self._writer.add_figure(tag, figure, report.iteration)
         self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:

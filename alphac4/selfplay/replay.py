@@ -1,4 +1,4 @@
-"""The replay window: the latest samples of a run, their files, and training batches.
+"""The replay window: the latest samples of a run, their files, and the order in which they are learned.
 
 A shard is a file with the samples of one iteration and a digest, named by the iteration's number. Samples are sorted by
 content, in memory and in shards, so that a shard does not depend on the actors that recorded them.
@@ -8,13 +8,10 @@ import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.planes import PLANES, make_planes
-from alphac4.game.rules import Geometry
 from alphac4.selfplay.samples import Samples, concatenate, sort_by_content
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
@@ -141,16 +138,6 @@ class Replay:
             held += len(self.iterations[index][1])
 
 
-class Batch(NamedTuple):
-    """B training positions; targets are for the side to move."""
-
-    planes: npt.NDArray[np.float32]  # [B, P, R, C]
-    policy: npt.NDArray[np.float32]  # [B, A] target, sums to 1
-    policy_weight: npt.NDArray[np.float32]  # [B] weight of the policy's loss
-    wdl: npt.NDArray[np.float32]  # [B, 3] target, sums to 1
-    final: npt.NDArray[np.float32]  # [B, 2, R, C] own stones and the opponent's at the end of the game
-
-
 def draw_batches(
     samples: int, size: int, count: int, rng: np.random.Generator, weights: npt.NDArray[np.float64] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
@@ -174,38 +161,3 @@ def draw_batches(
         if weights is not None:
             chosen = rng.choice(samples, size, p=weights)
         yield chosen, rng.random(size) < 0.5
-
-
-def batches(
-    samples: Samples,
-    geometry: Geometry,
-    size: int,
-    count: int,
-    rng: np.random.Generator,
-    *,
-    fast_search_weight: float = 0.0,
-    planes: int = PLANES["stones"],
-    weights: npt.NDArray[np.float64] | None = None,
-) -> Iterator[Batch]:
-    """Make the batches of `draw_batches`.
-
-    Args:
-        samples: of the replay window.
-        geometry: the board.
-        size: positions per batch.
-        count: number of batches.
-        rng: draws the order and the mirrored positions.
-        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
-        planes: number of planes that the network takes.
-        weights: probabilities [samples] of drawing each sample, with replacement.
-    """
-    for rows, flip in draw_batches(len(samples), size, count, rng, weights):
-        chosen = samples.take(rows)
-        seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
-        final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
-        policy = chosen.policy.astype(np.float32)
-        seen[flip] = seen[flip][..., ::-1]
-        final[flip] = final[flip][..., ::-1]
-        policy[flip] = policy[flip][:, ::-1]
-        policy_weight = np.where(chosen.full, 1.0, fast_search_weight).astype(np.float32)
-        yield Batch(seen, policy, policy_weight, chosen.returns.astype(np.float32), final)

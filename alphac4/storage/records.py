@@ -3,10 +3,9 @@
 import dataclasses
 import difflib
 import json
-import math
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 MAX_SEED = 2**63 - 1
 MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 bytes
 MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
+MIN_POSITIVE = 1e-9  # of numbers that must be above 0
 
 _T = TypeVar("_T")
 
@@ -159,27 +159,26 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
     Raises:
         ValueError: naming the field.
     """
-    for name, number in _numbers(settings, ranges):
-        minimum, maximum = ranges[name]
-        if number is not None and not minimum <= number <= maximum:
-            limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
-            raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
-
-
-def check_finite(settings: Any) -> None:
-    """Check that no field of a dataclass or NamedTuple is infinite or NaN.
-
-    Raises:
-        ValueError: naming the field.
-    """
-    names = getattr(settings, "_fields", None) or [item.name for item in dataclasses.fields(settings)]
-    for name, number in _numbers(settings, names):
-        if isinstance(number, float) and not math.isfinite(number):
-            raise ValueError(f"{name} must be a finite number, not {number}")
-
-
-def _numbers(settings: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of fields; one pair per item for tuples."""
-    for name in names:
+    for name, (minimum, maximum) in ranges.items():
         value = getattr(settings, name)
-        yield from ((name, number) for number in (value if isinstance(value, tuple) else (value,)))
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not minimum <= number <= maximum:  # NaN is not within any range
+                limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
+                raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Smallest and largest value of a field, or of the items of a tuple: ``Annotated[int, Range(1, 64)]``."""
+
+    minimum: float
+    maximum: float
+
+
+class RangedSettings:
+    """Base class of dataclasses, which checks every field with a `Range`, and raises a ValueError naming the field."""
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self), include_extras=True)
+        ranges = {name: each for name, hint in hints.items() for each in getattr(hint, "__metadata__", ())}
+        check_ranges(self, **{name: (r.minimum, r.maximum) for name, r in ranges.items() if isinstance(r, Range)})

@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from alphac4.storage.records import (
     MAX_NUMBER,
     MAX_SEED,
     MAX_SIMULATIONS,
+    MIN_POSITIVE,
     BoardConfig,
-    check_finite,
-    check_ranges,
+    Range,
+    RangedSettings,
     did_you_mean,
     parse_json,
     read_record,
@@ -24,125 +25,90 @@ from alphac4.storage.records import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningConfig:
+class LearningConfig(RangedSettings):
     """Settings of learning from the replay window."""
 
-    batch_size: int = 128
+    batch_size: Annotated[int, Range(1, 1 << 20)] = 128
     """Positions per gradient step (AlphaZero: 4096). Retune ``learning_rate`` with it; the number of steps follows from
     ``replay_ratio``."""
-    replay_ratio: float = 2.0
+    replay_ratio: Annotated[float, Range(MIN_POSITIVE, 1000)] = 2.0
     """Average number of times that each new position is trained on (KataGo: about 4). An iteration has this
     times `samples` divided by ``batch_size`` gradient steps."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
-    learning_rate: float = 4e-3
+    learning_rate: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 4e-3
     """Peak learning rate of AdamW; Muon's is 1.5 times as high. Retune it with ``batch_size`` and ``weight_decay``."""
-    final_learning_rate: float = 2e-4
+    final_learning_rate: Annotated[float, Range(0, MAX_NUMBER)] = 2e-4
     """Learning rate at the end of the run, which it approaches along a cosine over all `iterations`."""
-    weight_decay: float = 1e-3
+    weight_decay: Annotated[float, Range(0, MAX_NUMBER)] = 1e-3
     """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). A batch norm follows every kernel of the tower, so a
     kernel's length does not change the network's answers. But a step turns a long kernel less than a short one, and
     without decay kernels grow: weight decay and ``learning_rate`` together set the effective learning rate."""
-    ownership_weight: float = 0.5
+    ownership_weight: Annotated[float, Range(0, MAX_NUMBER)] = 0.5
     """Weight of the loss for predicting the owner of each empty cell at the end of the game, a richer target than the
     outcome (KataGo's ownership); 0 for a network without this head. Policy and value have the weight 1 (AlphaZero)."""
-    fast_search_weight: float = 0.5
+    fast_search_weight: Annotated[float, Range(0, 1)] = 0.5
     """Weight of the policy targets of fast searches; that of full ones is 1 (KataGo: 0). Lower it if
     `selfplay.fast_simulations` is small."""
-    ema_decay: float = 0.99
+    ema_decay: Annotated[float, Range(0, 1)] = 0.99
     """Decay per step of the averaged weights, with which the network plays (KataGo: stochastic weight averaging). With
     fewer steps per iteration, lower it."""
-    min_window: int = 60_000
+    min_window: Annotated[int, Range(1, MAX_NUMBER)] = 60_000
     """Positions up to which the window holds all recorded ones (KataGo: 250 000). Beyond, it grows sublinearly; see
     `alphac4.selfplay.replay.window_size`. Raise it with `samples`."""
 
-    def __post_init__(self) -> None:
-        check_finite(self)
-        check_ranges(
-            self,
-            batch_size=(1, 1 << 20),
-            replay_ratio=(0, 1000),
-            final_learning_rate=(0, MAX_NUMBER),
-            weight_decay=(0, MAX_NUMBER),
-            ownership_weight=(0, MAX_NUMBER),
-            fast_search_weight=(0, 1),
-            ema_decay=(0, 1),
-            min_window=(1, MAX_NUMBER),
-        )
-        for name in ("replay_ratio", "learning_rate"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-
 
 @dataclass(frozen=True, kw_only=True)
-class GateConfig:
+class GateConfig(RangedSettings):
     """Settings of the gate, which promotes candidates, and of the best network's matches against classic MCTS."""
 
-    pairs: int = 50
+    pairs: Annotated[int, Range(1, 1_000_000)] = 50
     """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games). With
     fewer pairs, the score is noisier: raise ``threshold``."""
-    simulations: int = 48
+    simulations: Annotated[int, Range(1, 1_000_000)] = 48
     """Simulations per move in these games (AlphaGo Zero: 1600)."""
-    threshold: float = 0.52
+    threshold: Annotated[float, Range(MIN_POSITIVE, 1 - MIN_POSITIVE)] = 0.52
     """Score that promotes the candidate, draws counting half (AlphaGo Zero: 0.55; AlphaZero has no gate)."""
-    baseline_interval: int = 5
+    baseline_interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
     """Iterations between matches of the best network against classic MCTS, a baseline that does not change during a
     run; 0 plays the closing match only."""
-    baseline_rollouts: tuple[int, ...] = (1000,)
+    baseline_rollouts: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
     """Rollouts per move of classic MCTS; each number is a match of its own. Empty for no matches at all."""
-    baseline_pairs: int = 20
+    baseline_pairs: Annotated[int, Range(1, 1_000_000)] = 20
     """Colour-swapped pairs of games per match; the closing match always has 50."""
 
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            pairs=(1, 1_000_000),
-            simulations=(1, 1_000_000),
-            baseline_interval=(0, MAX_NUMBER),
-            baseline_rollouts=(1, MAX_SIMULATIONS),
-            baseline_pairs=(1, 1_000_000),
-        )
-        if not 0 < self.threshold < 1:
-            raise ValueError(f"threshold must be between 0 and 1, not {self.threshold}")
-
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig:
+class EvaluationConfig(RangedSettings):
     """Settings of the evaluation against exact play. It is for people only: no other part of a run depends on it."""
 
-    interval: int = 1
+    interval: Annotated[int, Range(0, MAX_NUMBER)] = 1
     """Iterations between two evaluations of the best network; 0 for none. Only the standard board is evaluated."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, interval=(0, MAX_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineConfig:
+class MachineConfig(RangedSettings):
     """Settings of the machine and of the files to keep; they change the resulting network by rounding only."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device that runs and trains the network; auto uses CUDA if there is a GPU. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
     """Inference backend; auto uses the fastest one whose outputs match fp32 for the network's weights."""
-    keep_checkpoints: int = 5
+    keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5
     """Number of recent networks to keep besides the best."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, keep_checkpoints=(1, MAX_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(RangedSettings):
     """Settings of a run."""
 
-    iterations: int = 60
+    iterations: Annotated[int, Range(1, MAX_NUMBER)] = 60
     """Rounds of self-play, learning and gating. The learning rate falls over all of them."""
-    samples: int = 40_000
+    samples: Annotated[int, Range(1, MAX_NUMBER)] = 40_000
     """Positions recorded by self-play per iteration. With fewer, candidates come more often, but differ less from the
     best network, which is harder for the gate to measure."""
-    seed: int = 0
+    seed: Annotated[int, Range(0, MAX_SEED)] = 0
     """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
     """Checkpoint (FILE.safetensors, best, quick or hf://OWNER/NAME) of the network to start from, instead of random
@@ -164,7 +130,7 @@ class TrainConfig:
     """The machine, and the files to keep."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, iterations=(1, MAX_NUMBER), samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
+        super().__post_init__()
         if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
             self.board.geometry()
         self.network_config()
@@ -185,12 +151,8 @@ class TrainConfig:
             raise ValueError(
                 f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
             )
-        groups: dict[str, Any] = {key: value for key, value in changes.items() if dataclasses.is_dataclass(value)}
-        plain = {key: value for key, value in changes.items() if key not in groups}
-        for key, value in groups.items():
-            if type(value) is not type(getattr(PRESETS[name], key, None)):
-                raise ValueError(f"{key} is not a group of settings of the type {type(value).__name__}")
-        return dataclasses.replace(from_dict(plain, PRESETS[name]), **groups)
+        groups = {key: vars(value) for key, value in changes.items() if dataclasses.is_dataclass(value)}
+        return from_dict(changes | groups, PRESETS[name])
 
     @property
     def learning_steps(self) -> int:
@@ -216,16 +178,15 @@ class TrainConfig:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRandom:
-    """Source of a run's random numbers, which are independent for each purpose and repeatable for each iteration."""
+def random_generator(seed: int, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
+    """Return a run's random numbers for a purpose in an iteration; ``index`` distinguishes several of one purpose."""
+    return np.random.default_rng([seed, iteration, index, *purpose.encode()])
 
-    seed: int
 
-    def generator(self, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
-        """Return the generator of an iteration for a purpose; ``index`` distinguishes several of one purpose."""
-        return np.random.default_rng([self.seed, iteration, index, *purpose.encode()])
-
+# Games of the larger presets: with many random openings, a lower temperature suffices.
+_RANDOM_OPENINGS = SelfPlayConfig(
+    full_search_prob=0.33, opening_plies=16, opening_prob=0.95, temperature=0.5, temperature_end=0.1
+)
 
 PRESETS: dict[str, TrainConfig] = {
     "quick": TrainConfig(
@@ -240,15 +201,7 @@ PRESETS: dict[str, TrainConfig] = {
         iterations=30,
         samples=80_000,
         network=NetworkSize(channels=64, blocks=5),
-        selfplay=SelfPlayConfig(
-            full_simulations=96,
-            fast_simulations=24,
-            full_search_prob=0.33,
-            opening_plies=16,
-            opening_prob=0.95,
-            temperature=0.5,
-            temperature_end=0.1,
-        ),
+        selfplay=replace(_RANDOM_OPENINGS, full_simulations=96, fast_simulations=24),
         learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
         gate=GateConfig(pairs=30, simulations=32, baseline_interval=9, baseline_pairs=10),
     ),
@@ -265,16 +218,7 @@ PRESETS: dict[str, TrainConfig] = {
         iterations=28,
         samples=250_000,
         network=NetworkSize(channels=64, blocks=8),
-        selfplay=SelfPlayConfig(
-            games=8192,
-            full_simulations=160,
-            fast_simulations=32,
-            full_search_prob=0.33,
-            opening_plies=16,
-            opening_prob=0.95,
-            temperature=0.5,
-            temperature_end=0.1,
-        ),
+        selfplay=replace(_RANDOM_OPENINGS, games=8192, full_simulations=160, fast_simulations=32),
         learning=LearningConfig(
             batch_size=1024,
             replay_ratio=3.0,
@@ -289,18 +233,13 @@ PRESETS: dict[str, TrainConfig] = {
 }
 
 
-def to_dict(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings as nested dictionaries of plain values."""
-    return dataclasses.asdict(config)
-
-
 def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Read settings from nested dictionaries as `to_dict` returns; missing ones are taken from ``base``.
+    """Read settings from nested dictionaries as `dataclasses.asdict` returns; missing ones are taken from ``base``.
 
     Raises:
         ValueError: for an unknown key, or a value of the wrong type or out of range; the message names it.
     """
-    return read_record(TrainConfig, _over(to_dict(base or TrainConfig()), data))
+    return read_record(TrainConfig, _over(dataclasses.asdict(base or TrainConfig()), data))
 
 
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:

@@ -73,7 +73,7 @@ class DeviceLearner(Learner):
         super().restore(tensors)
         self._run = None
 
-    def learn_latest(
+    def learn(
         self,
         replay: Replay,
         window: int,
@@ -83,7 +83,7 @@ class DeviceLearner(Learner):
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Learn as `Learner.learn_latest` does, after copying the replay's new samples to the device."""
+        """Learn as `Learner.learn` does, after copying the replay's new samples to the device."""
         started = time.perf_counter()
         self._window.load(replay)
         window = min(window, self._window.count)

@@ -176,7 +176,7 @@ def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArr
     return targets
 
 
-def check_weights(values: npt.ArrayLike, count: int, name: str) -> npt.NDArray[np.float64]:
+def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
     """Return a sampler's weights as probabilities [count].
 
     Raises:
@@ -184,9 +184,9 @@ def check_weights(values: npt.ArrayLike, count: int, name: str) -> npt.NDArray[n
     """
     weights = np.asarray(values, np.float64)
     if weights.shape != (count,):
-        raise ValueError(f"{name} returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
+        raise ValueError(f"sampler returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
-        raise ValueError(f"{name} must return finite weights of at least 0, not all 0")
+        raise ValueError("sampler must return finite weights of at least 0, not all 0")
     probabilities: npt.NDArray[np.float64] = weights / weights.sum()
     return probabilities
 

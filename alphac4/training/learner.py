@@ -24,12 +24,12 @@ from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network, build_network
-from alphac4.selfplay.replay import Batch, Replay, batches
+from alphac4.nn.network import Network, PolicyValueNetwork, build_network
+from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions, check_weights
-from alphac4.training.losses import LearningBatch, check_losses, cross_entropy, learning_batch, standard_losses
+from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
 from alphac4.training.optimizer import MUON_RATE, Muon
 from alphac4.training.reports import LearningReport
 
@@ -148,22 +148,25 @@ class Learner:
 
     def learn(
         self,
-        samples: Samples,
+        replay: Replay,
+        window: int,
         *,
         steps: int,
         schedule: Schedule,
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Take ``steps`` gradient steps on batches of these samples.
+        """Take gradient steps on batches of the latest samples.
 
         Args:
-            samples: of the replay window.
+            replay: the samples.
+            window: number of the latest samples to learn from.
             steps: number of gradient steps.
             schedule: of the learning rates.
             rng: draws the batches.
             on_step: called before each step; it may raise to end learning.
         """
+        samples = replay.window(window)
         stream = batches(
             samples,
             self._geometry,
@@ -179,23 +182,14 @@ class Learner:
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
         """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
         sampler = self.extensions.sampler
-        return None if sampler is None else check_weights(sampler(samples, rng), len(samples), "sampler")
-
-    def learn_latest(
-        self,
-        replay: Replay,
-        window: int,
-        *,
-        steps: int,
-        schedule: Schedule,
-        rng: np.random.Generator,
-        on_step: Callable[[], object] = lambda: None,
-    ) -> LearningReport:
-        """Call `learn` with the latest ``window`` samples of ``replay``."""
-        return self.learn(replay.window(window), steps=steps, schedule=schedule, rng=rng, on_step=on_step)
+        return None if sampler is None else check_weights(sampler(samples, rng), len(samples))
 
     def learn_from(
-        self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
+        self,
+        stream: Iterable[LearningBatch],
+        schedule: Schedule,
+        window: int,
+        on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
         """Take one gradient step per batch of ``stream``.
 
@@ -245,12 +239,12 @@ class Learner:
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
-    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> dict[str, float]:
+    def _step(self, batch: LearningBatch, pool: ThreadPoolExecutor) -> dict[str, float]:
         """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient's norm."""
-        whole = learning_batch(batch, self.device)
-        positions = len(whole.planes)
+        positions = len(batch.planes)
         count = min(self._parts, positions)
-        parts = [LearningBatch(*part) for part in zip(*(t.tensor_split(count) for t in whole), strict=True)]
+        split = [tensor.to(self.device, non_blocking=True).tensor_split(count) for tensor in batch]
+        parts = [LearningBatch(*part) for part in zip(*split, strict=True)]
         replicas = self._replicas[:count]
         sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
         for parameters in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
@@ -286,8 +280,7 @@ class Learner:
         """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
-            blocks = getattr(network, "tower", None)
-            tower = partial(winograd.run_tower, blocks) if self.by_winograd and blocks is not None else None
+            tower = partial(winograd.run_tower, cast(PolicyValueNetwork, network).tower) if self.by_winograd else None
             outputs = network.forward_all(planes, tower)
         outputs = outputs._replace(
             policy=outputs.policy.float(),
@@ -295,7 +288,7 @@ class Learner:
             ownership=None if outputs.ownership is None else outputs.ownership.float(),
             extra=tuple(each.float() for each in outputs.extra),
         )
-        losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes), "loss")
+        losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes))
         with torch.no_grad():
             entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
         return losses, entropy

@@ -9,18 +9,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.compute import Actors, Compute, choose_for_run
-from alphac4.game.rules import Geometry
+from alphac4.compute import Compute, choose_for_run
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import Replay, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, recorded_plies
-from alphac4.training.config import RunRandom, TrainConfig
+from alphac4.training.config import TrainConfig, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import (
     Extensions,
@@ -39,12 +37,9 @@ from alphac4.training.extensions import (
 )
 from alphac4.training.learner import Learner, Schedule
 from alphac4.training.losses import Losses
-from alphac4.training.matches import Contender, Matches, PlayerProvider, make_providers
+from alphac4.training.matches import Contender, Matches, PlayerProvider
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
-
-if TYPE_CHECKING:
-    from alphac4.compute import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,38 +92,77 @@ def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
     return stopped
 
 
-@dataclass(kw_only=True)
 class TrainingLoop:
-    """Parts of a run that play, learn and decide; built by `make_loop`."""
+    """Parts of a run that play, learn and decide.
 
-    # Constant during a run.
-    config: TrainConfig
-    extensions: Extensions
-    geometry: Geometry
-    random: RunRandom
-    schedule: Schedule  # schedule of the learning rates
-    providers: Sequence[PlayerProvider]  # providers of the networks' players in matches
-    cosine: CosineSchedule  # the schedule of the settings
-    callbacks: Sequence[Callback] = ()
-    pool: "Pool | None" = None  # processes that play as classic MCTS, instead of this one
-    progress: bool = False  # whether matches show progress bars
-    matches: Matches = field(init=False)
-    # State.
-    actors: Actors  # play the games
-    replay: Replay  # samples of the games
-    learner: Learner
-    best: Contender  # the network that plays
-    number: int = 0  # number of the current iteration
+    Args:
+        config: the run's settings.
+        compute: the backends.
+        learner: the network that learns.
+        best: the network that plays.
+        replay: the samples so far.
+        opened: gets callbacks that close actors and processes.
+        extensions: the user's functions.
+        cosine: schedule of a resumed run's learning rate; a schedule among the extensions takes precedence.
+        callbacks: called with progress.
+        progress: whether matches show progress bars.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        compute: Compute,
+        learner: Learner,
+        best: Contender,
+        *,
+        replay: Replay,
+        opened: contextlib.ExitStack,
+        extensions: Extensions,
+        cosine: CosineSchedule | None = None,
+        callbacks: Sequence[Callback] = (),
+        progress: bool = False,
+    ) -> None:
+        # Constant during a run.
+        self.config = config
+        self.extensions = extensions
+        self.geometry = geometry = config.board.geometry()
+        self.callbacks = callbacks
+        end = config.learning_steps * config.iterations
+        self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
+        given = extensions.schedule
+        self.schedule: Schedule = self.cosine if given is None else checked_schedule(given, end)
+        # State.
+        self.replay = replay  # samples of the games
+        self.learner = learner
+        self.best = best  # the network that plays
+        self.number = 0  # number of the current iteration
+
+        budgets = [0]
+        if extensions.simulations is not None:
+            numbers = range(1, config.iterations + 1)
+            budgets = [int(simulation_table(extensions.simulations, number, geometry).max()) for number in numbers]
+        self.actors = compute.actors(
+            best.network,
+            geometry,
+            config.selfplay,
+            partial(random_generator, config.seed, 0, "actor"),
+            selection=extensions.selection,
+            max_simulations=max(budgets),
+        )
+        opened.callback(self.actors.close)
+        pool = compute.pool()
+        if pool is not None:
+            opened.callback(pool.close)
+        rule = extensions.selection or config.selfplay.puct()
+        self.providers = [PlayerProvider(compute, best.network, geometry, rule, pool, number) for number in range(2)]
         self.matches = Matches(
             self.providers,
-            self.config.gate,
-            self.geometry,
-            self.random,
+            config.gate,
+            geometry,
+            config.seed,
             check=self.report_progress,
-            pool=self.pool,
-            progress=self.progress,
+            pool=pool,
+            progress=progress,
         )
 
     def iterations(self, done: int = 0) -> Iterator[Iteration]:
@@ -190,7 +224,7 @@ class TrainingLoop:
         if extensions.starts is not None:
             size = window_size(self.replay.total, self.config.learning.min_window)
             window = self.replay.window(size) if self.replay.total else None
-            rng = self.random.generator(self.number, "starts")
+            rng = random_generator(self.config.seed, self.number, "starts")
             own, occupied = start_positions(extensions.starts(window, rng), self.geometry)
             plan = plan._replace(starts=np.array([len(own)]), start_own=own, start_occupied=occupied)
         return plan
@@ -215,90 +249,18 @@ class TrainingLoop:
         learner, steps = self.learner, self.config.learning_steps
         before, steps_before = learner.state(), learner.steps
         window = window_size(self.replay.total, self.config.learning.min_window)
-        rng = self.random.generator(self.number, "learning")
+        rng = random_generator(self.config.seed, self.number, "learning")
 
         def on_step() -> None:
             self.report_progress("learning", done=learner.steps - steps_before, total=steps)
 
-        report = learner.learn_latest(
-            self.replay, window, steps=steps, schedule=self.schedule, rng=rng, on_step=on_step
-        )
+        report = learner.learn(self.replay, window, steps=steps, schedule=self.schedule, rng=rng, on_step=on_step)
         self.replay.drop_old(2 * window)
         if not learner.is_finite():
             learner.restore(before)
             learner.steps = steps_before + steps
             report = dataclasses.replace(report, rolled_back=True)
         return report
-
-
-def make_loop(
-    config: TrainConfig,
-    compute: Compute,
-    learner: Learner,
-    best: Contender,
-    *,
-    replay: Replay,
-    opened: contextlib.ExitStack,
-    extensions: Extensions | None = None,
-    schedule: CosineSchedule | None = None,
-    callbacks: Sequence[Callback] = (),
-    progress: bool = False,
-) -> TrainingLoop:
-    """Build the actors and the matches of a run around a learner and the best network.
-
-    Args:
-        config: the run's settings.
-        compute: the backends.
-        learner: the network that learns.
-        best: the network that plays.
-        replay: the samples so far.
-        opened: gets callbacks that close actors and processes.
-        extensions: the user's functions.
-        schedule: of a resumed run's learning rate; a schedule among the extensions takes precedence.
-        callbacks: called with progress.
-        progress: whether matches show progress bars.
-    """
-    extensions = extensions or Extensions()
-    geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
-    budgets = [0]
-    if extensions.simulations is not None:
-        numbers = range(1, config.iterations + 1)
-        budgets = [int(simulation_table(extensions.simulations, number, geometry).max()) for number in numbers]
-    actors = compute.actors(
-        best.network,
-        geometry,
-        config.selfplay,
-        partial(random.generator, 0, "actor"),
-        selection=extensions.selection,
-        max_simulations=max(budgets),
-    )
-    opened.callback(actors.close)
-    pool = compute.pool()
-    if pool is not None:
-        opened.callback(pool.close)
-    search = extensions.selection or config.selfplay.puct()
-    providers = make_providers(compute, best.network, geometry, search, pool)
-    end = config.learning_steps * config.iterations
-    cosine = (schedule or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
-    chosen: Schedule = cosine
-    if extensions.schedule is not None:
-        chosen = checked_schedule(extensions.schedule, end)
-    return TrainingLoop(
-        config=config,
-        extensions=extensions,
-        geometry=geometry,
-        random=random,
-        actors=actors,
-        replay=replay,
-        learner=learner,
-        schedule=chosen,
-        providers=providers,
-        pool=pool,
-        progress=progress,
-        best=best,
-        cosine=cosine,
-        callbacks=callbacks,
-    )
 
 
 def iterate(
@@ -369,7 +331,7 @@ def iterate(
         learner.initialize_from(start)
     best = Contender(network=learner.candidate(), iteration=0)
     with contextlib.ExitStack() as opened:
-        loop = make_loop(
+        loop = TrainingLoop(
             config,
             compute,
             learner,

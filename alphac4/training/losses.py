@@ -1,22 +1,27 @@
-"""Losses that a gradient step minimises.
+"""Batches of positions, and the losses that a gradient step minimises.
 
 The standard loss is AlphaZero's (Silver et al. 2018) with a cross-entropy for the value, and KataGo's ownership (Wu
 2019). Shapes: B positions, A moves, P planes, a board of R x C cells. All targets are for the side to move.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphac4.game.planes import PLANES, make_planes
+from alphac4.game.rules import Geometry
 from alphac4.nn.network import Outputs
-from alphac4.selfplay.replay import Batch
+from alphac4.selfplay.replay import draw_batches
+from alphac4.selfplay.samples import Samples
 
 
 class LearningBatch(NamedTuple):
-    """B positions as tensors on the learner's device, with their targets and weights.
+    """B positions with their targets and weights.
 
     The weights are normalised over the whole batch, of which these B positions may be a part: the batch's mean of a
     term times its weight is its weighted mean.
@@ -35,10 +40,40 @@ Losses = Callable[[Outputs, LearningBatch], Mapping[str, Tensor]]
 batch."""
 
 
-def learning_batch(batch: Batch, device: torch.device) -> LearningBatch:
-    """Copy a batch to the device and normalise its weights."""
-    tensors = [torch.from_numpy(array).to(device, non_blocking=True) for array in batch]
-    return with_weights(*tensors)
+def batches(
+    samples: Samples,
+    geometry: Geometry,
+    size: int,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    fast_search_weight: float = 0.0,
+    planes: int = PLANES["stones"],
+    weights: npt.NDArray[np.float64] | None = None,
+) -> Iterator[LearningBatch]:
+    """Make the batches of `draw_batches` on the CPU.
+
+    Args:
+        samples: of the replay window.
+        geometry: the board.
+        size: positions per batch.
+        count: number of batches.
+        rng: draws the order and the mirrored positions.
+        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
+        planes: number of planes that the network takes.
+        weights: probabilities [samples] of drawing each sample, with replacement.
+    """
+    for rows, flip in draw_batches(len(samples), size, count, rng, weights):
+        chosen = samples.take(rows)
+        seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
+        final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
+        policy = chosen.policy.astype(np.float32)
+        seen[flip] = seen[flip][..., ::-1]
+        final[flip] = final[flip][..., ::-1]
+        policy[flip] = policy[flip][:, ::-1]
+        policy_weight = np.where(chosen.full, 1.0, fast_search_weight).astype(np.float32)
+        wdl = chosen.returns.astype(np.float32)
+        yield with_weights(*map(torch.from_numpy, (seen, policy, policy_weight, wdl, final)))
 
 
 def with_weights(planes: Tensor, policy: Tensor, policy_weight: Tensor, wdl: Tensor, final: Tensor) -> LearningBatch:
@@ -89,17 +124,17 @@ def empty_cells(planes: Tensor) -> Tensor:
     return 1.0 - planes[:, :2].sum(dim=1)
 
 
-def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> dict[str, Tensor]:
+def check_losses(losses: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
     """Return the result of a function of losses for ``count`` positions as a dictionary, after checking it.
 
     Raises:
-        ValueError: with the argument's ``name``, the actual and the expected result.
+        ValueError: with the actual and the expected result.
     """
     expected = f"expected a dictionary of named losses, a tensor [{count}] each"
     if not isinstance(losses, Mapping) or not losses:
-        raise ValueError(f"{name} returned {type(losses).__name__}; {expected}")
+        raise ValueError(f"loss returned {type(losses).__name__}; {expected}")
     for term, loss in losses.items():
         if not isinstance(loss, Tensor) or loss.shape != (count,):
             actual = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"{name} returned {actual} for the loss {term!r}; {expected}")
+            raise ValueError(f"loss returned {actual} for the loss {term!r}; {expected}")
     return dict(losses)

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import SearchingPoolPlayer, replicate_player
+from alphac4.arena.pool_players import PlayerFactory, replicate_player
 from alphac4.compute import Compute, choose_compute
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
@@ -17,7 +18,7 @@ from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import Network
-from alphac4.training.config import GateConfig, RunRandom
+from alphac4.training.config import GateConfig, random_generator
 from alphac4.training.extensions import Gate
 from alphac4.training.reports import MatchReport
 
@@ -28,7 +29,6 @@ CACHE_ENTRIES = 2**16  # cached evaluations per search
 TREE_REUSE: Reuse = "proofs"  # what is kept from one search of a game to the next
 
 BASELINE_MATCH_SIMULATIONS = 100  # simulations of the network per move against classic MCTS
-CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Matches:
         providers: of the players of two networks; the best network always uses the second.
         config: numbers of games and simulations, and the gate's threshold.
         geometry: the board.
-        random: the run's random numbers.
+        seed: seed of the run.
         check: called at every ply; it may raise to end a match.
         pool: processes in which classic MCTS plays, instead of this one.
         progress: whether to show a progress bar for each match.
@@ -57,7 +57,7 @@ class Matches:
         providers: "Sequence[PlayerProvider]",
         config: GateConfig,
         geometry: Geometry,
-        random: RunRandom,
+        seed: int,
         *,
         check: Callable[[], None] = lambda: None,
         pool: "Pool | None" = None,
@@ -66,7 +66,7 @@ class Matches:
         self._providers = providers
         self._config = config
         self._geometry = geometry
-        self._random = random
+        self._seed = seed
         self._check = check
         self._pool = pool
         self._progress = progress
@@ -83,7 +83,7 @@ class Matches:
             The report of the last match, or one without games if none was played, with the decision.
         """
         config, played = self._config, list[MatchReport]()
-        rng = self._random.generator(candidate.iteration, "openings")
+        rng = random_generator(self._seed, candidate.iteration, "openings")
 
         def play(*, pairs: int | None = None, simulations: int | None = None) -> MatchReport:
             budget = simulations or config.simulations
@@ -98,24 +98,21 @@ class Matches:
         nothing = MatchReport(player=names[0], opponent=names[1], wins=0, draws=0, losses=0, seconds=0.0)
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
-    def periodic_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """Play the matches against classic MCTS that are due after an iteration; return none if none are."""
-        interval = self._config.baseline_interval
-        if not interval or iteration % interval:
-            return []
-        return self._against_classic(best, iteration, self._config.baseline_pairs)
+    def against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
+        """Play the best network against each budget of classic MCTS, which does not change during a run.
 
-    def closing_matches(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """Play the matches that close a run; ``iteration``, which selects the random numbers, is one after the last."""
-        return self._against_classic(best, iteration, CLOSING_PAIRS)
-
-    def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
-        """Play the best network against each budget of classic MCTS, which does not change during a run."""
+        Args:
+            best: the best network.
+            iteration: selects the random numbers.
+            pairs: colour-swapped pairs of games per match.
+        """
         reports = []
         for rollouts in self._config.baseline_rollouts:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
-            classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
-            rng = self._random.generator(iteration, "classic openings", rollouts)
+            classic = self._classic_players(
+                rollouts, len(ours), random_generator(self._seed, iteration, "classic", rollouts)
+            )
+            rng = random_generator(self._seed, iteration, "classic openings", rollouts)
             reports.append(self._play(ours, classic, pairs, rng))
         return reports
 
@@ -150,17 +147,50 @@ class Matches:
             return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
         seed = int(rng.integers(2**63))
         factories = [
-            UctPlayerFactory(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)
+            PlayerFactory(
+                ("classic", rollouts, geometry, seed, index),
+                partial(UctPlayer, budget, np.random.default_rng((seed, index)), geometry),
+            )
+            for index in range(count)
         ]
         return replicate_player(self._pool, factories, UctPlayer(budget, rng, geometry))
 
 
-class PlayerProvider(Protocol):
-    """Source of players for one network after another."""
+class PlayerProvider:
+    """Source of players for one network after another, with one evaluator and one search per core for the whole run.
+
+    They are reused because inference libraries do not release all of an evaluator's memory.
+
+    Args:
+        compute: the backends of this process.
+        network: the initial weights.
+        geometry: the board.
+        rule: parameters of the selection rule.
+        pool: processes in which the players search, instead of this one. Each uses the backend that this process
+            chooses, if it is available there.
+        number: of this provider among those of the pool.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        network: Network,
+        geometry: Geometry,
+        rule: NetworkParameters,
+        pool: "Pool | None" = None,
+        number: int = 0,
+    ) -> None:
+        self._pool, self._number, self._geometry, self._rule = pool, number, geometry, rule
+        self._evaluator = compute.evaluator(network, streams=compute.streams)
+        self._searches = [
+            compute.search(self._evaluator, rule, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
+            for _ in range(compute.streams)
+        ]
 
     @property
     def backend(self) -> str:
         """Backend of the latest `players`."""
+        return self._evaluator.backend
 
     def players(self, network: Network, name: str, simulations: int) -> Sequence[Player]:
         """Return one player of the network per core, valid until the next call.
@@ -170,127 +200,27 @@ class PlayerProvider(Protocol):
             name: of the players in reports.
             simulations: per move; 0 for the raw policy.
         """
-
-
-class LocalPlayerProvider:
-    """`PlayerProvider` in this process, with one evaluator and one search per core for the whole run.
-
-    They are reused because inference libraries do not release all of an evaluator's memory.
-    """
-
-    def __init__(self, compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters) -> None:
-        self._evaluator = compute.evaluator(network, streams=compute.streams)
-        self._searches = [
-            compute.search(self._evaluator, rule, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
-            for _ in range(compute.streams)
-        ]
-
-    @property
-    def backend(self) -> str:
-        """Backend of the latest `load`."""
-        return self._evaluator.backend
-
-    def load(self, network: Network) -> None:
-        """Load the weights of the next `players`, and choose the backend for them."""
-        self._evaluator.update(network)
-
-    def players(self, network: Network, name: str, simulations: int) -> list[NetworkPlayer]:
-        """Return one player per core; the arguments are those of `PlayerProvider.players`."""
-        self.load(network)
-        players = []
-        for search in self._searches:
-            budget = Budget(simulations=simulations)
-            players.append(NetworkPlayer(name, self._evaluator, budget, search=search))
-        return players
-
-
-class PoolPlayerProvider:
-    """`PlayerProvider` in the processes of a pool, each with the backend of the ``local`` one if it is available there.
-
-    Args:
-        pool: the processes.
-        number: of this provider among the run's.
-        local: chooses the backend.
-        geometry: the board.
-        rule: parameters of the selection rule.
-    """
-
-    def __init__(
-        self, pool: "Pool", number: int, local: LocalPlayerProvider, geometry: Geometry, rule: NetworkParameters
-    ) -> None:
-        self._pool, self._number, self._local = pool, number, local
-        self._geometry, self._rule = geometry, rule
-        self._version = 0
-
-    @property
-    def backend(self) -> str:
-        """Backend of the latest `players`."""
-        return self._local.backend
-
-    def players(self, network: Network, name: str, simulations: int) -> list[SearchingPoolPlayer]:
-        """Return one player per process; the arguments are those of `PlayerProvider.players`."""
-        self._local.load(network)
-        self._version += 1
-        factory = NetworkPlayerFactory(
-            provider=self._number,
-            version=self._version,
-            backend=self.backend,
-            geometry=self._geometry,
-            rule=self._rule,
-            simulations=simulations,
-            network=self._pool.share(network),
-        )
+        self._evaluator.update(network)  # chooses the backend
         budget = Budget(simulations=simulations)
-        pool = self._pool
-        return [SearchingPoolPlayer(pool, core, factory, name, budget, TREE_REUSE) for core in range(pool.cores)]
+        players = [NetworkPlayer(name, self._evaluator, budget, search=search) for search in self._searches]
+        if self._pool is None:
+            return players
+        arguments = self.backend, self._geometry, self._rule, simulations
+        make = partial(_player_in_pool, self._number, self._pool.share(network), *arguments)
+        factory = PlayerFactory((self._number, self._evaluator.version, *arguments), make)
+        return replicate_player(self._pool, [factory] * self._pool.cores, players[0])
 
 
-def make_providers(
-    compute: Compute, network: Network, geometry: Geometry, rule: NetworkParameters, pool: "Pool | None"
-) -> "Sequence[PlayerProvider]":
-    """Return the two providers of a run's matches, in this process or a pool, with an initial ``network``."""
-    providers = [LocalPlayerProvider(compute, network, geometry, rule) for _ in range(2)]
-    if pool is None:
-        return providers
-    return [PoolPlayerProvider(pool, number, provider, geometry, rule) for number, provider in enumerate(providers)]
+_providers: dict[tuple[int, str], PlayerProvider] = {}  # those of a pool's process, by number and backend
 
 
-# The providers of a pool's process, by number, with the requested backend.
-_providers: dict[int, tuple[str, LocalPlayerProvider]] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkPlayerFactory:
-    """`PlayerFactory` of a network's player in a process of a pool."""
-
-    provider: int  # number of the provider
-    version: int  # number of the network among those of the provider
-    backend: str
-    geometry: Geometry
-    rule: NetworkParameters
-    simulations: int
-    network: "Shared[Network]" = field(compare=False, repr=False)
-
-    def make(self) -> NetworkPlayer:
-        """Make the player; earlier players of the same provider become invalid."""
-        network = self.network.get().eval()
-        backend, provider = _providers.get(self.provider, ("", None))
-        if provider is None or backend != self.backend:
-            compute = choose_compute("cpu", backend_or_auto(self.backend), threads=1)
-            provider = LocalPlayerProvider(compute, network, self.geometry, self.rule)
-            _providers[self.provider] = self.backend, provider
-        (player,) = provider.players(network, "", self.simulations)
-        return player
-
-
-@dataclass(frozen=True, kw_only=True)
-class UctPlayerFactory:
-    """`PlayerFactory` of a player of classic MCTS."""
-
-    rollouts: int
-    geometry: Geometry
-    seed: tuple[int, ...]
-
-    def make(self) -> UctPlayer:
-        """Make the player."""
-        return UctPlayer(Budget(simulations=self.rollouts), np.random.default_rng(self.seed), self.geometry)
+def _player_in_pool(
+    number: int, network: "Shared[Network]", backend: str, geometry: Geometry, rule: NetworkParameters, simulations: int
+) -> Player:
+    """Return a player of one core in a process of a pool; earlier players of the same provider become invalid."""
+    weights = network.get().eval()
+    if (number, backend) not in _providers:
+        compute = choose_compute("cpu", backend_or_auto(backend), threads=1)
+        _providers[number, backend] = PlayerProvider(compute, weights, geometry, rule)
+    (player,) = _providers[number, backend].players(weights, "", simulations)
+    return player

@@ -4,6 +4,7 @@ Every second disk is a file system of a few hundred kilobytes if this process ma
 In the other trials, writes fail as they do on a full disk.
 """
 
+import dataclasses
 import errno
 import json
 import os
@@ -14,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.training.config import to_dict
 from campaigns.command import Findings
 from campaigns.tiny_run import in_child, outcome, prepare, tiny_run, train, train_by_command
 
@@ -28,7 +28,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     reference, settings = folder / "reference", folder / "settings.json"
     run, small = folder / "run", folder / "small"
     small.mkdir()
-    settings.write_text(json.dumps(to_dict(tiny_run())))
+    settings.write_text(json.dumps(dataclasses.asdict(tiny_run())))
     assert in_child(lambda: train(reference)) == 0
     expected = outcome(reference)
     needed = sum(path.stat().st_size for path in reference.rglob("*"))

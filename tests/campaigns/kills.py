@@ -29,7 +29,7 @@ from campaigns.tiny_run import EXPLORING, ITERATIONS, in_child, kill_at_event, o
 
 CONFIGURATIONS = {"plain": tiny_run(), "exploring": tiny_run(**EXPLORING)}  # killed in turn
 MAX_KILLS = 12  # kills of a run before it may end
-PARTS = {"self-play": (LocalActors, "play"), "learning": (Learner, "learn_latest"), "gate": (Matches, "gate")}
+PARTS = {"self-play": (LocalActors, "play"), "learning": (Learner, "learn"), "gate": (Matches, "gate")}
 MAX_CORES = 3
 
 

@@ -113,7 +113,7 @@ class DeviceReplay:
         return rows
 
     def batch(self, rows: Tensor, mirrored: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return the fields of `alphac4.selfplay.replay.Batch`, without waiting for the device.
+        """Return planes, policies, their weights, win/draw/loss and final stones, without waiting for the device.
 
         The next call overwrites the planes.
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +33,17 @@ from alphac4.mcts.tree import (
     proof_value,
     root_visits,
 )
-from alphac4.storage.records import check_finite, check_ranges
+from alphac4.storage.records import MAX_NUMBER, Range, RangedSettings
 
 HEURISTICS = {"none": NO_HEURISTIC, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
 REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UctConfig:
+class UctConfig(RangedSettings):
     """Settings of classic search. The default, with proofs and decisive moves, is the strongest plain variant."""
 
-    exploration: float = math.sqrt(2.0)
+    exploration: Annotated[float, Range(0, MAX_NUMBER)] = 2**0.5
     """Weight of UCB1's exploration term, for values in [-1, 1]. UCB1 (Auer et al. 2002) has sqrt(2) for rewards in
     [0, 1], which is 2 sqrt(2) here, so the default explores half as much. With ``reward`` 1/0.5/0 the default is
     UCB1's. Retune it when ``reward``, ``evaluation`` or the number of simulations changes."""
@@ -66,7 +66,7 @@ class UctConfig:
     """Weights of the columns in rollouts: all equal, or 1, 2, 3, 4, 3, 2, 1 in favour of the centre."""
     rollout_decisive_moves: bool = False
     """The same as ``decisive_moves`` in rollouts."""
-    rollout_depth: int | None = None
+    rollout_depth: Annotated[int | None, Range(0, MAX_NUMBER)] = None
     """Plies after which a rollout is cut off and valued by ``evaluation``, or as a draw without one; 0 values leaves
     without a rollout."""
     evaluation: Literal["none", "lines", "longest", "chains"] = "none"
@@ -75,12 +75,8 @@ class UctConfig:
     evaluation_use: Literal["bias", "instead", "rollout"] = "bias"
     """Use of ``evaluation``: a bias of UCB1's score that fades with visits (Chaslot et al. 2008), instead of the mean
     value in it, or as weights of the moves in rollouts. Without an evaluation it has no effect."""
-    bias_weight: float = 1.0
+    bias_weight: Annotated[float, Range(0, MAX_NUMBER)] = 1.0
     """Weight of the evaluation if ``evaluation_use`` is "bias"."""
-
-    def __post_init__(self) -> None:
-        check_finite(self)
-        check_ranges(self, exploration=(0, math.inf), rollout_depth=(0, math.inf), bias_weight=(0, math.inf))
 
     def parameters(self) -> "UctParameters":
         """Return the settings for compiled code."""
