@@ -174,7 +174,8 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
 def test_trees_are_reused_at_any_place_in_the_batch(kind: str) -> None:
     search = make_search(kind, reuse="trees")
     search.search([Position.from_moves(moves) for moves in ("44", "112", "27")], Budget(simulations=500))
-    known = {moves: search.node(index, [3, 2]).visits for index, moves in ((0, "4443"), (2, "2743"))}
+    nodes = {moves: search.node(index, [3, 2]) for index, moves in ((0, "4443"), (2, "2743"))}
+    known = {moves: np.array([move.visits for move in node.columns]) for moves, node in nodes.items()}
     assert known["4443"].tolist() != known["2743"].tolist()
     now = ["2743", "5", "4443"]  # in another order, with a new game in place of the second one
     for simulations in (1, 3000):  # the second search needs larger trees

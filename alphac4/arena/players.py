@@ -16,7 +16,7 @@ from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch, NotFiniteError, SupportsEvaluate, evaluate_checked, input_planes
-from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult, join_results, root_wdl
+from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
@@ -86,8 +86,8 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     return columns.tolist()  # type: ignore[no-any-return]
 
 
-def keep_trees(player: SearchingPlayer) -> HasSearchTree:
-    """Return the trees of a player's last search, unaffected by its next one if the player has ``detach()``."""
+def keep_trees(player: SearchingPlayer) -> SearchingPlayer:
+    """Return a player with the trees of the last search, which the next one does not affect if it has ``detach()``."""
     return player.detach() if hasattr(player, "detach") else player
 
 

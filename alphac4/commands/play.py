@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -420,7 +421,7 @@ class SearchCommand:
             print(f"\n{screen.side(0 if position.first_to_move else 1)} to move, {player.name}\n")
             print(found.table())
         if self.svg is not None:
-            write_atomically(self.svg, draw_tree(player, depth=self.depth, width=self.width).encode())
+            write_atomically(self.svg, draw_tree(partial(player.node, 0), depth=self.depth, width=self.width).encode())
             print(f"\ntree drawn to {self.svg}", file=sys.stderr)
         return 0
 

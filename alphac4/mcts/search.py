@@ -20,7 +20,7 @@ from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
-from alphac4.mcts.results import NodeView, SearchResult, principal_variations, root_wdl
+from alphac4.mcts.results import NodeView, SearchResult, describe_columns, principal_variations, root_wdl
 from alphac4.mcts.simulation import action_scores, is_builtin_rule
 from alphac4.mcts.tree import (
     ARRAYS,
@@ -89,9 +89,7 @@ class TreeSearch(ABC):
         rng: seeds the trees' random states.
         reuse: the trees that are kept for positions that follow.
         parameters: of the selection rule, which is registered for their type.
-        proofs: as in `alphac4.mcts.tree.make_trees`.
-        look_ahead: likewise.
-        heuristics: likewise.
+        options: as in `alphac4.mcts.tree.make_trees`.
     """
 
     roots = 1  # trees per position
@@ -102,24 +100,13 @@ class TreeSearch(ABC):
         rng: np.random.Generator | None,
         reuse: Reuse,
         parameters: Any,
-        *,
-        proofs: bool = True,
-        look_ahead: bool = True,
-        heuristics: bool = False,
+        **options: bool,
     ) -> None:
         self.geometry = geometry
         self.parameters = parameters
         self.reuse = reuse
-        self._kept = TreeReuse(
-            functools.partial(
-                make_trees,
-                geometry=geometry,
-                rng=rng or np.random.default_rng(0),
-                proofs=proofs,
-                look_ahead=look_ahead,
-                heuristics=heuristics,
-            )
-        )
+        rng = rng or np.random.default_rng(0)
+        self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
         """Search each position for ``budget``.
@@ -217,13 +204,13 @@ class TreeSearch(ABC):
                 line = " ".join(column_name(c) for c in path[: depth + 1])
                 raise ValueError(f"the search tree has no node after {line}; search longer or choose another path")
             node, position = child, position.play(column)
-        statistics = {name: array[0] for name, array in self._statistics(trees, t, 1, node).items()}
+        statistics = self._statistics(trees, t, 1, node)
         total = int(statistics["visits"].sum())
         value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
         proof = node_proof(trees, t, node) if trees.proofs else UNPROVEN
         if proof != UNPROVEN:
             value = float(proof_value(proof))
-        return NodeView(position=position, value=value, total_visits=total, **statistics)
+        return NodeView(position=position, value=value, visits=total, columns=describe_columns(statistics, 0))
 
     def _tree(self, index: int) -> tuple[Trees, int]:
         """Return the trees and the number of the first tree of the ``index``-th position."""
