@@ -166,9 +166,8 @@ class UctPlayer(TreePlayer):
         rng: random numbers of the rollouts.
         geometry: the board.
         config: the variant of the search.
-        roots: independent trees per position, whose statistics are added.
         threads: trees searched at a time.
-        reuse: trees to keep between moves.
+        reuse: trees to keep between moves, by default those of ``config``.
         name: the player's name; by default such as "uct:1000".
 
     Raises:
@@ -182,14 +181,13 @@ class UctPlayer(TreePlayer):
         geometry: Geometry = STANDARD,
         config: UctConfig | None = None,
         *,
-        roots: int = 1,
         threads: int = 1,
-        reuse: Reuse = "nothing",
+        reuse: Reuse | None = None,
         name: str = "",
     ) -> None:
         if budget.simulations == 0:
             raise PlayerError("uct:0: classic MCTS needs at least one simulation")
-        search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads, roots=roots)
+        search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads)
         super().__init__(name or f"uct:{budget_name(budget)}", search, budget)
 
 

@@ -28,10 +28,8 @@ class UctSearch(TreeSearch):
         config: the variant.
         geometry: the board.
         rng: seeds the trees' random states.
-        reuse: the trees that are kept for positions that follow.
+        reuse: the trees that are kept for positions that follow, by default those of ``config``.
         threads: number of trees searched at the same time.
-        roots: trees per position. They share its simulations, or use all of its time each, and their root statistics
-            are added up: root parallelisation (Chaslot et al. 2008). It is useful with as many threads.
     """
 
     def __init__(
@@ -40,23 +38,22 @@ class UctSearch(TreeSearch):
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
-        reuse: Reuse = "nothing",
+        reuse: Reuse | None = None,
         threads: int = 1,
-        roots: int = 1,
     ) -> None:
         self.config = config or UctConfig()
         parameters = self.config.parameters()
         super().__init__(
             geometry,
             rng,
-            reuse,
+            reuse or ("trees" if self.config.tree == "keep" else "nothing"),
             parameters,
             proofs=self.config.proofs,
             look_ahead=self.config.decisive_moves,
             heuristics=parameters.heuristic != NO_HEURISTIC,
         )
         self.threads = threads
-        self.roots = roots
+        self.roots = self.config.roots
         self._pool = ThreadPoolExecutor(threads)
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
