@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.compute import Actors, Compute, choose_for_run
+from alphac4.compute import Actors, Compute, choose_compute
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.network import Network, NetworkBuilder
@@ -363,7 +363,7 @@ def iterate(
         sampler=sampler,
         gate=gate,
     )
-    compute = choose_for_run(config.machine.device, config.machine.backend)
+    compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
     learner = make_learner(config, compute, extensions)
     if start is not None:
         learner.initialize_from(start)
