@@ -20,7 +20,7 @@ from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
-from alphac4.mcts.results import NodeView, SearchResult, describe_columns, principal_variations, root_wdl
+from alphac4.mcts.results import NodeView, SearchResult, describe_columns, join_results, principal_variations, root_wdl
 from alphac4.mcts.simulation import action_scores, is_builtin_rule
 from alphac4.mcts.tree import (
     ARRAYS,
@@ -40,6 +40,7 @@ from alphac4.mcts.tree import (
 )
 
 MAX_VISITS = 2**24  # visits of a root: beyond that, float32 sums of results cannot grow by 1
+TIMED_NODES = 200_000  # nodes of a tree whose search is limited by time
 
 Reuse = Literal["nothing", "proofs", "trees"]
 """Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or
@@ -108,16 +109,16 @@ class TreeSearch(ABC):
         rng = rng or np.random.default_rng(0)
         self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         """Search each position for ``budget``.
 
-        A time is spent on one position after the other. A position that follows from one of the last call reuses its
-        tree as far as ``reuse`` allows, whatever their places in the two batches, if both have their moves.
+        A time is spent on one position after the other, which share one tree in turn unless all trees are kept. A
+        position that follows from one of the last call reuses its tree as far as ``reuse`` allows, whatever their
+        places in the two batches, if both have their moves.
 
         Args:
             positions: unfinished positions on the search's board.
             budget: of each position.
-            nodes: maximum size of a tree if only time limits the search; a node takes about 130 bytes.
 
         Raises:
             ValueError: for a budget of 0 simulations, a finished position, or a position on another board.
@@ -130,15 +131,20 @@ class TreeSearch(ABC):
             if position.outcome() is not None:
                 game = "" if position.moves is None else f" after {position.moves}"
                 raise ValueError(f"the game is over{game}: there is nothing to search")
-        capacity = nodes if budget.simulations is None else budget.simulations + 1
         try:
-            return self._search(positions, budget, capacity)
+            if budget.seconds is None or self.reuse == "trees" or len(positions) <= self.roots:
+                return self._search(positions, budget)
+            starts = range(0, len(positions), self.roots)
+            results = [self._search(positions[start : start + self.roots], budget) for start in starts]
+            self.drop_trees()
+            return join_results(results)
         except BaseException:  # after an interruption, a thread may still write to the trees
             self._kept = self._kept.empty()
             raise
 
-    def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
+    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         started = time.perf_counter()
+        capacity = self._timed_nodes(budget) if budget.simulations is None else budget.simulations + 1
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
         before = trees.visits[:count, ROOT].sum(axis=1, dtype=np.int64)
@@ -152,6 +158,10 @@ class TreeSearch(ABC):
                 turn_started = time.perf_counter() if first else started
                 self._run(trees, count, turn, turn_started + budget.seconds)
         return self._result(trees, count, before, time.perf_counter() - started)
+
+    def _timed_nodes(self, budget: Budget) -> int:  # noqa: ARG002
+        """Return the maximum size of a tree if only time limits the search; a node takes about 130 bytes."""
+        return TIMED_NODES
 
     @abstractmethod
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:

@@ -14,7 +14,7 @@ from alphac4.machine import check_block
 from alphac4.mcts.classic.rollouts import NO_HEURISTIC
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, Reuse, TreeSearch
+from alphac4.mcts.search import TIMED_NODES, Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
 NODES_PER_SECOND = 3_000_000  # upper bound on the speed of classic search on one core
@@ -56,15 +56,16 @@ class UctSearch(TreeSearch):
         self.roots = self.config.roots
         self._pool = ThreadPoolExecutor(threads)
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
-        """Search as `TreeSearch.search` does; by default ``nodes`` suffices for a fast core and the budget's time."""
-        if nodes is None:
-            nodes = min(MAX_NODES, int(200_000 + NODES_PER_SECOND * (budget.seconds or 0.0)))
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+        """Search as `TreeSearch.search` does."""
         if self.roots == 1:
-            return super().search(positions, budget, nodes)
+            return super().search(positions, budget)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
         each = Budget(simulations=share, seconds=budget.seconds)
-        return self._merged(super().search([p for p in positions for _ in range(self.roots)], each, nodes))
+        return self._merged(super().search([p for p in positions for _ in range(self.roots)], each))
+
+    def _timed_nodes(self, budget: Budget) -> int:
+        return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         chunk = 256 if deadline is not None else 2**16  # simulations between two checks for Ctrl-C
