@@ -1,6 +1,8 @@
 """Choice of the device and the backend."""
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from alphac4.compute.cores import Compute
@@ -58,8 +60,9 @@ def choose_compute(
     return Compute(inference_device, backend, threads, for_run=for_run, cluster=nodes, trees_on_gpu=trees_on_gpu)
 
 
-def choose_pool(address: str) -> "Pool":
-    """Start a process on each core of a Ray cluster.
+@contextlib.contextmanager
+def open_pool(address: str) -> "Iterator[Pool]":
+    """Start a process on each core of a Ray cluster for the block.
 
     Args:
         address: HOST:PORT of its head, or "auto" for the cluster of this machine or job.
@@ -71,12 +74,8 @@ def choose_pool(address: str) -> "Pool":
     from alphac4.compute.cluster.connection import connect
     from alphac4.compute.cluster.pool import Pool
 
-    connection = connect(address)
-    try:
-        return Pool(connection)
-    except BaseException:
-        connection.close()
-        raise
+    with contextlib.closing(connect(address)) as connection, contextlib.closing(Pool(connection)) as pool:
+        yield pool
 
 
 def _inference_device() -> str:
