@@ -97,31 +97,29 @@ class UctSearch(TreeSearch):
 
     def _merged(self, parts: SearchResult) -> SearchResult:
         """Merge the results of each position's trees into one."""
-        shape = (-1, self.roots, self.geometry.columns)
-        visits = parts.visits.reshape(shape)
+        arrays = {name: array for name, array in vars(parts).items() if isinstance(array, np.ndarray)}
+        of = {name: array.reshape(-1, self.roots, *array.shape[1:]) for name, array in arrays.items()}
+        visits, scores = of["visits"], of["scores"]
         with np.errstate(invalid="ignore", divide="ignore"):
-            sums = np.nansum(parts.values.reshape(shape) * visits, axis=1)  # NaN where a move has no visits
-            values = sums / visits.sum(axis=1)
-        proofs = parts.proofs.reshape(shape)
-        proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # a proof in one tree holds for all
-        proven = np.where(proven == -129, UNPROVEN, proven)
+            values = np.nansum(of["values"] * visits, axis=1) / visits.sum(axis=1)  # NaN where a move has no visits
+            known = np.isfinite(scores)
+            scores = np.where(known, scores, 0.0).sum(axis=1) / known.sum(axis=1)
+        proofs = np.where(of["proofs"] == UNPROVEN, -129, of["proofs"]).max(axis=1)  # a proof in one tree holds for all
         per_tree = visits.sum(axis=2) + 1
-        value = (parts.value.reshape(-1, self.roots) * per_tree).sum(axis=1) / per_tree.sum(axis=1)
-        wdl = (parts.wdl.reshape(-1, self.roots, 3) * per_tree[:, :, None]).sum(axis=1) / per_tree.sum(axis=1)[:, None]
-        with np.errstate(invalid="ignore"):
-            known = np.isfinite(parts.scores).reshape(shape)
-            scores = np.where(known, parts.scores.reshape(shape), 0.0).sum(axis=1) / known.sum(axis=1)
+        total = per_tree.sum(axis=1)
+        value = (of["value"] * per_tree).sum(axis=1) / total
+        wdl = (of["wdl"] * per_tree[:, :, None]).sum(axis=1) / total[:, None]
         merged = dataclasses.replace(
             parts,
-            moves=parts.moves[:: self.roots],
+            moves=of["moves"][:, 0],
             visits=visits.sum(axis=1),
             values=values,
-            priors=parts.priors.reshape(shape).mean(axis=1),
+            priors=of["priors"].mean(axis=1),
             scores=scores,
-            proofs=proven,
+            proofs=np.where(proofs == -129, UNPROVEN, proofs),
             value=value,
             wdl=wdl,
-            simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
+            simulations=of["simulations"].sum(axis=1),
         )
         moves = self._final_moves(vars(merged))
         for row in range(len(moves)):
