@@ -17,7 +17,7 @@ import psutil
 from local_cluster import local_cluster
 
 from alphac4.commands.doctor import Measured
-from alphac4.compute import Actors, choose_for_run
+from alphac4.compute import Actors, choose_compute
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.nn.config import NetworkConfig
@@ -42,12 +42,12 @@ def main() -> None:
     )
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
-        plain = choose_for_run("cpu", "auto").actors(network, STANDARD, config, np.random.default_rng)
+        plain = choose_compute("cpu", for_run=True).actors(network, STANDARD, config, np.random.default_rng)
         play_turn(plain, 0.0)
         turns = []
         for _ in range(options.repeats):
             without = play_turn(plain, seconds)
-            compute = choose_for_run("cpu", plain.backend, address)
+            compute = choose_compute("cpu", plain.backend, for_run=True, cluster=address)
             with contextlib.closing(compute.actors(network, STANDARD, config, np.random.default_rng)) as actors:
                 play_turn(actors, 0.0)
                 turns.append((without, play_turn(actors, seconds)))

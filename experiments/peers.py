@@ -20,7 +20,7 @@ from alphac4.arena.external import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
 from alphac4.commands.doctor import rate
-from alphac4.compute import choose_for_run
+from alphac4.compute import choose_compute
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
@@ -80,7 +80,7 @@ def compare_pgx(network: Network, name: str, *, seconds: float, games: int, simu
     config = SelfPlayConfig(
         games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
     )
-    actors = choose_for_run(device, "auto").actors(network, STANDARD, config, np.random.default_rng)
+    actors = choose_compute(device, for_run=True).actors(network, STANDARD, config, np.random.default_rng)
     stats, spent = ActorStats(), 0.0
     samples = max(4_000, 8 * games)  # each call restarts the searches of all games
     actors.play(samples, lambda _index, _block: None)

@@ -594,8 +594,6 @@ def test_the_command_builds_a_certificate_that_it_verifies(
         patch.setattr("alphac4.arena.specifications.LEAVES", 8)
         assert main(command) == 2
     assert "holds leaves 16, not 8" in capsys.readouterr().err
-    assert main([*command, "--seed", "1"]) == 2
-    assert "holds seed 0, not 1" in capsys.readouterr().err
     for limit in ("@0.01s", "@300,temperature=1"):
         assert main([*command, "--player", f"{network}{limit}"]) == 2
         assert "limit it by simulations, not by time, and leave out temperature" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 from helpers import random_positions
 from naive import naive_lines
 
-from alphac4.arena.specifications import UCT_OPTIONS, UctOptions, describe_options, parse_options, parse_player
+from alphac4.arena.specifications import UCT_OPTIONS, describe_options, parse_options, parse_player
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.rollouts import (
@@ -144,8 +144,8 @@ def test_weighted_rollouts_draw_moves_in_proportion_to_weights(style: Rollout, w
 
 
 def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None:
-    config, positions = UctConfig(final="ucb"), [Position.from_moves(moves) for moves in ("", "44", "4455")]
-    searches = [UctSearch(config, rng=np.random.default_rng(0), roots=4, threads=threads) for threads in (1, 2)]
+    config, positions = UctConfig(final="ucb", roots=4), [Position.from_moves(moves) for moves in ("", "44", "4455")]
+    searches = [UctSearch(config, rng=np.random.default_rng(0), threads=threads) for threads in (1, 2)]
     result, again = (each.search(positions, Budget(simulations=1200)) for each in searches)
     np.testing.assert_array_equal(result.visits, again.visits)
     assert result.visits[:2].sum(axis=1).tolist() == [1200, 1200]
@@ -165,9 +165,9 @@ def test_final_move_has_visits() -> None:
 
 def test_uct_options_round_trip_through_their_text() -> None:
     for config in VARIANTS.values():
-        options, defaults = UctOptions(**vars(config)), vars(UctOptions())
-        parsed = parse_options(describe_options(vars(options), defaults), UCT_OPTIONS)
-        assert defaults | parsed == vars(options)
+        defaults = vars(UctConfig())
+        parsed = parse_options(describe_options(vars(config), defaults), UCT_OPTIONS)
+        assert defaults | parsed == vars(config)
     assert parse_options(",tree=keep,exploration=0.5", UCT_OPTIONS) == {"tree": "keep", "exploration": 0.5}
     player = parse_player("uct:300,final=rate,roots=2", rng=np.random.default_rng(0), threads=1)
     assert player.name == "uct:300,final=rate,roots=2"

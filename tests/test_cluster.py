@@ -23,7 +23,7 @@ pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
 
 from alphac4.cli import main
-from alphac4.compute import Compute, choose_pool
+from alphac4.compute import Compute, open_pool
 from alphac4.compute.cluster.pool import Pool
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.config import PuctConfig
@@ -66,9 +66,8 @@ def cluster(started: Cluster) -> Cluster:
 @pytest.fixture
 def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_ATTEMPTS", 3)
-    pool = choose_pool(cluster.address)
-    yield pool
-    pool.close()
+    with open_pool(cluster.address) as pool:
+        yield pool
 
 
 def tiny(**changes: object) -> TrainConfig:

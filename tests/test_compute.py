@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.compute import choose_compute, choose_for_run
+from alphac4.compute import choose_compute
 from alphac4.compute.gpu.device import TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
@@ -74,14 +74,15 @@ def test_only_self_play_uses_int8(network: PolicyValueNetwork) -> None:
     pytest.importorskip("openvino")
     config, geometry = SelfPlayConfig(games=4), make_geometry()
     for backend in ("auto", INT8):
-        compute = choose_for_run("cpu", backend)
+        compute = choose_compute("cpu", backend, for_run=True)
         assert compute.actors(network, geometry, config, np.random.default_rng).backend == INT8
         assert compute.evaluator(network).backend != INT8
     assert choose_compute("cpu").evaluator(network).backend != INT8
 
 
 def test_a_run_has_the_requested_backend() -> None:
-    assert [choose_for_run("cpu", name).backend for name in ("auto", "torch-fp32")] == ["auto", "torch-fp32"]
+    names = ["auto", "torch-fp32"]
+    assert [choose_compute("cpu", name, for_run=True).backend for name in names] == names
 
 
 def test_actors_report_the_backend_of_their_latest_network(
@@ -94,7 +95,7 @@ def test_actors_report_the_backend_of_their_latest_network(
         return name, make_backend(name, network, batch, threads)
 
     monkeypatch.setattr("alphac4.nn.evaluator.select_backend", select)
-    compute = choose_for_run("cpu", "auto")
+    compute = choose_compute("cpu", for_run=True)
     actors = compute.actors(network, make_geometry(), SelfPlayConfig(games=4), np.random.default_rng)
     assert actors.backend == "torch-bf16"
     actors.update(network)
@@ -172,7 +173,7 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
     monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
     for compute, backend in (
         (choose_compute("cuda", "auto"), "auto"),
-        (choose_for_run("auto", "cuda-bf16"), "cuda-bf16"),
+        (choose_compute("auto", "cuda-bf16", for_run=True), "cuda-bf16"),
     ):
         assert compute.learning_device.type == ("cpu" if message else "cuda")
         assert compute.backend == ("auto" if message else backend)
@@ -235,7 +236,7 @@ def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for backend in ("auto", "cuda-bf16", TREES):
         with pytest.raises(RuntimeError, match="no CUDA device"):
-            choose_for_run("cuda", backend)
+            choose_compute("cuda", backend, for_run=True)
     with pytest.raises(ValueError, match="unknown device 'tpu'"):  # instead of running on the cores
         choose_compute("tpu")
 

@@ -127,9 +127,9 @@ def test_tree_is_reused_until_a_new_game() -> None:
     # Also after isready, which many programs send before each move.
     assert talk.say("isready", "position 44", "go nodes 1")[-2].split()[:3] == ["info", "nodes", "1"]
     analyst = talk.engine._analyst
-    assert analyst.node(Position.from_moves("44"), []).total_visits == 301
+    assert analyst.node(Position.from_moves("44"), []).visits == 301
     talk.say("newgame", "position 44", "go nodes 1")
-    assert analyst.node(Position.from_moves("44"), []).total_visits == 1
+    assert analyst.node(Position.from_moves("44"), []).visits == 1
 
 
 def test_exact_can_be_stopped_like_a_search() -> None:

@@ -188,7 +188,7 @@ def test_a_time_limit_applies_to_each_position(make: Make, rng: np.random.Genera
     player = make(rng)
     assert isinstance(player, TreePlayer)
     assert player.search([Position()] * 4, Budget(seconds=0.05)).seconds >= 0.2
-    with pytest.raises(ValueError, match="no tree 0"):  # the positions shared one tree in turn
+    with pytest.raises(ValueError, match="no tree of position 0"):  # the positions shared one tree in turn
         player.node(0, [])
 
 

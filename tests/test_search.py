@@ -12,7 +12,7 @@ from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
+from alphac4.mcts.classic.rollouts import Rollout, rollout
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch
@@ -110,7 +110,8 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
 @pytest.mark.parametrize("style", [Rollout(), Rollout(depth=16)], ids=["uniform", "equal weights, never cut off"])
 def test_rollouts_have_the_mean_result_of_random_games(style: Rollout) -> None:
     states = np.array([3], np.uint64)
-    mean = run_rollouts(make_geometry(4, 4, 3), np.uint64(0), np.uint64(0), 200_000, states, style)
+    geometry, empty = make_geometry(4, 4, 3), np.uint64(0)
+    mean = np.mean([rollout(geometry, empty, empty, states, 0, style) for _ in range(200_000)])
     rng = random.Random(0)
     results = []
     for _ in range(3000):
@@ -174,7 +175,8 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
 def test_trees_are_reused_at_any_place_in_the_batch(kind: str) -> None:
     search = make_search(kind, reuse="trees")
     search.search([Position.from_moves(moves) for moves in ("44", "112", "27")], Budget(simulations=500))
-    known = {moves: search.node(index, [3, 2]).visits for index, moves in ((0, "4443"), (2, "2743"))}
+    nodes = {moves: search.node(index, [3, 2]) for index, moves in ((0, "4443"), (2, "2743"))}
+    known = {moves: np.array([move.visits for move in node.columns]) for moves, node in nodes.items()}
     assert known["4443"].tolist() != known["2743"].tolist()
     now = ["2743", "5", "4443"]  # in another order, with a new game in place of the second one
     for simulations in (1, 3000):  # the second search needs larger trees

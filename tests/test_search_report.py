@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ def searched() -> UctSearch:
 
 def test_node_statistics_agree_with_the_edge_from_the_parent(searched: UctSearch) -> None:
     root = searched.node(0, [])
-    column = int(root.visits.argmax())
-    child = searched.node(0, [column])
-    assert child.position.moves == f"44{column + 1}"
-    assert child.total_visits == root.visits[column] - 1  # the first visit evaluated the child itself
-    edge_total = root.values[column] * root.visits[column]
-    below = np.nansum(child.values * child.visits)
+    edge = max(root.columns, key=lambda move: move.visits)
+    child = searched.node(0, [edge.column])
+    assert child.position.moves == f"44{edge.column + 1}"
+    assert child.visits == edge.visits - 1  # the first visit evaluated the child itself
+    edge_total = (edge.value or 0.0) * edge.visits
+    below = sum((move.value or 0.0) * move.visits for move in child.columns)
     assert abs(edge_total + below) <= 1 + 1e-6  # the difference is that one rollout
 
 
@@ -59,7 +60,7 @@ def test_table_shows_no_score_for_unvisited_columns() -> None:
 
 
 def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
-    root = ElementTree.fromstring(draw_tree(searched, depth=2, width=2))
+    root = ElementTree.fromstring(draw_tree(partial(searched.node, 0), depth=2, width=2))
     space = "{http://www.w3.org/2000/svg}"
     cards = [rect for rect in root.iter(f"{space}rect") if "card" in rect.get("class", "")]
     assert (len(cards), len(list(root.iter(f"{space}path")))) == (1 + 2 + 4, 2 + 4)

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
@@ -95,9 +96,9 @@ class Agent:
         if len(found) > 1 and (budget or self.player.budget).seconds is not None:  # each in a tree of its own
             return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
         result = self.player.search(found, budget)
-        trees = keep_trees(self.player)
+        find = keep_trees(self.player).node
         name = self.name if budget is None else re.split("[@:]", self.name)[0]  # its own limit does not apply
-        seen = [SearchedPosition.of_result(p, name, result, index, trees) for index, p in enumerate(found)]
+        seen = [SearchedPosition.of_result(p, name, result, i, partial(find, i)) for i, p in enumerate(found)]
         return seen if several else seen[0]
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, longest_gam
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
-from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult
+from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
@@ -203,8 +203,8 @@ class CertificatePlayer:
         if "_other" in vars(self):
             drop_trees(self._other)
 
-    def detach(self) -> HasSearchTree:
-        """Return the other player's trees; see `TreePlayer.detach`."""
+    def detach(self) -> SearchingPlayer:
+        """Return the other player with its trees; see `TreePlayer.detach`."""
         return keep_trees(self._other)
 
     @functools.cached_property

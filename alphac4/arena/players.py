@@ -16,7 +16,7 @@ from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch, NotFiniteError, SupportsEvaluate, evaluate_checked, input_planes
-from alphac4.mcts.results import HasSearchTree, NodeView, SearchResult, join_results, root_wdl
+from alphac4.mcts.results import NodeView, SearchResult, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
@@ -86,8 +86,8 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     return columns.tolist()  # type: ignore[no-any-return]
 
 
-def keep_trees(player: SearchingPlayer) -> HasSearchTree:
-    """Return the trees of a player's last search, unaffected by its next one if the player has ``detach()``."""
+def keep_trees(player: SearchingPlayer) -> SearchingPlayer:
+    """Return a player with the trees of the last search, which the next one does not affect if it has ``detach()``."""
     return player.detach() if hasattr(player, "detach") else player
 
 
@@ -116,7 +116,6 @@ class TreePlayer:
         self.name = name
         self.budget = budget
         self._search = search
-        self._trees = 0  # number of trees of the last search
 
     @property
     def reuse(self) -> Reuse:
@@ -129,22 +128,10 @@ class TreePlayer:
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search the positions; by default with the player's own budget."""
-        budget = budget or self.budget
-        if budget.seconds is None or self._search.reuse == "trees" or len(positions) <= 1:
-            self._trees = len(positions)
-            return self._search.search(positions, budget)
-        # A time limit needs room for a large tree, so that all positions use one tree in turn.
-        self._trees = 0
-        return join_results([self._search.search([position], budget) for position in positions])
+        return self._search.search(positions, budget or self.budget)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return the node of the last search of position ``index`` that a path of columns leads to.
-
-        Raises:
-            ValueError: if the last search has no such tree, or the tree no such node.
-        """
-        if not 0 <= index < self._trees:
-            raise ValueError(f"the last search has no tree {index}")
+        """Return a node of the trees of the last search, as `TreeSearch.node` does."""
         return self._search.node(index, path)
 
     def drop_trees(self) -> None:
@@ -166,9 +153,8 @@ class UctPlayer(TreePlayer):
         rng: random numbers of the rollouts.
         geometry: the board.
         config: the variant of the search.
-        roots: independent trees per position, whose statistics are added.
         threads: trees searched at a time.
-        reuse: trees to keep between moves.
+        reuse: trees to keep between moves, by default those of ``config``.
         name: the player's name; by default such as "uct:1000".
 
     Raises:
@@ -182,14 +168,13 @@ class UctPlayer(TreePlayer):
         geometry: Geometry = STANDARD,
         config: UctConfig | None = None,
         *,
-        roots: int = 1,
         threads: int = 1,
-        reuse: Reuse = "nothing",
+        reuse: Reuse | None = None,
         name: str = "",
     ) -> None:
         if budget.simulations == 0:
             raise PlayerError("uct:0: classic MCTS needs at least one simulation")
-        search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads, roots=roots)
+        search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads)
         super().__init__(name or f"uct:{budget_name(budget)}", search, budget)
 
 
@@ -227,7 +212,6 @@ class NetworkPlayer(TreePlayer):
         """Search the positions; a budget of 0 simulations returns the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
-            self._trees = 0
             result = raw_result(self._evaluator, positions, self._search.geometry)
         else:
             result = super().search(positions, budget)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, Suppor
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
 from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
-from alphac4.storage.records import MAX_SIMULATIONS, Range, check_ranges, did_you_mean, read_record, read_value
+from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not need it
     from alphac4.compute import Compute, Pool, Shared
@@ -48,7 +48,6 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not n
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # limit of an `AutoPlayer`
 CERTIFICATE = "certificate"  # the same, with the shipped certificates' moves in the positions that they cover
-MAX_ROOTS = 256  # more than the threads of any machine
 LEAVES = 16  # default number of a tree's leaves that a network evaluates together
 MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
@@ -57,24 +56,7 @@ NETWORK_FORM = re.compile(
     rf"(?P<network>{'|'.join(SHIPPED)}|{HUB_NAME_PATTERN}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?",
     re.DOTALL,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class UctOptions(UctConfig):
-    """Options of a classic player: those of its search, and how it uses trees."""
-
-    tree: Literal["new", "keep"] = "new"  # each move begins a new tree, or reuses the subtree of the moves played
-    roots: Annotated[int, Range(1, MAX_ROOTS)] = (
-        1  # independent trees per position, which run in parallel and whose statistics are added
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tree == "keep" and self.roots > 1:
-            raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
-
-
-UCT_OPTIONS = get_type_hints(UctOptions)
+UCT_OPTIONS = get_type_hints(UctConfig)
 NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves": int}
 
 
@@ -370,7 +352,7 @@ def parse_player(
     if kind == "uct":
         limit, comma, written = argument.partition(",")
         try:
-            uct_options = read_record(UctOptions, parse_options(comma + written, UCT_OPTIONS))
+            config = read_record(UctConfig, parse_options(comma + written, UCT_OPTIONS))
         except ValueError as error:
             raise PlayerError(f"{specification!r}: {error}") from error
         budget = _parse_budget(limit, specification)
@@ -378,11 +360,10 @@ def parse_player(
             budget,
             rng,
             geometry,
-            uct_options,
-            roots=uct_options.roots,
+            config,
             threads=threads,
-            reuse=reuse or ("trees" if uct_options.tree == "keep" else "nothing"),
-            name=f"uct:{budget_name(budget)}{describe_options(vars(uct_options), vars(UctOptions()))}",
+            reuse=reuse,
+            name=f"uct:{budget_name(budget)}{describe_options(vars(config), vars(UctConfig()))}",
         )
     if kind == "certificate":
         files = certificate_files(specification)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import multiprocessing
 import os
 import signal
@@ -37,7 +36,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.machine import adapt_process, cores, wrap_text
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal
-from alphac4.storage.records import read_record, read_value
+from alphac4.storage.records import finite_or_null, read_record, read_value
 
 if TYPE_CHECKING:
     from alphac4.compute import Pool, Shared
@@ -285,10 +284,6 @@ def describe_results(tournament: Tournament, results: Results) -> str:
 
 def results_as_json(tournament: Tournament, results: Results) -> str:
     """Return pairings and ratings as JSON; the infinite Elo of a score of 0 or 1 is null."""
-
-    def finite(value: float) -> float | None:
-        return value if math.isfinite(value) else None
-
     pairings: list[dict[str, Any]] = []
     for pairing, result in results.items():
         score, elo, test = result.interval, elo_interval(result.interval), tournament.test(result)
@@ -297,14 +292,14 @@ def results_as_json(tournament: Tournament, results: Results) -> str:
                 "players": pairing,
                 **{name: getattr(result, name) for name in ("wins", "draws", "losses", "score")},
                 "interval": [score.low, score.high],
-                "elo": finite(elo.value),
-                "elo_interval": [finite(elo.low), finite(elo.high)],
+                "elo": elo.value,
+                "elo_interval": [elo.low, elo.high],
                 **({"sprt": dataclasses.asdict(test)} if test else {}),
             }
         )
     ratings = rate_players(results, tournament.players[-1])
-    rated = {name: {"elo": rating.elo, "error": rating.error} for name, rating in ratings.items()}
-    return json.dumps({"pairings": pairings, "ratings": rated}, indent=2)
+    rated = {name: dataclasses.asdict(rating) for name, rating in ratings.items()}
+    return json.dumps(finite_or_null({"pairings": pairings, "ratings": rated}), indent=2)
 
 
 def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:

@@ -191,6 +191,6 @@ class ComputeOptions:
         """
         if self.cluster is None:
             return contextlib.nullcontext()
-        from alphac4.compute import choose_pool
+        from alphac4.compute import open_pool
 
-        return contextlib.closing(choose_pool(self.cluster))
+        return open_pool(self.cluster)

@@ -17,7 +17,7 @@ import torch
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.compiled import machine_code_folder
-from alphac4.compute import Actors, choose_compute, choose_for_run
+from alphac4.compute import Actors, choose_compute
 from alphac4.game import Position
 from alphac4.machine import cores, install_advice, processor_name, worker_threads
 from alphac4.nn.backends import backend_names, make_backend, random_inputs
@@ -257,7 +257,7 @@ def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) 
     An untrained network plays and learns for about ``seconds`` each; a large network takes longer, until its first
     games and steps are finished.
     """
-    compute, selfplay = choose_for_run(device, "auto"), config.selfplay
+    compute, selfplay = choose_compute(device, for_run=True), config.selfplay
     learner = make_learner(config, compute)
     actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
     full = selfplay.full_search_prob

@@ -377,15 +377,13 @@ class CertificateCommand:
     """Folder for the player's answers, and for the certificate unless FILE is given."""
     max_stones: Annotated[int, metavar("N")] = 64
     """Walk only positions with at most N stones; if lines continue, no certificate is written."""
-    seed: int = 0
-    """Seed of a player with random moves."""
     device: Device = "auto"
     """Device that runs the network."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, max_stones=(0, 64), seed=(0, MAX_SEED))
+        check_ranges(self, max_stones=(0, 64))
 
     def __call__(self) -> int:
         """Build a certificate, or verify one or all of the project; return 1 if a claim is not shown."""
@@ -420,7 +418,7 @@ class CertificateCommand:
             "leaves": LEAVES,
             "code": __version__,
         }
-        known = KnownMoves(geometry, journal, {**about, "seed": self.seed, "claim": str(claim)})
+        known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})
         levels: dict[int, LevelReport] = {}
         with tqdm(unit="pos", disable=None, leave=False) as bar:
             for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
@@ -460,10 +458,10 @@ class CertificateCommand:
         from alphac4.arena.specifications import is_repeatable, parse_player
 
         players = []
-        for index in range(cores()):
+        for _ in range(cores()):
             player = parse_player(
                 self.player,
-                rng=np.random.default_rng([self.seed, index]),
+                rng=np.random.default_rng(0),  # a repeatable network draws nothing
                 geometry=geometry,
                 threads=1,
                 compute=compute,

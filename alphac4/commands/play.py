@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,7 +22,7 @@ from alphac4.commands.arguments import (
     loading,
     metavar,
 )
-from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level, find_level, level_names
+from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 from alphac4.storage.text import content_lines, read_stdin_lines
@@ -107,38 +108,28 @@ class PlayCommand:
         rng = np.random.default_rng(self.seed)
         in_background = sys.stdin.isatty()  # networks load while a person thinks
 
-        def lazy(name: str, make: "Callable[[], Player]") -> LazyPlayer:
-            def make_ready() -> "Player":
-                if in_background:
-                    compile_search(geometry)
-                return make()
+        def make_now(name: str) -> "Player":
+            if name.lower() in LEVELS_BY_NAME or name.isdecimal():
+                return level_player(find_level(name), self.network, geometry, rng)
+            check_players(name, others=tuple(LEVELS_BY_NAME))
+            return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
 
-            return LazyPlayer(name, make_ready, background=in_background)
-
-        def make_level(level: Level) -> "Player":
-            return level_player(level, self.network, geometry, rng)
+        def make_ready(name: str) -> "Player":
+            if in_background:
+                compile_search(geometry)
+            return make_now(name)
 
         def make(name: str) -> "Player | None":
             if name == HUMAN:
                 return None
             level = LEVELS_BY_NAME.get(name)
-            if level is not None and level.perfect:
-                return make_level(level)
-            named = find_network(name) if level is None else network
+            named = find_network(name) if level is None else None if level.perfect else network
             if named is not None:
                 named.check(geometry)  # before the board is shown
             elif name.partition(":")[0] != "certificate":  # checking a certificate takes seconds
-                return parse_player(name, rng=rng, geometry=geometry)
-            if level is not None:
-                return lazy(level_name(network.name, level), lambda: make_level(level))
-            return lazy(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
-
-        def make_opponent(name: str) -> "Player":
-            level = LEVELS_BY_NAME.get(name.lower())
-            if level is not None or name.isdecimal():
-                return make_level(level or find_level(name))
-            check_players(name, others=tuple(LEVELS_BY_NAME))
-            return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
+                return make_now(name)
+            shown = name if level is None else level_name(network.name, level)
+            return LazyPlayer(shown, partial(make_ready, name), background=in_background)
 
         session, screen = Session(geometry=geometry), Screen(sys.stdout)
         session.open(self.moves)
@@ -159,7 +150,7 @@ class PlayCommand:
             (make(first), make(second)),
             screen,
             read_line,
-            make_opponent,
+            make_now,
             make_analyst,
             review,
             level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),
@@ -420,7 +411,7 @@ class SearchCommand:
             print(f"\n{screen.side(0 if position.first_to_move else 1)} to move, {player.name}\n")
             print(found.table())
         if self.svg is not None:
-            write_atomically(self.svg, draw_tree(player, depth=self.depth, width=self.width).encode())
+            write_atomically(self.svg, draw_tree(partial(player.node, 0), depth=self.depth, width=self.width).encode())
             print(f"\ntree drawn to {self.svg}", file=sys.stderr)
         return 0
 

@@ -143,7 +143,7 @@ class SelfplayCommand:
             import numpy as np
             from tqdm import tqdm
 
-            from alphac4.compute import choose_for_run
+            from alphac4.compute import choose_compute
             from alphac4.selfplay.games import move_string
             from alphac4.selfplay.replay import find_shards, save_shard, shard_path
             from alphac4.selfplay.samples import concatenate, make_samples, sort_by_content
@@ -165,7 +165,7 @@ class SelfplayCommand:
         try:
             with lock_folder(self.output):
                 first = max(find_shards(folder), default=-1) + 1  # number after the shards of earlier calls
-                actors = choose_for_run(self.device, self.backend, self.cluster).actors(
+                actors = choose_compute(self.device, self.backend, for_run=True, cluster=self.cluster).actors(
                     checkpoint.network,
                     checkpoint.geometry,
                     self.config,

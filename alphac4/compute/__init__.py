@@ -6,7 +6,7 @@ played on a cluster.
 
 from typing import TYPE_CHECKING
 
-from alphac4.compute.choice import choose_compute, choose_for_run, choose_pool
+from alphac4.compute.choice import choose_compute, open_pool
 from alphac4.compute.cores import Actors, ClusterReport, Compute, Seeds
 from alphac4.compute.gpu.device import capture_graph
 
@@ -22,6 +22,5 @@ __all__ = [
     "Shared",
     "capture_graph",
     "choose_compute",
-    "choose_for_run",
-    "choose_pool",
+    "open_pool",
 ]

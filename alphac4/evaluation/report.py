@@ -2,14 +2,13 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from alphac4.arena.ratings import Z95
 from alphac4.evaluation.metrics import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
+from alphac4.storage.records import finite_or_null
 
 FORMAT = "alphac4 strength report 4"
 UNTRAINED = "untrained"  # name of the untrained network
@@ -47,7 +46,7 @@ class StrengthReport:
 
     def to_json(self) -> str:
         """Return indented JSON; undefined numbers, such as a rate over no positions, are null."""
-        return json.dumps(_plain({"format": FORMAT} | dataclasses.asdict(self)), indent=1)
+        return json.dumps(finite_or_null({"format": FORMAT} | dataclasses.asdict(self)), indent=1)
 
     def mistakes(self, simulations: int | None = None) -> dict[str, float]:
         """Return the measured player's share of mistakes in [0, 1] by set, and for all sets as "all".
@@ -75,15 +74,6 @@ class StrengthReport:
             how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
             results.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
         return f"Mistakes in all {self.sets[ALL].mistakes.count:,} positions: {', '.join(results)}."
-
-
-def _plain(data: Any) -> Any:
-    """Replace NaN and infinities, which JSON lacks, by None."""
-    if isinstance(data, dict):
-        return {key: _plain(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_plain(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _as_text(report: StrengthReport) -> str:

@@ -1,12 +1,11 @@
 """Draw search trees as SVG."""
 
 import contextlib
-import math
 from dataclasses import dataclass
 from html import escape
 
 from alphac4.game import Position, column_name
-from alphac4.mcts.results import HasSearchTree, NodeView, describe_proof
+from alphac4.mcts.results import NodeFinder, NodeView
 
 # Sizes in pixels. The tree grows to the right, so that its text stays legible on a page of 800 pixels.
 CARD_WIDTH, CARD_HEIGHT = 216, 84
@@ -49,15 +48,14 @@ class _Subtree:
     middle: float  # vertical centre of the card
 
 
-def draw_tree(search: HasSearchTree, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
+def draw_tree(find: NodeFinder, *, depth: int = 2, width: int = 3) -> str:
     """Return a search tree as a self-contained SVG document.
 
     A card shows the position after a move, the move's column, its visits, its value for the side that made it, and its
     proven outcome. The thickness of an edge shows the move's share of its parent's visits.
 
     Args:
-        search: the search, or a player that searches.
-        index: number of the position in the last batch searched.
+        find: returns the nodes of the tree.
         depth: plies to draw, from left to right.
         width: moves to draw of each node, the most visited ones.
 
@@ -66,10 +64,10 @@ def draw_tree(search: HasSearchTree, index: int = 0, *, depth: int = 2, width: i
     """
     if depth < 1 or width < 1:
         raise ValueError(f"depth and width of a drawn tree must be at least 1, not {depth} and {width}")
-    root = search.node(index, [])
+    root = find([])
     title = f"{'x' if root.position.first_to_move else 'o'} to move"
-    card = _draw_card(root.position, title, root.total_visits, root.value, proof="", best=False)
-    tree = _draw(search, index, [], root, card, depth, width)
+    card = _draw_card(root.position, title, root.visits, root.value, proof="", best=False)
+    tree = _draw(find, [], root, card, depth, width)
     size_x, size_y = tree.width + 2 * MARGIN, tree.height + 2 * MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-MARGIN} {-MARGIN} {size_x:.0f} {size_y:.0f}" '
@@ -79,36 +77,32 @@ def draw_tree(search: HasSearchTree, index: int = 0, *, depth: int = 2, width: i
     )
 
 
-def _draw(
-    search: HasSearchTree, index: int, path: list[int], node: NodeView | None, card: str, depth: int, width: int
-) -> _Subtree:
+def _draw(find: NodeFinder, path: list[int], node: NodeView | None, card: str, depth: int, width: int) -> _Subtree:
     """Draw ``card`` and to its right the most visited moves of its node, ``depth`` plies deep."""
     parts: list[str] = []
-    children: list[tuple[int, float]] = []  # columns and the vertical centres of their cards
+    children: list[tuple[float, float]] = []  # shares of the visits and the vertical centres of the cards
     top, width_right = 0.0, 0.0
-    tried = [] if node is None else [int(c) for c in node.visits.argsort(kind="stable")[::-1] if node.visits[c] > 0]
-    for column in sorted(tried[:width]):
+    tried = [move for move in node.columns[::-1] if move.visits] if node is not None else []
+    tried.sort(key=lambda move: -move.visits)
+    for move in sorted(tried[:width], key=lambda move: move.column):
         assert node is not None
-        position, below = node.position.play(column), None
+        position, below = node.position.play(move.column), None
         if depth > 1 and position.outcome() is None:
             with contextlib.suppress(ValueError):  # a move that was proven immediately has no node
-                below = search.node(index, [*path, column])
-        visits, value, proof = int(node.visits[column]), float(node.values[column]), int(node.proofs[column])
-        title, is_best = f"column {column_name(column)}", column == tried[0]
-        child_card = _draw_card(position, title, visits, value, describe_proof(proof), best=is_best)
-        child = _draw(search, index, [*path, column], below, child_card, depth - 1, width)
+                below = find([*path, move.column])
+        title, is_best = f"column {column_name(move.column)}", move == tried[0]
+        child_card = _draw_card(position, title, move.visits, move.value, move.proof, best=is_best)
+        child = _draw(find, [*path, move.column], below, child_card, depth - 1, width)
         parts.append(f'<g transform="translate({CARD_WIDTH + COLUMN_GAP} {top:.1f})">\n{child.svg}\n</g>')
-        children.append((column, top + child.middle))
+        children.append((move.visit_share, top + child.middle))
         top += child.height + ROW_GAP
         width_right = max(width_right, child.width + COLUMN_GAP)
     middle = (children[0][1] + children[-1][1]) / 2 if children else CARD_HEIGHT / 2
     start, end = CARD_WIDTH, CARD_WIDTH + COLUMN_GAP
-    for place, (column, y) in enumerate(children):
-        assert node is not None
-        thickness = 1 + 7 * node.visits[column] / max(node.total_visits, 1)
+    for place, (share, y) in enumerate(children):
         begin, bend = middle + EDGE_SPREAD * (place - (len(children) - 1) / 2), (start + end) / 2
         parts.append(
-            f'<path class="edge" stroke-width="{thickness:.1f}" '
+            f'<path class="edge" stroke-width="{1 + 7 * share:.1f}" '
             f'd="M{start} {begin:.1f} C{bend} {begin:.1f} {bend} {y:.1f} {end} {y:.1f}"/>'
         )
     parts.append(f'<g transform="translate(0 {middle - CARD_HEIGHT / 2:.1f})">{card}</g>')
@@ -120,7 +114,7 @@ def _draw(
     )
 
 
-def _draw_card(position: Position, title: str, visits: int, value: float, proof: str, *, best: bool) -> str:
+def _draw_card(position: Position, title: str, visits: int, value: float | None, proof: str, *, best: bool) -> str:
     """Draw a position with its statistics; ``value`` is for the side that has just moved."""
     geometry = position.geometry
     cell = min(BOARD_WIDTH / geometry.columns, BOARD_HEIGHT / geometry.rows)
@@ -136,7 +130,7 @@ def _draw_card(position: Position, title: str, visits: int, value: float, proof:
             f'cy="{top + (row + 0.5) * cell:.1f}" r="{0.4 * cell:.1f}"/>'
             for column, stone in enumerate(line)
         ]
-    shown = f"{value:+.2f}" if math.isfinite(value) else "-"
+    shown = "-" if value is None else f"{value:+.2f}"
     texts = (
         ("move", title),
         ("plain", f"{visits:,} visit{'s' * (visits != 1)}"),

@@ -391,10 +391,10 @@ class NetworkSearch(TreeSearch):
         self.leaves = leaves
         self._cache = make_cache(cache, geometry)
 
-    def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
+    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         if refresh_cache(self._cache, self.evaluator):
             self.drop_trees()
-        return super()._search(positions, budget, capacity)
+        return super()._search(positions, budget)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         leaves = make_leaves(count * self.leaves, input_planes(self.evaluator), self.geometry)

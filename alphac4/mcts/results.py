@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import EllipsisType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -48,20 +47,6 @@ class SearchResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeView:
-    """Statistics of one node of a search tree; values are for the side to move."""
-
-    position: Position
-    visits: npt.NDArray[np.int64]  # [A]
-    values: npt.NDArray[np.float64]  # [A] mean values in [-1, 1]; NaN where unvisited
-    priors: npt.NDArray[np.float64]  # [A]
-    scores: npt.NDArray[np.float64]  # [A]
-    proofs: npt.NDArray[np.int64]  # [A]
-    value: float  # value of the node
-    total_visits: int  # visits of all its moves
-
-
-@dataclass(frozen=True, kw_only=True)
 class ColumnAnalysis:
     """Statistics of one move in a search; values are for the side that makes it."""
 
@@ -74,11 +59,18 @@ class ColumnAnalysis:
     proof: str  # "wins in 3 moves", "draws", "loses in 2 moves" or ""
 
 
-class HasSearchTree(Protocol):
-    """A search, or a player that searches, with access to the nodes of its trees."""
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """Statistics of one node of a search tree; values are for the side to move."""
 
-    def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return a node as `alphac4.mcts.search.TreeSearch.node` does."""
+    position: Position
+    value: float  # value of the node
+    visits: int  # visits of all its moves
+    columns: tuple[ColumnAnalysis, ...]  # its legal moves, by column
+
+
+NodeFinder = Callable[[Sequence[int]], NodeView]
+"""Function that returns the node of a tree that a path of 0-based columns leads to, or raises ValueError."""
 
 
 def join_results(results: Sequence[SearchResult]) -> SearchResult:
@@ -113,18 +105,20 @@ def describe_proof(proof: int) -> str:
     return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
 
 
-def describe_columns(source: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:
-    """Return the statistics of the legal moves in the ``row``-th position of a result, or in a node."""
-    visits, proofs = source.visits[row], source.proofs[row]
+def describe_columns(statistics: Mapping[str, npt.NDArray[Any]], row: int) -> tuple[ColumnAnalysis, ...]:
+    """Return the statistics of the legal moves in a row of arrays [B, A], which are named as in `SearchResult`."""
+    visits, values, priors, scores, proofs = (
+        statistics[name][row] for name in ("visits", "values", "priors", "scores", "proofs")
+    )
     total = max(int(visits.sum()), 1)
     return tuple(
         ColumnAnalysis(
             column=int(column),
             visits=int(visits[column]),
             visit_share=int(visits[column]) / total,
-            prior=float(source.priors[row][column]),
-            value=_finite(source.values[row][column]),
-            score=_finite(source.scores[row][column]),
+            prior=float(priors[column]),
+            value=_finite(values[column]),
+            score=_finite(scores[column]),
             proof=describe_proof(int(proofs[column])),
         )
         for column in np.flatnonzero(proofs != ILLEGAL)
@@ -147,14 +141,13 @@ class WinDrawLoss(NamedTuple):
 class SearchTree:
     """Tree of one search, which notebooks display as SVG."""
 
-    _trees: HasSearchTree
-    _index: int
+    _find: NodeFinder
 
     def svg(self, *, depth: int = 2, width: int = 3) -> str:
         """Return an SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
         from alphac4.mcts.drawing import draw_tree  # it imports this module
 
-        return draw_tree(self._trees, self._index, depth=depth, width=width)
+        return draw_tree(self._find, depth=depth, width=width)
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -187,20 +180,20 @@ class SearchedPosition:
 
     @classmethod
     def of_result(
-        cls, position: Position, player: str, result: SearchResult, index: int = 0, trees: HasSearchTree | None = None
+        cls, position: Position, player: str, result: SearchResult, index: int = 0, find: NodeFinder | None = None
     ) -> Self:
-        """Make the record of the ``index``-th position of a result; ``trees`` is the search that returned it."""
+        """Make the record of the ``index``-th position of a result; ``find`` returns the nodes of its tree."""
         return cls(
             position=position,
             player=player,
             move=int(result.moves[index]),
             value=float(result.value[index]),
             wdl=WinDrawLoss(*map(float, result.wdl[index])),
-            columns={item.column: item for item in describe_columns(result, index)},
+            columns={item.column: item for item in describe_columns(vars(result), index)},
             pv=list(result.variations[index]),
             simulations=int(result.simulations[index]),
             seconds=result.seconds,
-            tree=None if trees is None or not result.visits[index].any() else SearchTree(trees, index),
+            tree=None if find is None or not result.visits[index].any() else SearchTree(find),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
-from alphac4.mcts.results import NodeView, SearchResult, principal_variations, root_wdl
+from alphac4.mcts.results import NodeView, SearchResult, describe_columns, join_results, principal_variations, root_wdl
 from alphac4.mcts.simulation import action_scores, is_builtin_rule
 from alphac4.mcts.tree import (
     ARRAYS,
@@ -40,6 +40,7 @@ from alphac4.mcts.tree import (
 )
 
 MAX_VISITS = 2**24  # visits of a root: beyond that, float32 sums of results cannot grow by 1
+TIMED_NODES = 200_000  # nodes of a tree whose search is limited by time
 
 Reuse = Literal["nothing", "proofs", "trees"]
 """Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or
@@ -89,9 +90,7 @@ class TreeSearch(ABC):
         rng: seeds the trees' random states.
         reuse: the trees that are kept for positions that follow.
         parameters: of the selection rule, which is registered for their type.
-        proofs: as in `alphac4.mcts.tree.make_trees`.
-        look_ahead: likewise.
-        heuristics: likewise.
+        options: as in `alphac4.mcts.tree.make_trees`.
     """
 
     roots = 1  # trees per position
@@ -102,35 +101,24 @@ class TreeSearch(ABC):
         rng: np.random.Generator | None,
         reuse: Reuse,
         parameters: Any,
-        *,
-        proofs: bool = True,
-        look_ahead: bool = True,
-        heuristics: bool = False,
+        **options: bool,
     ) -> None:
         self.geometry = geometry
         self.parameters = parameters
         self.reuse = reuse
-        self._kept = TreeReuse(
-            functools.partial(
-                make_trees,
-                geometry=geometry,
-                rng=rng or np.random.default_rng(0),
-                proofs=proofs,
-                look_ahead=look_ahead,
-                heuristics=heuristics,
-            )
-        )
+        rng = rng or np.random.default_rng(0)
+        self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         """Search each position for ``budget``.
 
-        A time is spent on one position after the other. A position that follows from one of the last call reuses its
-        tree as far as ``reuse`` allows, whatever their places in the two batches, if both have their moves.
+        A time is spent on one position after the other, which share one tree in turn unless all trees are kept. A
+        position that follows from one of the last call reuses its tree as far as ``reuse`` allows, whatever their
+        places in the two batches, if both have their moves.
 
         Args:
             positions: unfinished positions on the search's board.
             budget: of each position.
-            nodes: maximum size of a tree if only time limits the search; a node takes about 130 bytes.
 
         Raises:
             ValueError: for a budget of 0 simulations, a finished position, or a position on another board.
@@ -143,15 +131,20 @@ class TreeSearch(ABC):
             if position.outcome() is not None:
                 game = "" if position.moves is None else f" after {position.moves}"
                 raise ValueError(f"the game is over{game}: there is nothing to search")
-        capacity = nodes if budget.simulations is None else budget.simulations + 1
         try:
-            return self._search(positions, budget, capacity)
+            if budget.seconds is None or self.reuse == "trees" or len(positions) <= self.roots:
+                return self._search(positions, budget)
+            starts = range(0, len(positions), self.roots)
+            results = [self._search(positions[start : start + self.roots], budget) for start in starts]
+            self.drop_trees()
+            return join_results(results)
         except BaseException:  # after an interruption, a thread may still write to the trees
             self._kept = self._kept.empty()
             raise
 
-    def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
+    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         started = time.perf_counter()
+        capacity = self._timed_nodes(budget) if budget.simulations is None else budget.simulations + 1
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
         before = trees.visits[:count, ROOT].sum(axis=1, dtype=np.int64)
@@ -165,6 +158,10 @@ class TreeSearch(ABC):
                 turn_started = time.perf_counter() if first else started
                 self._run(trees, count, turn, turn_started + budget.seconds)
         return self._result(trees, count, before, time.perf_counter() - started)
+
+    def _timed_nodes(self, budget: Budget) -> int:  # noqa: ARG002
+        """Return the maximum size of a tree if only time limits the search; a node takes about 130 bytes."""
+        return TIMED_NODES
 
     @abstractmethod
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
@@ -217,13 +214,13 @@ class TreeSearch(ABC):
                 line = " ".join(column_name(c) for c in path[: depth + 1])
                 raise ValueError(f"the search tree has no node after {line}; search longer or choose another path")
             node, position = child, position.play(column)
-        statistics = {name: array[0] for name, array in self._statistics(trees, t, 1, node).items()}
+        statistics = self._statistics(trees, t, 1, node)
         total = int(statistics["visits"].sum())
         value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
         proof = node_proof(trees, t, node) if trees.proofs else UNPROVEN
         if proof != UNPROVEN:
             value = float(proof_value(proof))
-        return NodeView(position=position, value=value, total_visits=total, **statistics)
+        return NodeView(position=position, value=value, visits=total, columns=describe_columns(statistics, 0))
 
     def _tree(self, index: int) -> tuple[Trees, int]:
         """Return the trees and the number of the first tree of the ``index``-th position."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from alphac4.compute import choose_for_run
+from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb, wrap_text
@@ -138,7 +138,7 @@ class TrainingSession:
             folder.replay.total = state.samples
             folder.replay.load(state.iteration)
             state.extensions = extensions.names()
-            compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
+            compute = choose_compute(config.machine.device, config.machine.backend, for_run=True, cluster=cluster)
             learner = make_learner(config, compute, extensions)
             if start is not None:
                 learner.initialize_from(start[0])

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import json
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -59,6 +60,15 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("not JSON: it is not text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def finite_or_null(data: Any) -> Any:
+    """Replace NaN and infinities, which JSON lacks, by None."""
+    if isinstance(data, dict):
+        return {key: finite_or_null(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite_or_null(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def to_json_line(data: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from alphac4.compute import Compute, choose_for_run
+from alphac4.compute import Compute, choose_compute
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
@@ -325,7 +325,7 @@ def iterate(
         sampler=sampler,
         gate=gate,
     )
-    compute = choose_for_run(config.machine.device, config.machine.backend)
+    compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
     learner = make_learner(config, compute, extensions)
     if start is not None:
         learner.initialize_from(start)

@@ -349,7 +349,7 @@ class Cluster:
         The processes share the cores with the actors, which mostly wait during a match.
         """
         is_large = self._connection.count("cpu") >= MIN_CORE_RATIO * streams
-        return Pool(self._connection, closes_connection=False) if is_large else None
+        return Pool(self._connection) if is_large else None
 
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Return the actors of a run; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""

@@ -49,14 +49,13 @@ class Pool:
 
     Args:
         connection: the cluster.
-        closes_connection: whether `close` also closes the connection.
 
     Attributes:
         cores: number of processes.
     """
 
-    def __init__(self, connection: Connection, *, closes_connection: bool = True) -> None:
-        self._connection, self._closes_connection = connection, closes_connection
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._ray = connection.ray
         # Ray starts an actor without `num_cpus` on any core, busy or idle.
         worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_ATTEMPTS - 1)(Worker)
@@ -116,5 +115,3 @@ class Pool:
             for worker in self._workers:
                 self._ray.kill(worker)
         self._threads.shutdown(cancel_futures=True)  # calls end with their process or the cluster
-        if self._closes_connection:
-            self._connection.close()

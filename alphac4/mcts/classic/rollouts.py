@@ -222,14 +222,3 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
         own ^= occupied
         sign = -sign
         ply += 1
-
-
-@compiled
-def run_rollouts(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, count: int, states: States, style: Rollout
-) -> float:
-    """Return the mean result of ``count`` rollouts for the side to move; ``states`` [1] is the random state."""
-    total = 0.0
-    for _ in range(count):
-        total += rollout(geometry, own, occupied, states, 0, style)
-    return total / count

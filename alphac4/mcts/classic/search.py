@@ -14,7 +14,7 @@ from alphac4.machine import check_block
 from alphac4.mcts.classic.rollouts import NO_HEURISTIC
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, Reuse, TreeSearch
+from alphac4.mcts.search import TIMED_NODES, Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
 NODES_PER_SECOND = 3_000_000  # upper bound on the speed of classic search on one core
@@ -28,10 +28,8 @@ class UctSearch(TreeSearch):
         config: the variant.
         geometry: the board.
         rng: seeds the trees' random states.
-        reuse: the trees that are kept for positions that follow.
+        reuse: the trees that are kept for positions that follow, by default those of ``config``.
         threads: number of trees searched at the same time.
-        roots: trees per position. They share its simulations, or use all of its time each, and their root statistics
-            are added up: root parallelisation (Chaslot et al. 2008). It is useful with as many threads.
     """
 
     def __init__(
@@ -40,34 +38,34 @@ class UctSearch(TreeSearch):
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
-        reuse: Reuse = "nothing",
+        reuse: Reuse | None = None,
         threads: int = 1,
-        roots: int = 1,
     ) -> None:
         self.config = config or UctConfig()
         parameters = self.config.parameters()
         super().__init__(
             geometry,
             rng,
-            reuse,
+            reuse or ("trees" if self.config.tree == "keep" else "nothing"),
             parameters,
             proofs=self.config.proofs,
             look_ahead=self.config.decisive_moves,
             heuristics=parameters.heuristic != NO_HEURISTIC,
         )
         self.threads = threads
-        self.roots = roots
+        self.roots = self.config.roots
         self._pool = ThreadPoolExecutor(threads)
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
-        """Search as `TreeSearch.search` does; by default ``nodes`` suffices for a fast core and the budget's time."""
-        if nodes is None:
-            nodes = min(MAX_NODES, int(200_000 + NODES_PER_SECOND * (budget.seconds or 0.0)))
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+        """Search as `TreeSearch.search` does."""
         if self.roots == 1:
-            return super().search(positions, budget, nodes)
+            return super().search(positions, budget)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
         each = Budget(simulations=share, seconds=budget.seconds)
-        return self._merged(super().search([p for p in positions for _ in range(self.roots)], each, nodes))
+        return self._merged(super().search([p for p in positions for _ in range(self.roots)], each))
+
+    def _timed_nodes(self, budget: Budget) -> int:
+        return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         chunk = 256 if deadline is not None else 2**16  # simulations between two checks for Ctrl-C
@@ -99,31 +97,29 @@ class UctSearch(TreeSearch):
 
     def _merged(self, parts: SearchResult) -> SearchResult:
         """Merge the results of each position's trees into one."""
-        shape = (-1, self.roots, self.geometry.columns)
-        visits = parts.visits.reshape(shape)
+        arrays = {name: array for name, array in vars(parts).items() if isinstance(array, np.ndarray)}
+        of = {name: array.reshape(-1, self.roots, *array.shape[1:]) for name, array in arrays.items()}
+        visits, scores = of["visits"], of["scores"]
         with np.errstate(invalid="ignore", divide="ignore"):
-            sums = np.nansum(parts.values.reshape(shape) * visits, axis=1)  # NaN where a move has no visits
-            values = sums / visits.sum(axis=1)
-        proofs = parts.proofs.reshape(shape)
-        proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # a proof in one tree holds for all
-        proven = np.where(proven == -129, UNPROVEN, proven)
+            values = np.nansum(of["values"] * visits, axis=1) / visits.sum(axis=1)  # NaN where a move has no visits
+            known = np.isfinite(scores)
+            scores = np.where(known, scores, 0.0).sum(axis=1) / known.sum(axis=1)
+        proofs = np.where(of["proofs"] == UNPROVEN, -129, of["proofs"]).max(axis=1)  # a proof in one tree holds for all
         per_tree = visits.sum(axis=2) + 1
-        value = (parts.value.reshape(-1, self.roots) * per_tree).sum(axis=1) / per_tree.sum(axis=1)
-        wdl = (parts.wdl.reshape(-1, self.roots, 3) * per_tree[:, :, None]).sum(axis=1) / per_tree.sum(axis=1)[:, None]
-        with np.errstate(invalid="ignore"):
-            known = np.isfinite(parts.scores).reshape(shape)
-            scores = np.where(known, parts.scores.reshape(shape), 0.0).sum(axis=1) / known.sum(axis=1)
+        total = per_tree.sum(axis=1)
+        value = (of["value"] * per_tree).sum(axis=1) / total
+        wdl = (of["wdl"] * per_tree[:, :, None]).sum(axis=1) / total[:, None]
         merged = dataclasses.replace(
             parts,
-            moves=parts.moves[:: self.roots],
+            moves=of["moves"][:, 0],
             visits=visits.sum(axis=1),
             values=values,
-            priors=parts.priors.reshape(shape).mean(axis=1),
+            priors=of["priors"].mean(axis=1),
             scores=scores,
-            proofs=proven,
+            proofs=np.where(proofs == -129, UNPROVEN, proofs),
             value=value,
             wdl=wdl,
-            simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
+            simulations=of["simulations"].sum(axis=1),
         )
         moves = self._final_moves(vars(merged))
         for row in range(len(moves)):

@@ -36,6 +36,7 @@ from alphac4.mcts.tree import (
 from alphac4.storage.records import MAX_NUMBER, Range, RangedSettings
 
 HEURISTICS = {"none": NO_HEURISTIC, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
+MAX_ROOTS = 256  # more than the threads of any machine
 REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
 
 
@@ -77,6 +78,16 @@ class UctConfig(RangedSettings):
     value in it, or as weights of the moves in rollouts. Without an evaluation it has no effect."""
     bias_weight: Annotated[float, Range(0, MAX_NUMBER)] = 1.0
     """Weight of the evaluation if ``evaluation_use`` is "bias"."""
+    tree: Literal["new", "keep"] = "new"
+    """Whether each move begins a new tree or reuses the subtree of the moves played."""
+    roots: Annotated[int, Range(1, MAX_ROOTS)] = 1
+    """Independent trees per position whose statistics are added: root parallelisation (Chaslot et
+    al. 2008). They share the simulations, or use all of the time each. It is useful with as many threads."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tree == "keep" and self.roots > 1:
+            raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
 
     def parameters(self) -> "UctParameters":
         """Return the settings for compiled code."""

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.mcts.results import SearchedPosition, describe_columns
+from alphac4.mcts.results import SearchedPosition
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
 from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
@@ -129,7 +129,7 @@ class WebApplication:
         if not isinstance(path, list) or not all(type(step) is int for step in path):
             raise ValueError("path must be a list of columns")
         view = self.service.node(_session(body), position, path)
-        columns = [asdict(item) for item in describe_columns(view)]
+        columns = [asdict(item) for item in view.columns]
         return JSONResponse({"moves": view.position.moves, "value": view.value, "columns": columns})
 
     async def _analyze(self, request: Request) -> Response:
