@@ -95,10 +95,20 @@ def test_terminal_game_rejects_invalid_input_without_changing() -> None:
         "level nobody": "unknown level 'nobody'; the levels are beginner, novice,",
         "level 9": "unknown level '9'; the levels are beginner, novice,",
         "1": "the column is full",
+        "undo 3": "undo takes no argument, but '3' follows",
+        "analysis on": "analysis takes no argument, but 'on' follows",
+        "New game": "new takes no argument, but 'game' follows",
+        "5\0": "the input is not UTF-8 text",
+        "5" * 100_000: "neither a column from 1 to 7",
+        "5 " * 100_000: "one column at a time",
+        "load " + "x" * 100_000: "is neither a game",
+        "save " + "x" * 100_000: "too long",
+        "level " + "x" * 100_000: "unknown level",
     }
     game, text = run_game(list(messages), "1" * 6)
     assert game.session.moves == "1" * 6
     assert all(message in text for message in messages.values()), text
+    assert max(map(len, text.splitlines())) < 500
     assert run_game(["5", "hint"], "1122334")[1].count("the game is over") == 2
 
 

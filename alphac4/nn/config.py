@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from alphac4.storage.records import check_ranges
+from alphac4.storage.records import check_ranges, quote
 
 PlanesName = Literal["lines", "stones"]
 RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
@@ -54,7 +54,7 @@ class NetworkConfig(NetworkSize):
 
     def __post_init__(self) -> None:
         if self.planes not in get_args(PlanesName):
-            raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {self.planes!r}")
+            raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {quote(self.planes)}")
         check_ranges(self, rows=(1, 64), columns=(1, 64), channels=(1, 4096), blocks=(0, 256))
         check_ranges(self, head_channels=(1, 1024), value_hidden=(1, 65_536))
         if self.convolution_weights > MAX_WEIGHTS:

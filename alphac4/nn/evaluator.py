@@ -14,7 +14,7 @@ from alphac4.nn.backends import Array, Backend, backend_names, backend_order, ma
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
-from alphac4.storage.records import first_line
+from alphac4.storage.records import first_line, quote
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Evaluator:
             if number is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1, not {number}")
         if device not in ("auto", "cpu", "cuda"):
-            raise ValueError(f'unknown device {device!r}; available: "auto", "cpu", "cuda"')
+            raise ValueError(f'unknown device {quote(device)}; available: "auto", "cpu", "cuda"')
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cuda" and not torch.cuda.is_available():

@@ -19,6 +19,7 @@ from alphac4.storage.records import (
     check_ranges,
     did_you_mean,
     parse_json,
+    quote,
     read_record,
 )
 
@@ -183,7 +184,7 @@ class TrainConfig:
         """
         if name not in PRESETS:
             raise ValueError(
-                f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
+                f"unknown preset {quote(name)}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
             )
         groups: dict[str, Any] = {key: value for key, value in changes.items() if dataclasses.is_dataclass(value)}
         plain = {key: value for key, value in changes.items() if key not in groups}
