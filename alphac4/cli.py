@@ -10,7 +10,7 @@ from importlib import import_module
 
 from alphac4.commands import EXIT_BAD_INPUT, EXIT_BROKEN_INSTALL, EXIT_INTERRUPTED
 from alphac4.machine import adapt_process, install_advice, wrap_text
-from alphac4.storage.records import did_you_mean
+from alphac4.storage.records import did_you_mean, quote, shorten
 from alphac4.version import __version__
 
 MAX_ERROR_LENGTH = 1200  # characters
@@ -107,7 +107,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     name, rest = " ".join(arguments[:words]), arguments[words:]
     if name not in COMMANDS:
         guess = did_you_mean(name, COMMANDS)
-        raise ValueError(f"unknown command {name!r}{guess}; the commands are {', '.join(COMMANDS)}")
+        raise ValueError(f"unknown command {quote(name)}{guess}; the commands are {', '.join(COMMANDS)}")
     from alphac4.commands.arguments import read_arguments  # imports tyro, which the overview does not need
 
     group = next(group for group, commands in GROUPS.items() if name in commands)
@@ -128,10 +128,8 @@ def _overview() -> str:
 
 
 def _print_error(name: str, message: str) -> int:
-    """Print an error in one line, cut in the middle if it is very long; return the exit code of bad input."""
-    line = " ".join(message.split())
-    if len(line) > MAX_ERROR_LENGTH:
-        line = f"{line[: MAX_ERROR_LENGTH // 2]} ... {line[-MAX_ERROR_LENGTH // 2 :]}"
+    """Print an error in one line, shortened; return the exit code of bad input."""
+    line = shorten(" ".join(message.split()), MAX_ERROR_LENGTH)
     print(wrap_text(f"{name}: {line}", sys.stderr), file=sys.stderr)
     return EXIT_BAD_INPUT
 

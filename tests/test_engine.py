@@ -82,13 +82,21 @@ def test_infinite_search_answers_when_stopped() -> None:
         "setoption name player value missing.safetensors",
         "go nodes " + "9" * 5000,
         "\x00\x01",
+        "newgame 44",
+        "d 44",
+        "dance " + "x" * 100_000,
+        "x" * 100_000,
+        "position startpos " + "x" * 100_000,
+        "setoption name player value " + "x" * 100_000,
     ],
+    ids=lambda line: repr(line[:40]),
 )
 def test_invalid_line_is_answered_by_one_error_line(line: str) -> None:
     talk = Conversation()
     talk.say("position 4")
     (answer,) = talk.say(line)
     assert answer.startswith("error ")
+    assert len(answer) < 500
     assert talk.engine.position == Position.from_moves("4")
 
 

@@ -101,8 +101,11 @@ def solve(lines: list[str], puzzles: list[Puzzle], seed: int = 0) -> tuple[Puzzl
 
 
 def test_terminal_puzzles_count_solved_ones_and_the_streak() -> None:
-    game, text = solve(["dance", WRONG[0], RIGHT, RIGHT, RIGHT, "hint", RIGHT, RIGHT], [PUZZLE] * 5)
+    lines = ["dance", "x" * 100_000, "3\0", WRONG[0], RIGHT, RIGHT, RIGHT, "hint", RIGHT, RIGHT]
+    game, text = solve(lines, [PUZZLE] * 5)
     assert "'dance' is neither a column" in text
+    assert "the input is not UTF-8 text" in text
+    assert max(map(len, text.splitlines())) < 500
     assert "draws" in text or "loses" in text
     assert f"Right: {RIGHT} wins in {PUZZLE.distance} moves" in text
     assert "Streak 2." in text

@@ -22,6 +22,7 @@ from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
 from alphac4.nn.network import Network
 from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.records import quote
 
 if TYPE_CHECKING:
     from torch import nn
@@ -159,7 +160,7 @@ def load(
     if planes is not None and not is_own_network:
         raise PlayerError("planes apply to a function or a module; leave planes out for any other player")
     if planes is not None and planes not in PLANES:
-        raise PlayerError(f"planes are {' or '.join(PLANES)}, not {planes!r}")
+        raise PlayerError(f"planes are {' or '.join(PLANES)}, not {quote(planes)}")
     if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
         raise PlayerError(f"puct applies to networks, and {player} is not one; leave puct out")
     if isinstance(player, Agent):

@@ -23,6 +23,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
+from alphac4.storage.records import quote
 
 START_TIMEOUT_S = 120.0  # time for loading and compiling
 MOVE_TIMEOUT_S = 300.0  # time for a move
@@ -50,19 +51,21 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
         parameters = inspect.signature(factory).parameters
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         if unknown := [name for name in arguments if not takes_all and name not in parameters]:
-            raise PlayerError(f"{specification!r}: {found['name']} takes {', '.join(parameters)}, not {unknown[0]}")
+            raise PlayerError(
+                f"{quote(specification)}: {found['name']} takes {', '.join(parameters)}, not {unknown[0]}"
+            )
         if found["limit"] is not None and not takes_all and "budget" not in parameters:
-            raise PlayerError(f"{specification!r}: {found['name']} takes no budget")
+            raise PlayerError(f"{quote(specification)}: {found['name']} takes no budget")
         usable = {name: value for name, value in offered.items() if takes_all or name in parameters}
         player = factory(**(usable | arguments))
     except PlayerError:
         raise
     except Exception as error:  # somebody else's code
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PlayerError(f"{specification!r} cannot be created: {message}") from error
+        raise PlayerError(f"{quote(specification)} cannot be created: {message}") from error
     if not isinstance(getattr(player, "name", None), str) or not callable(getattr(player, "choose", None)):
         raise PlayerError(
-            f"{specification!r} returned a {type(player).__name__}; a player has a name and choose(positions)"
+            f"{quote(specification)} returned a {type(player).__name__}; a player has a name and choose(positions)"
         )
     return player  # type: ignore[no-any-return]
 
@@ -72,7 +75,7 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
     for part in text.split(",") if text else []:
         name, equals, value = part.partition("=")
         if not equals or not name.isidentifier():
-            raise PlayerError(f"{specification!r}: invalid argument {part!r}; write name=value")
+            raise PlayerError(f"{quote(specification)}: invalid argument {quote(part)}; write name=value")
         arguments[name] = read_literal(value)
     return arguments
 
@@ -104,7 +107,7 @@ class EnginePlayer:
                 start_new_session=True,  # so that the program's own children can be ended with it
             )
         except (OSError, ValueError) as error:
-            raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
+            raise PlayerError(f"{quote(self.name)} cannot be started: {error}") from error
         self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
         assert self._process.stdout is not None
         self._lines = queue.Queue[str | None](MAX_QUEUED_LINES)
@@ -122,14 +125,14 @@ class EnginePlayer:
 
     def _choose(self, position: Position) -> int:
         if position.moves is None:
-            raise PlayerError(f"{self.name!r} only plays positions whose moves are known")
+            raise PlayerError(f"{quote(self.name)} only plays positions whose moves are known")
         moves = " moves " + " ".join(position.moves) if position.moves else ""
         # A move that is printed before "readyok" belongs to an earlier question.
         self._ask([f"position startpos{moves}", "isready"], "readyok", MOVE_TIMEOUT_S)
         words = self._ask(["go"], "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
-            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which is not a column")
+            raise PlayerError(f"{quote(self.name)} answered {' '.join(words)!r:.80}, which is not a column")
         return column
 
     def _ask(self, commands: Sequence[str], answer: str, seconds: float) -> str:
@@ -149,9 +152,9 @@ class EnginePlayer:
                 return line.strip()
             if words[:1] == ["error"]:
                 self.close()  # its next answer would belong to this question
-                raise PlayerError(f"{self.name!r} answered {commands[0]!r} with {line.strip()!r:.200}")
+                raise PlayerError(f"{quote(self.name)} answered {commands[0]!r} with {line.strip()!r:.200}")
         self.close()
-        raise PlayerError(f"{self.name!r} did not answer {commands[-1]!r} for {seconds:g} s")
+        raise PlayerError(f"{quote(self.name)} did not answer {commands[-1]!r} for {seconds:g} s")
 
     def _send(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -164,7 +167,7 @@ class EnginePlayer:
     def _ended(self) -> PlayerError:
         """Close the program and return the error to raise."""
         self.close()
-        return PlayerError(f"{self.name!r} ended with exit code {self._process.returncode}")
+        return PlayerError(f"{quote(self.name)} ended with exit code {self._process.returncode}")
 
 
 def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:

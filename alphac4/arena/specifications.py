@@ -39,7 +39,7 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, Suppor
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_file, checkpoint_geometry
 from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
-from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, read_record, read_value
+from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, did_you_mean, quote, read_record, read_value
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not need it
     from alphac4.compute import Compute, Pool, Shared
@@ -147,7 +147,7 @@ class NamedNetwork:
         if self.limit not in (AUTO, CERTIFICATE):
             return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification, (AUTO, CERTIFICATE))
         if self.temperature:
-            raise PlayerError(f"{self.specification!r}: @{self.limit} plays the best move; leave out temperature")
+            raise PlayerError(f"{quote(self.specification)}: @{self.limit} plays the best move; leave out temperature")
         return Budget(simulations=TimeManagement().simulations)
 
     @property
@@ -211,7 +211,7 @@ def find_network(specification: str) -> NamedNetwork | None:
         rule = check_puct(PuctConfig(**given))
         path = checkpoint_file(Path(written))
     except ValueError as error:
-        raise PlayerError(f"{specification!r}: {error}") from error
+        raise PlayerError(f"{quote(specification)}: {error}") from error
     return NamedNetwork(
         specification=specification,
         written=written,
@@ -299,7 +299,7 @@ def named_checkpoint(specification: str) -> NamedNetwork:
     network = find_network(specification)
     if network is None or network.is_onnx:
         names = f"{', '.join(SHIPPED)}, FILE.safetensors or {HUB_PREFIX}OWNER/NAME"
-        raise PlayerError(f"{specification!r} is not a network; write {names}")
+        raise PlayerError(f"{quote(specification)} is not a network; write {names}")
     return network
 
 
@@ -354,7 +354,7 @@ def parse_player(
         try:
             config = read_record(UctConfig, parse_options(comma + written, UCT_OPTIONS))
         except ValueError as error:
-            raise PlayerError(f"{specification!r}: {error}") from error
+            raise PlayerError(f"{quote(specification)}: {error}") from error
         budget = _parse_budget(limit, specification)
         return UctPlayer(
             budget,
@@ -371,7 +371,7 @@ def parse_player(
         def make(author: str) -> SearchingPlayer:
             if not author.startswith("uct:") and find_network(author) is None:
                 # Other specifications run programs or import modules, which an untrusted file must not do.
-                raise PlayerError(f"the certificate's player {author!r} is neither a network nor uct")
+                raise PlayerError(f"the certificate's player {quote(author)} is neither a network nor uct")
             return parse_searching_player(author, reuse=reuse, **settings)
 
         return CertificatePlayer(files, geometry, make)
@@ -379,7 +379,7 @@ def parse_player(
         return NegamaxPlayer(_parse_count(argument, specification), rng)
     if kind == "openspiel":
         if geometry != STANDARD:
-            raise PlayerError(f"{specification!r}: openspiel only plays on the standard board")
+            raise PlayerError(f"{quote(specification)}: openspiel only plays on the standard board")
         return OpenSpielPlayer(_parse_count(argument, specification), rng)
     if kind == "engine":
         return EnginePlayer(argument)
@@ -450,7 +450,7 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
     """
     player = parse_player(specification, **({"batch_size": 1} | settings))
     if not isinstance(player, SearchingPlayer):
-        raise PlayerError(f"{specification!r} searches no tree; use a network such as best@600, or uct:10000")
+        raise PlayerError(f"{quote(specification)} searches no tree; use a network such as best@600, or uct:10000")
     return player
 
 
@@ -533,7 +533,7 @@ def _parse_budget(text: str, specification: str, words: Sequence[str] = ()) -> B
     except ValueError as error:
         expected = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
         raise PlayerError(
-            f"{specification!r}: {text!r:.60} is not a budget{did_you_mean(text, words)}; {expected}"
+            f"{quote(specification)}: {text!r:.60} is not a budget{did_you_mean(text, words)}; {expected}"
         ) from error
     return budget
 

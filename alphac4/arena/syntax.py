@@ -1,13 +1,14 @@
 """Syntax of player specifications, for the help and for a first check before anything is loaded."""
 
 import ast
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from alphac4.storage.hub import SHIPPED, is_hub_name
-from alphac4.storage.records import did_you_mean
+from alphac4.storage.records import did_you_mean, quote, shorten
 
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint with 600 simulations per move (by default 100)
@@ -66,7 +67,7 @@ def check_network(name: str) -> None:
         ValueError: if not; the message suggests a similar shipped network.
     """
     if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
-        raise ValueError(f"{name}: no such file{did_you_mean(name, SHIPPED)}")
+        raise ValueError(f"{shorten(name)}: no such file{did_you_mean(name, SHIPPED)}")
 
 
 def read_literal(text: str) -> Any:
@@ -104,7 +105,9 @@ def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     rest = specification[len(kind) :]
     best = Path(kind) / "checkpoints" / "best.safetensors"
-    if best.exists():
+    if not specification:
+        return "the player's name is empty; `alphac4 players` lists all players, such as best@600 or uct:1000"
+    if os.path.exists(best):  # noqa: PTH110 - no error for very long names
         guess = f" (is it {best}{rest}?)"
     elif kind in (*KINDS, *others):  # so the rest is wrong
         guess = did_you_mean(specification, (*FIXED_FORMS, *others))
@@ -112,4 +115,4 @@ def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
         guess = ""
     else:
         guess = did_you_mean(kind, (*KINDS, *others)).replace("?)", f"{rest}?)")
-    return f"unknown player {specification!r}{guess}; `alphac4 players` lists them"
+    return f"unknown player {quote(specification)}{shorten(guess)}; `alphac4 players` lists them"

@@ -19,6 +19,7 @@ from alphac4.arena.syntax import check_players
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
+from alphac4.storage.records import quote
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute, Pool
@@ -60,7 +61,7 @@ def read_arguments(
         value = getattr(options, name, ())
         players = [value] if isinstance(value, str) else value
         if level := next((player for player in players if player in LEVELS_BY_NAME), None):
-            raise ValueError(f"{level!r} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
+            raise ValueError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
         check_players(*players, others=[NO_PLAYER])
     return options
 

@@ -26,7 +26,7 @@ from alphac4.selfplay.samples import Block, concatenate, make_samples
 from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.hub import SHIPPED
-from alphac4.storage.records import did_you_mean, first_line
+from alphac4.storage.records import did_you_mean, first_line, quote
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
@@ -100,7 +100,7 @@ def diagnose(options: "DoctorCommand") -> bool:
     parts = ["checks", *MEASUREMENTS]
     if unknown := [name for name in options.only if name not in parts]:
         guess = did_you_mean(unknown[0], parts)
-        raise ValueError(f"unknown part {unknown[0]!r}{guess}; the parts are {', '.join(parts)}")
+        raise ValueError(f"unknown part {quote(unknown[0])}{guess}; the parts are {', '.join(parts)}")
     if options.device == "cuda":  # report a missing GPU before the checks
         choose_compute(options.device)
     machine = {

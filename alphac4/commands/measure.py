@@ -28,7 +28,7 @@ from alphac4.commands.arguments import (
 from alphac4.machine import cores, wrap_text
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import lock_file, lock_folder
-from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges, quote
 from alphac4.version import __version__
 
 if TYPE_CHECKING:
@@ -472,8 +472,8 @@ class CertificateCommand:
                 raise ValueError(f"{self.player}: only a network returns proofs; name one, such as best@auto")
             if not is_repeatable(self.player):
                 raise ValueError(
-                    f"{self.player!r}: limit it by simulations, not by time, and leave out temperature, so that its "
-                    "moves are repeatable"
+                    f"{quote(self.player)}: limit it by simulations, not by time, and leave out temperature, so that "
+                    "its moves are repeatable"
                 )
             players.append(player)
         return players
@@ -548,7 +548,7 @@ class PositionsCommand:
         names = self.sets or tuple(sources) or SETS
         if unknown := [name for name in names if name not in SETS]:
             source = "" if self.sets else f", the name of {sources[unknown[0]]}"
-            raise ValueError(f"unknown set {unknown[0]!r}{source}; the sets are {', '.join(SETS)}")
+            raise ValueError(f"unknown set {quote(unknown[0])}{source}; the sets are {', '.join(SETS)}")
         if missing := [name for name in names if sources and name not in sources]:
             raise ValueError(f"--sources has no file for {', '.join(missing)}: leave these out of --sets")
         solver, counts = Solver(), dict[str, int]()

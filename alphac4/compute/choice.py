@@ -9,6 +9,7 @@ from alphac4.compute.cores import Compute
 from alphac4.compute.gpu.device import TREES, cuda_device, is_gpu, is_simulated
 from alphac4.compute.gpu.self_test import self_test_error
 from alphac4.nn.backends import backend_names
+from alphac4.storage.records import quote
 
 if TYPE_CHECKING:  # Ray is optional, and slow to import
     from alphac4.compute.cluster.pool import Pool
@@ -43,7 +44,7 @@ def choose_compute(
     """
     if device not in DEVICES:
         reason = " (Apple's GPU is not supported)" if device == "mps" else ""
-        raise ValueError(f"unknown device {device!r}{reason}; available: {', '.join(DEVICES)}")
+        raise ValueError(f"unknown device {quote(device)}{reason}; available: {', '.join(DEVICES)}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     wants_gpu = is_gpu("auto" if cluster is not None and device == "cuda" else device)

@@ -31,6 +31,7 @@ from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
+from alphac4.storage.records import quote
 
 if TYPE_CHECKING:
     from alphac4.compute import Pool
@@ -86,7 +87,7 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
     network = _unlimited_network(specification)
     if network is not None:
         if network.temperature:  # with every budget, the best move is measured
-            raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
+            raise PlayerError(f"{quote(specification)}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
         digest = player_digest(specification)
         measure = partial(_measure_network, specification, network.load(), measurement, network, digest)

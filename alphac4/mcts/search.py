@@ -38,6 +38,7 @@ from alphac4.mcts.tree import (
     reset_tree,
     summarize_roots,
 )
+from alphac4.storage.records import quote
 
 MAX_VISITS = 2**24  # visits of a root: beyond that, float32 sums of results cannot grow by 1
 TIMED_NODES = 200_000  # nodes of a tree whose search is limited by time
@@ -74,12 +75,12 @@ class Budget:
             raise ValueError("a search needs a budget: give simulations, seconds or both")
         if simulations is not None:
             if not isinstance(simulations, Real) or not 0 <= simulations < math.inf or simulations % 1:
-                raise ValueError(f"simulations must be a whole number of at least 0, not {simulations!r}")
+                raise ValueError(f"simulations must be a whole number of at least 0, not {quote(simulations)}")
             if simulations > MAX_VISITS:
                 raise ValueError(f"simulations must be at most {MAX_VISITS:,}, not {simulations}")
             object.__setattr__(self, "simulations", int(simulations))  # accepts 1e3
         if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds < math.inf):
-            raise ValueError(f"seconds must be a positive number, not {seconds!r}")
+            raise ValueError(f"seconds must be a positive number, not {quote(seconds)}")
 
 
 class TreeSearch(ABC):

@@ -1,5 +1,6 @@
 """Line protocol for other programs, similar to UCI in chess; docs/engine-protocol.md describes it."""
 
+import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +13,7 @@ from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analyst
 from alphac4.solver.solver import exact
-from alphac4.storage.records import MAX_SIMULATIONS
+from alphac4.storage.records import MAX_SIMULATIONS, quote
 from alphac4.version import __version__
 
 DEFAULT_PLAYER, DEFAULT_NODES = "best", 600
@@ -75,8 +76,11 @@ class Engine:
         action = getattr(self, f"_on_{command}", None)
         try:
             if action is None:
-                raise ValueError(f"unknown command {words[0][:30]!r}; help lists the commands")
-            action(arguments)
+                raise ValueError(f"unknown command {quote(words[0])}; help lists the commands")
+            takes_arguments = bool(inspect.signature(action).parameters)
+            if arguments and not takes_arguments:
+                raise ValueError(f"{command} takes no arguments, but {quote(' '.join(arguments))} follows")
+            action(*[arguments] * takes_arguments)
         except (ValueError, RuntimeError, OSError) as error:
             self._write(f"error {' '.join(str(error).split())}")
         return True
@@ -117,18 +121,18 @@ class Engine:
             raise ValueError("a search is in progress; stop it first")
         self.wait()
 
-    def _on_c4i(self, _arguments: list[str]) -> None:
+    def _on_c4i(self) -> None:
         self._write(f"id name alphac4 {__version__}")
         self._write(f"option name player type string default {DEFAULT_PLAYER}")
         self._write(f"option name nodes type spin default {DEFAULT_NODES} min 1")
         self._write("c4iok")
 
-    def _on_isready(self, _arguments: list[str]) -> None:
+    def _on_isready(self) -> None:
         if not self._searching:
             self._worker.submit(self._analyst.warm_up, self.geometry).result()
         self._write("readyok")
 
-    def _on_newgame(self, _arguments: list[str]) -> None:
+    def _on_newgame(self) -> None:
         self._require_idle()
         self._analyst.forget()
         self.position = Position.from_moves("", self.geometry)
@@ -143,7 +147,7 @@ class Engine:
         elif name == "nodes":
             self.nodes = _positive(value, "nodes", MAX_SIMULATIONS)
         else:
-            raise ValueError(f"unknown option {arguments[1]!r}; the options are player and nodes")
+            raise ValueError(f"unknown option {quote(arguments[1])}; the options are player and nodes")
 
     def _on_position(self, arguments: list[str]) -> None:
         self._require_idle()
@@ -151,7 +155,7 @@ class Engine:
             raise ValueError("expected: position startpos moves 4 4 5, or: position 445")
         if arguments[0] == "startpos":
             if len(arguments) > 1 and arguments[1] != "moves":
-                raise ValueError(f"expected moves after startpos, not {arguments[1]!r}")
+                raise ValueError(f"expected moves after startpos, not {quote(arguments[1])}")
             arguments = arguments[2:]
         self.position = Position.from_moves(join_moves(arguments), self.geometry)
 
@@ -171,7 +175,7 @@ class Engine:
             elif word == "infinite":
                 endless = True
             else:
-                raise ValueError(f"unknown limit {word!r}; go takes nodes, movetime and infinite")
+                raise ValueError(f"unknown limit {quote(word)}; go takes nodes, movetime and infinite")
         if nodes is None:
             nodes = self.nodes if seconds is None and not endless else MAX_SIMULATIONS
         self._endless = endless
@@ -209,11 +213,11 @@ class Engine:
             f"pv {' '.join(map(column_name, analysis.pv))}"
         )
 
-    def _on_stop(self, _arguments: list[str]) -> None:
+    def _on_stop(self) -> None:
         self._stop.set()
         self.wait()
 
-    def _on_exact(self, _arguments: list[str]) -> None:
+    def _on_exact(self) -> None:
         self._require_idle()
         if self.position.outcome() is not None:
             raise ValueError("the game is over in this position")
@@ -230,17 +234,16 @@ class Engine:
         if self._stop.is_set():
             raise ValueError("the solver was stopped")
 
-    def _on_d(self, _arguments: list[str]) -> None:
+    def _on_d(self) -> None:
         for line in str(self.position).splitlines():
             self._write(line)
 
-    def _on_help(self, _arguments: list[str]) -> None:
+    def _on_help(self) -> None:
         for line in COMMANDS:
             self._write(line)
 
 
 def _positive(text: str, name: str, maximum: int) -> int:
     if not is_whole_number(text, 1, maximum):
-        shown = text if len(text) <= 30 else f"{text[:27]}..."
-        raise ValueError(f"{name} needs a number from 1 to {maximum}, not {shown!r}")
+        raise ValueError(f"{name} needs a number from 1 to {maximum}, not {quote(text)}")
     return int(text)

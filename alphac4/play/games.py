@@ -8,6 +8,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import join_moves, may_be_moves
 from alphac4.game.rules import STANDARD
 from alphac4.storage.files import write_atomically
+from alphac4.storage.records import quote
 from alphac4.storage.text import parse_lines, read_text_lines
 
 
@@ -35,7 +36,7 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
         if not words:
             raise ValueError("no game given; write its columns, such as 4455, a file's name, or -")
         if not may_be_moves("".join(words), geometry):
-            raise ValueError(f"{source!r} is neither a game such as 4455 nor an existing file")
+            raise ValueError(f"{quote(source)} is neither a game such as 4455 nor an existing file")
         return [parse(words)]
     games = list(parse_lines(lines, name, parse))
     if not games:

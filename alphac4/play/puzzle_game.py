@@ -14,6 +14,8 @@ from alphac4.play.screen import Screen
 from alphac4.puzzles import DIFFICULTIES, Puzzle
 from alphac4.solver.solver import best_play, exact, shared_solver
 from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.records import quote
+from alphac4.storage.text import encoding_problem
 
 HELP = """\
   1 to 7     play the winning move
@@ -107,7 +109,8 @@ class PuzzleGame:
             elif 0 <= column < position.geometry.columns:
                 self._screen.line(f"column {text} is full")
             elif text:
-                self._screen.line(f"{text!r} is neither a column nor a command; help lists the commands")
+                unknown = f"{quote(text)} is neither a column nor a command; help lists the commands"
+                self._screen.line(encoding_problem(text) or unknown)
 
     def _end_streak(self) -> None:
         if self.streak > 1:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
 from alphac4.play.opponents import certificates
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
-from alphac4.storage.records import did_you_mean
+from alphac4.storage.records import did_you_mean, quote, shorten
+from alphac4.storage.text import encoding_problem
 
 HELP = """\
   1 to 7       drop a stone into that column
@@ -179,33 +181,34 @@ class TerminalGame:
     def _show_proven(self) -> SearchedPosition | None:
         """Show what exact play, a certificate or the search proves, and return the findings of the search.
 
-        None where every move loses: then only the moves that hold out longest matter.
+        None where exact play shows that every move loses: then only the moves that hold out longest matter.
         """
         if best := self._exact_best():
-            text = self._describe_best([item.column for item in best], best[0].text, best[0].moves)
-            self.screen.line(f"exact: {text}")
+            self.screen.line(f"exact: {self._describe_best(best)}")
             if best[0].score < 0:
                 return None
         known = bool(best) or self._show_certified() or self._show_book()
         analysis = self._analysis()
         chosen = analysis.columns[analysis.move]
         if not known and (chosen.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
-            moves = int(chosen.proof.split()[2]) if chosen.proof != "draws" else 0
-            self.screen.line(f"proven by the search: {self._describe_best([chosen.column], chosen.proof, moves)}")
-            if chosen.proof.startswith("loses"):
-                return None
+            text = f"every move {chosen.proof}"
+            if not chosen.proof.startswith("loses"):
+                text = f"{self._side_to_move()} {chosen.proof} with {column_name(chosen.column)}"
+            self.screen.line(f"proven by the search: {text}")
         return analysis
 
-    def _describe_best(self, columns: list[int], outcome: str, moves: int) -> str:
-        """Describe the best moves, such as "x wins in 5 moves with 6 or 7", by the outcome that they lead to."""
+    def _describe_best(self, best: list[ExactColumn]) -> str:
+        """Describe the best moves against exact play, such as "x wins in 5 moves with 6 or 7"."""
+        verdict, columns = best[0], [item.column for item in best]
         names = " or ".join(map(column_name, columns))
         is_any = columns == self.session.position.legal_columns()
-        if not outcome.startswith("loses"):
-            verb = "draws" if outcome == "draw" else outcome
-            return f"{self._side_to_move()} {verb} with {'any move' if is_any else names}"
+        if verdict.score >= 0:
+            does = verdict.text if verdict.score else "draws"
+            return f"{self._side_to_move()} {does} with {'any move' if is_any else names}"
         if is_any:
-            return f"every move {outcome}"
-        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, for {count_of(moves, 'move')}"
+            return f"every move {verdict.text}"
+        holds = "hold out" if len(columns) > 1 else "holds out"
+        return f"every move loses; {names} {holds} longest, for {count_of(verdict.moves, 'move')}"
 
     def _exact_best(self) -> list[ExactColumn]:
         """Return the best moves by the exact solver; none if they take too long, or are shown anyway."""
@@ -263,9 +266,12 @@ class TerminalGame:
         try:
             if not word:
                 return
+            if problem := encoding_problem(text):
+                raise ValueError(problem)
             if len(word) == 1 and word.lower() in COLUMN_NAMES[: self.session.geometry.columns]:
                 if rest:
-                    raise ValueError(f"one column at a time; `load {text.replace(' ', '')}` goes to a position")
+                    moves = shorten(text.replace(" ", ""))
+                    raise ValueError(f"one column at a time; `load {moves}` goes to a position")
                 self._drop(COLUMN_NAMES.index(word.lower()))
                 return
             command = getattr(self, f"_do_{word.lower()}", None)
@@ -273,11 +279,14 @@ class TerminalGame:
                 last = column_name(self.session.geometry.columns - 1)
                 guess = did_you_mean(word.lower(), [name[4:] for name in dir(self) if name.startswith("_do_")])
                 raise ValueError(
-                    f"{word!r} is neither a column from 1 to {last} nor a command{guess}; help lists the commands"
+                    f"{quote(word)} is neither a column from 1 to {last} nor a command{guess}; help lists the commands"
                 )
-            command(rest)
+            takes_argument = bool(inspect.signature(command).parameters)
+            if rest and not takes_argument:
+                raise ValueError(f"{word.lower()} takes no argument, but {quote(rest)} follows")
+            command(*[rest] * takes_argument)
         except OSError as error:
-            self.screen.line(f"{error.filename or rest}: {error.strerror or error}")
+            self.screen.line(f"{shorten(str(error.filename or rest))}: {error.strerror or error}")
         except ValueError as error:
             self.screen.line(str(error))
 
@@ -289,10 +298,10 @@ class TerminalGame:
         if self.session.position.outcome() is not None or not self._is_answered_at_once():
             self._show()  # otherwise the board is drawn after the answer
 
-    def _do_help(self, _rest: str) -> None:
+    def _do_help(self) -> None:
         self.screen.line(HELP)
 
-    def _do_undo(self, _rest: str) -> None:
+    def _do_undo(self) -> None:
         """Take back a move; against a player, all moves since the person's own last one."""
         people = [index for index, player in enumerate(self.players) if player is None]
         taken = self.session.undo(1)
@@ -302,11 +311,11 @@ class TerminalGame:
                 break
         self._show() if taken else self.screen.line("nothing to take back")
 
-    def _do_redo(self, _rest: str) -> None:
+    def _do_redo(self) -> None:
         played = self.session.redo(2 if self.players.count(None) == 1 else 1)
         self._show() if played else self.screen.line("nothing to play again")
 
-    def _do_hint(self, _rest: str) -> None:
+    def _do_hint(self) -> None:
         self._require_unfinished()
         with self._stoppable("hint"):
             analysis = self._show_proven()
@@ -314,13 +323,13 @@ class TerminalGame:
                 move = column_name(analysis.move)
                 self.screen.line(f"{analysis.player} would play {move} (value {signed(analysis.value)})")
 
-    def _do_analysis(self, _rest: str) -> None:
+    def _do_analysis(self) -> None:
         self.show_analysis = not self.show_analysis
         self.screen.line(f"analysis {'on' if self.show_analysis else 'off'}")
         if self.show_analysis and self.session.position.outcome() is None:
             self._show_analysis()
 
-    def _do_solve(self, _rest: str) -> None:
+    def _do_solve(self) -> None:
         self._require_unfinished()
         self._show_verdict()
 
@@ -328,7 +337,7 @@ class TerminalGame:
         with self._stoppable("solver"):
             self.screen.verdict(self.session.position)
 
-    def _do_review(self, _rest: str) -> None:
+    def _do_review(self) -> None:
         if not self.session.moves:
             raise ValueError("there is no move to review yet")
         with self._stoppable("review"):
@@ -345,11 +354,11 @@ class TerminalGame:
         self.players[0 if self.players[0] else 1] = player
         self.screen.line(f"now playing against {player.name}")
 
-    def _do_swap(self, _rest: str) -> None:
+    def _do_swap(self) -> None:
         self.players.reverse()
         self.screen.line(" and ".join(f"{self.screen.side(index)} is {self._name(index)}" for index in (0, 1)))
 
-    def _do_moves(self, _rest: str) -> None:
+    def _do_moves(self) -> None:
         self.screen.line(self.session.moves or "(no moves yet)")
 
     def _do_load(self, rest: str) -> None:
@@ -364,7 +373,7 @@ class TerminalGame:
         self.session.save(Path(rest))
         self.screen.line(f"saved to {rest}")
 
-    def _do_new(self, _rest: str) -> None:
+    def _do_new(self) -> None:
         self.session.load("")
         self._show()
 

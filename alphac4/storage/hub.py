@@ -8,6 +8,7 @@ from pathlib import Path
 
 from alphac4.machine import install_advice
 from alphac4.storage.files import FileError
+from alphac4.storage.records import quote
 
 # Networks that come with the project.
 SHIPPED = {
@@ -50,7 +51,7 @@ def hub_file(name: str) -> Path:
     match = _PARTS.fullmatch(name)
     if match is None:
         raise FileError(
-            f"{name!r} is not a network on the hub; write {HUB_PREFIX}OWNER/NAME or {HUB_PREFIX}OWNER/NAME/FILE"
+            f"{quote(name)} is not a network on the hub; write {HUB_PREFIX}OWNER/NAME or {HUB_PREFIX}OWNER/NAME/FILE"
         )
     repository, file = match["repository"], match["file"] or NETWORK_FILE
     shown = f"{HUB_PREFIX}{repository}"

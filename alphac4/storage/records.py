@@ -17,6 +17,7 @@ MAX_SEED = 2**63 - 1
 MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 bytes
 MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
 MIN_POSITIVE = 1e-9  # of numbers that must be above 0
+MAX_QUOTE_LENGTH = 200  # characters of a user's input in a message
 
 _T = TypeVar("_T")
 
@@ -127,6 +128,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a suggestion for a misspelt word, as " (is it ...?)", or "" if no known word is close."""
     matches = difflib.get_close_matches(word, list(known), n=1)
     return f" (is it {matches[0]}?)" if matches else ""
+
+
+def shorten(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
+    """Return a text for a message; one of more than ``length`` characters is cut in the middle."""
+    return text if len(text) <= length else f"{text[: length // 2]} ... {text[-length // 2 :]}"
+
+
+def quote(value: object) -> str:
+    """Return the repr of a user's input for a message, shortened."""
+    return shorten(repr(value))
 
 
 def first_line(error: BaseException) -> str:

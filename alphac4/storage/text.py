@@ -44,6 +44,11 @@ def _is_utf16(content: bytes) -> bool:
     return content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
+def encoding_problem(text: str) -> str:
+    """Return the message for a line that is not UTF-8 text, but has NUL characters as UTF-16 does; "" for others."""
+    return "the input is not UTF-8 text: it has NUL characters, as UTF-16 does" if "\0" in text else ""
+
+
 def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield the number, from 1, and the words of each line; skip blank lines and comments."""
     for number, line in enumerate(lines, start=1):

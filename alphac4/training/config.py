@@ -20,6 +20,7 @@ from alphac4.storage.records import (
     RangedSettings,
     did_you_mean,
     parse_json,
+    quote,
     read_record,
 )
 
@@ -149,7 +150,7 @@ class TrainConfig(RangedSettings):
         """
         if name not in PRESETS:
             raise ValueError(
-                f"unknown preset {name!r}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
+                f"unknown preset {quote(name)}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"
             )
         groups = {key: vars(value) for key, value in changes.items() if dataclasses.is_dataclass(value)}
         return from_dict(changes | groups, PRESETS[name])

@@ -24,7 +24,7 @@ from alphac4.selfplay.actor import CHECK_INTERVAL_S, UNLIMITED_MOVES, Actor, Sel
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
-from alphac4.storage.records import first_line
+from alphac4.storage.records import first_line, quote
 
 logger = logging.getLogger(__name__)
 
@@ -337,7 +337,7 @@ class Cluster:
         known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
         if backend not in ("auto", *known):
             where = "GPUs" if self._device == "cuda" else "cores"
-            raise ValueError(f"unknown backend {backend!r} for a cluster's {where}; available: {', '.join(known)}")
+            raise ValueError(f"unknown backend {quote(backend)} for a cluster's {where}; available: {', '.join(known)}")
         self._connection = connect(address)
         if self._device == "cuda" and not self._connection.count("cuda"):
             self._connection.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from alphac4.machine import install_advice
-from alphac4.storage.records import first_line
+from alphac4.storage.records import first_line, quote
 from alphac4.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def connect(address: str) -> Connection:
         ValueError: for an invalid address.
     """
     if address != "auto" and not re.fullmatch(r"[^/\s]+:\d+", address):
-        raise ValueError(f'invalid cluster address {address!r}: expected "auto" or HOST:PORT of its head')
+        raise ValueError(f'invalid cluster address {quote(address)}: expected "auto" or HOST:PORT of its head')
     ray = import_ray()
     ours = not ray.is_initialized()
     if ours:
