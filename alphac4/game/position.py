@@ -10,6 +10,7 @@ import numpy as np
 from alphac4.game import rules
 from alphac4.game.rules import STANDARD, Geometry, as_integer
 
+MAX_EXAMPLE = 20  # characters of a move string in a message
 COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
 
 
@@ -55,11 +56,14 @@ def join_moves(words: Sequence[str]) -> str:
     Raises:
         ValueError: for a mixture such as "4 4 12", which could mean column 12 or columns 1 and 2.
     """
-    if len(words) > 1 and (long := [word for word in words if len(word) > 1]):
+    joined = "".join(words)
+    if len(words) > 1 and len(joined) > len(words):
+        example = joined if joined.isdecimal() and len(joined) <= MAX_EXAMPLE else "4412"
         raise ValueError(
-            f"write moves as one word, such as 4412, or as one word per column; {long[0]!r:.40} is neither"
+            f"write the moves in one word, such as {example}, or one column per word, such as 4 4 1 2; "
+            f"{' '.join(words)!r:.40} is neither"
         )
-    return "".join(words)
+    return joined
 
 
 def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
