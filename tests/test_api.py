@@ -179,6 +179,8 @@ def test_results_print_columns_from_0() -> None:
     starred = next(line for line in table if "*" in line)
     assert starred.split()[:2] == [str(result.move), str(result.columns[result.move].visits)]
     assert f"best line {' '.join(map(str, result.pv))}" in table
+    tree = alphac4.load("uct:200").search("4455").tree
+    assert repr(tree) == "<SearchTree of Position.from_moves('4455'), 1 visit; svg() draws it>"  # a win is proven
 
 
 class Misnamed(NamedTuple):

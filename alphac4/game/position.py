@@ -142,7 +142,7 @@ def _as_bits(value: Any, name: str) -> np.uint64:
     return np.uint64(bits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Position:
     """A position, for the side to move.
 
@@ -315,6 +315,17 @@ class Position:
                 if int(self.occupied) & bit:
                     cells[row, column] = 1 if first & bit else 2
         return cells
+
+    def __repr__(self) -> str:
+        """Return an expression that makes the position: `from_moves`, or the bits if the moves are not known."""
+        known = self.moves is not None
+        arguments = [repr(self.moves)] if known else [f"own={int(self.own)}", f"occupied={int(self.occupied)}"]
+        if self.geometry != STANDARD:
+            sizes = ", ".join(f"{name}={value}" for name, value in rules.board_settings(self.geometry).items())
+            arguments.append(f"geometry=make_geometry({sizes})")
+        if not known:
+            arguments.append("moves=None")
+        return f"Position{'.from_moves' * known}({', '.join(arguments)})"
 
     def __str__(self) -> str:
         """Return the board as text: ``x`` first player, ``o`` second, column names below."""

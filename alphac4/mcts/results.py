@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Position, column_name
-from alphac4.game.position import describe_end
+from alphac4.game.position import count_of, describe_end
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
 MAX_PV_MOVES = 20
@@ -143,7 +143,7 @@ class WinDrawLoss(NamedTuple):
     loss: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchTree:
     """Tree of one search, which notebooks display as SVG."""
 
@@ -158,6 +158,10 @@ class SearchTree:
 
     def _repr_svg_(self) -> str:
         return self.svg()
+
+    def __repr__(self) -> str:
+        root = self._trees.node(self._index, [])
+        return f"<SearchTree of {root.position!r}, {count_of(root.total_visits, 'visit')}; svg() draws it>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
