@@ -414,7 +414,7 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     assert certificate.proven_result(start.play(strayed).play(strayed)) is None
     found = certificate.search([start])
     moves = (longest_game(certificate, start) + 1) // 2
-    assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins in {moves} moves"
+    assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins within {moves} moves"
 
 
 def test_certificate_player_uses_the_other_player_where_no_certificate_applies(

@@ -152,7 +152,7 @@ def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
     assert [line[0] for line in result.variations] == result.moves.tolist()
     # A proof in one of the trees holds for the position.
-    assert describe_proof(int(result.proofs[2, result.moves[2]])) == "wins in 2 moves"
+    assert describe_proof(int(result.proofs[2, result.moves[2]])) == "wins within 2 moves"
     assert (result.value[2], result.wdl[2].tolist()) == (1, [1, 0, 0])
 
 

@@ -29,7 +29,7 @@ from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LazyPlayer, level_player
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import TerminalGame
-from alphac4.solver.solver import exact
+from alphac4.solver.solver import TimeIsUp, exact
 
 
 def fast_level(level: Level) -> Player:
@@ -144,6 +144,21 @@ def test_a_lost_position_shows_only_the_moves_that_hold_out_longest(command: str
     assert "exact: every move loses; 3 holds out longest, for 11 moves\n" in text
     assert "would play" not in text
     assert "simulations" not in text
+
+
+def test_a_proof_by_the_search_is_not_presented_as_the_fastest_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search may find a slower win first, so that its number of moves is an upper bound."""
+
+    def too_slow(_position: Position, _on_pause: object) -> None:
+        raise TimeIsUp
+
+    monkeypatch.setattr("alphac4.play.terminal.exact", too_slow)
+    _, text = run_game(["hint"], "445511")
+    assert re.search(r"proven by the search: x wins within \d moves with [36]\n", text)
+    _, text = run_game(["hint"], "4455116")
+    assert "proven by the search: every move loses within 1 move\n" in text
+    assert re.search(r"uct:200 would play \d \(value -1.00\)", text)
+    assert "holds out longest" not in text
 
 
 def test_hint_is_certified_if_the_solver_takes_longer() -> None:

@@ -46,7 +46,7 @@ def test_wdl_agrees_with_the_value() -> None:
     np.testing.assert_allclose(result.wdl[:, 0] - result.wdl[:, 2], result.value, atol=1e-9)
     assert result.wdl[1].tolist() == [1, 0, 0]
     text = SearchedPosition.of_result(positions[1], "uct", result, 1).table()
-    assert "wins in 2 moves" in next(line for line in text.splitlines() if "*" in line)
+    assert "wins within 2 moves" in next(line for line in text.splitlines() if "*" in line)
     assert "win 100 %" in text
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Position, column_name
-from alphac4.game.position import count_of, describe_end
+from alphac4.game.position import count_of
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
 MAX_PV_MOVES = 20
@@ -71,7 +71,7 @@ class ColumnAnalysis:
     prior: float
     value: float | None  # mean in [-1, 1]; None where unvisited
     score: float | None  # the selection rule's; None where it is not finite
-    proof: str  # "wins in 3 moves", "draws", "loses in 2 moves" or ""
+    proof: str  # "wins within 3 moves", "draws", "loses within 2 moves" or ""
 
 
 class HasSearchTree(Protocol):
@@ -105,12 +105,16 @@ def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[lis
 
 
 def describe_proof(proof: int) -> str:
-    """Return a proven outcome as text, such as "wins in 3 moves", "draws" or "loses in 1 move"; "" without a proof."""
+    """Return a proven outcome as text: "wins within 3 moves", "draws", "loses within 1 move", or "" without a proof.
+
+    A search proves an upper bound on the distance, because it need not have found the fastest win.
+    """
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:
         return "draws"
-    return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
+    moves = (PROVEN_WIN - abs(proof) + 1) // 2  # the winner's, who moves first or second
+    return f"{'wins' if proof > 0 else 'loses'} within {count_of(moves, 'move')}"
 
 
 def describe_columns(source: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:

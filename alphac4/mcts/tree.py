@@ -4,9 +4,9 @@ Compiled functions take the arrays and the index of a tree and access only that 
 search different trees. Statistics are stored per edge: ``visits[t, n, a]`` is the number of visits of action ``a`` in
 node ``n`` of tree ``t``. Values are for the side to move in ``n``.
 
-Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and include the distance to the end of the game:
-a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. So a greater number is a
-better outcome: a fast win before a slow win, a slow loss before a fast loss.
+Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and include an upper bound on the distance to the
+end of the game: a win within ``d`` plies is ``PROVEN_WIN - d``, a loss within ``d`` plies ``d - PROVEN_WIN``, a draw 0.
+So a greater number is a better outcome: a fast win before a slow win, a slow loss before a fast loss.
 """
 
 from typing import NamedTuple

@@ -179,33 +179,34 @@ class TerminalGame:
     def _show_proven(self) -> SearchedPosition | None:
         """Show what exact play, a certificate or the search proves, and return the findings of the search.
 
-        None where every move loses: then only the moves that hold out longest matter.
+        None where exact play shows that every move loses: then only the moves that hold out longest matter.
         """
         if best := self._exact_best():
-            text = self._describe_best([item.column for item in best], best[0].text, best[0].moves)
-            self.screen.line(f"exact: {text}")
+            self.screen.line(f"exact: {self._describe_best(best)}")
             if best[0].score < 0:
                 return None
         known = bool(best) or self._show_certified() or self._show_book()
         analysis = self._analysis()
         chosen = analysis.columns[analysis.move]
         if not known and (chosen.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
-            moves = int(chosen.proof.split()[2]) if chosen.proof != "draws" else 0
-            self.screen.line(f"proven by the search: {self._describe_best([chosen.column], chosen.proof, moves)}")
-            if chosen.proof.startswith("loses"):
-                return None
+            text = f"every move {chosen.proof}"
+            if not chosen.proof.startswith("loses"):
+                text = f"{self._side_to_move()} {chosen.proof} with {column_name(chosen.column)}"
+            self.screen.line(f"proven by the search: {text}")
         return analysis
 
-    def _describe_best(self, columns: list[int], outcome: str, moves: int) -> str:
-        """Describe the best moves, such as "x wins in 5 moves with 6 or 7", by the outcome that they lead to."""
+    def _describe_best(self, best: list[ExactColumn]) -> str:
+        """Describe the best moves by exact play, such as "x wins in 5 moves with 6 or 7"."""
+        verdict, columns = best[0], [item.column for item in best]
         names = " or ".join(map(column_name, columns))
         is_any = columns == self.session.position.legal_columns()
-        if not outcome.startswith("loses"):
-            verb = "draws" if outcome == "draw" else outcome
-            return f"{self._side_to_move()} {verb} with {'any move' if is_any else names}"
+        if verdict.score >= 0:
+            does = verdict.text if verdict.score else "draws"
+            return f"{self._side_to_move()} {does} with {'any move' if is_any else names}"
         if is_any:
-            return f"every move {outcome}"
-        return f"every move loses; {names} hold{'s' * (len(columns) == 1)} out longest, for {count_of(moves, 'move')}"
+            return f"every move {verdict.text}"
+        holds = "hold out" if len(columns) > 1 else "holds out"
+        return f"every move loses; {names} {holds} longest, for {count_of(verdict.moves, 'move')}"
 
     def _exact_best(self) -> list[ExactColumn]:
         """Return the best moves by exact play; none if they take too long, or are shown anyway."""
