@@ -253,12 +253,13 @@ class ProveCommand:
             from alphac4.certificate.walk import Claim
             from alphac4.evaluation.answers import BATCH
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, outcome_solver, walk_games
+            from alphac4.game.position import count_of
 
         claim = Claim(geometry=common_geometry((self.player,)), side=self.side, after=self.moves)
         start, geometry = claim.start, claim.geometry
         max_stones = geometry.cells if self.max_stones is None else self.max_stones
         if max_stones < start.plies:
-            raise ValueError(f"--max-stones {max_stones}: the start has {start.plies} stones already")
+            raise ValueError(f"--max-stones {max_stones}: the start has {count_of(start.plies, 'stone')} already")
         if max_stones == start.plies and start.first_to_move != (self.side == "first"):
             raise ValueError(
                 f"--max-stones {max_stones}: the opponent moves first, so {self.player} has no move to judge: "
@@ -314,13 +315,14 @@ class ProveCommand:
     def _verdict(self, reports: "Sequence[LevelReport]") -> str:
         from alphac4.arena.specifications import is_repeatable
         from alphac4.evaluation.walks import MoveKind
+        from alphac4.game.position import count_of
 
         positions = sum(len(report.keys) for report in reports)
         mistakes = [position.moves or "" for report in reports for position in report.failures]
         is_unfinished = bool(reports) and reports[-1].count(MoveKind.ANSWER) > 0
-        scope = f"the {positions:,} positions that an opponent can reach"
+        scope = f"the {count_of(positions, 'position')} that an opponent can reach"
         if is_unfinished:
-            scope += f" with up to {reports[-1].stones} stones"
+            scope += f" with up to {count_of(reports[-1].stones, 'stone')}"
         if not mistakes:
             if not is_repeatable(self.player):
                 meaning = " It may move differently next time, so this is not a proof."
@@ -337,8 +339,10 @@ class ProveCommand:
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
     """Update a tqdm bar with the progress among the positions of this number of stones."""
+    from alphac4.game.position import count_of
+
     if done == 0:
-        bar.set_description(f"{stones} stones", refresh=False)
+        bar.set_description(count_of(stones, "stone"), refresh=False)
         bar.reset(total)
     bar.update(done - bar.n)
 
@@ -405,6 +409,7 @@ class CertificateCommand:
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
             from alphac4.certificate.walk import NO_MOVE, Claim
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
+            from alphac4.game.position import count_of
 
         geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
@@ -427,8 +432,8 @@ class CertificateCommand:
                 if level.stones not in levels:  # a level may be walked again
                     decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
                     line = (
-                        f"{level.stones:2d} stones: {len(level.keys):>9,} positions, {decided:>9,} decided by the "
-                        f"rules, {proven:>9,} proven by the player's search, "
+                        f"{count_of(level.stones, 'stone'):>9}: {len(level.keys):>9,} positions, {decided:>9,} decided "
+                        f"by the rules, {proven:>9,} proven by the player's search, "
                         f"{len(level.keys) - decided - proven:>7,} by its move only"
                     )
                     bar.write(line, file=sys.stdout)
@@ -438,18 +443,19 @@ class CertificateCommand:
             shown = "\n".join(map(str, failures[:SHOWN_FAILURES]))
             print(
                 f"\n{self.player} does not prove that {claim}. "
-                f"It fails in {len(failures):,} positions, such as\n{shown}"
+                f"It fails in {count_of(len(failures), 'position')}, such as\n{shown}"
             )
             return 1
-        answers = self.player + (f", with {taken_back:,} moves replaced" if taken_back else "")
+        answers = self.player + (f", with {count_of(taken_back, 'move')} replaced" if taken_back else "")
         if not levels[max(levels)].is_last:
-            print(f"\nUp to {self.max_stones} stones {answers} loses no line; no certificate was written.")
+            print(f"\nUp to {count_of(self.max_stones, 'stone')} {answers} loses no line; no certificate was written.")
             return 0
         about |= {"taken_back": taken_back}
         certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about=about)
         positions = sum(len(level.keys) for level in walk_certificate(certificate))
         write_certificate(path, certificate)
-        print(f"\n{path}: {len(certificate.columns):,} moves for {positions:,} positions, by {answers}: {claim}.")
+        moves = count_of(len(certificate.columns), "move")
+        print(f"\n{path}: {moves} for {count_of(positions, 'position')}, by {answers}: {claim}.")
         return 0
 
     def _players(self, geometry: "Geometry", compute: "Compute") -> "list[NetworkPlayer]":
@@ -484,6 +490,7 @@ class CertificateCommand:
 def _verify(path: Path) -> int:
     """Verify a certificate's file and print the verdict; return 1 if it does not hold."""
     from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
+    from alphac4.game.position import count_of
 
     certificate = read_certificate(path)
     print(f"{path}: moves of {certificate.about.get('player', 'an unnamed player')}")
@@ -491,14 +498,14 @@ def _verify(path: Path) -> int:
     positions = last = 0
     try:
         for last, keys, _ in walk_certificate(certificate):
-            print(f"{last:2d} stones: {len(keys):,} positions")
+            print(f"{count_of(last, 'stone'):>9}: {count_of(len(keys), 'position')}")
             positions += len(keys)
     except CertificateError as error:
         print(error)
         return 1
     print(
-        f"{positions:,} positions ({len(certificate.columns):,} with a stored move), the last with "
-        f"{last} stones, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
+        f"{count_of(positions, 'position')} ({len(certificate.columns):,} with a stored move), the last with "
+        f"{count_of(last, 'stone')}, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
     )
     return 0
 
@@ -544,6 +551,7 @@ class PositionsCommand:
                 sampled_positions,
                 write_set,
             )
+            from alphac4.game.position import count_of
             from alphac4.solver import Solver
 
         sources = {PUBLIC_NAMES.get(path.stem, path.stem): path for path in self.sources}
@@ -565,5 +573,7 @@ class PositionsCommand:
                     short = "%s: wrote only %d of %d positions, because the source has no others for this set"
                     logger.warning(short, path, counts[name], self.count)
         shown = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
-        print(f"{self.folder}: {sum(counts.values()):,} positions with exact scores: {shown}.", file=sys.stderr)
+        print(
+            f"{self.folder}: {count_of(sum(counts.values()), 'position')} with exact scores: {shown}.", file=sys.stderr
+        )
         return 0

@@ -565,6 +565,7 @@ class PuzzlesCommand:
 
             from tqdm import tqdm
 
+            from alphac4.game.position import count_of
             from alphac4.puzzles import Puzzle, format_puzzles
             from alphac4.puzzles.generation import generate_puzzles
             from alphac4.storage.locks import lock_file
@@ -584,7 +585,7 @@ class PuzzlesCommand:
                     break
         counts = Counter(puzzle.difficulty for puzzle in puzzles)
         shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
-        print(f"Wrote {len(puzzles)} puzzles to {self.output}: {shown}.", file=sys.stderr)
+        print(f"Wrote {count_of(len(puzzles), 'puzzle')} to {self.output}: {shown}.", file=sys.stderr)
         return 0
 
 

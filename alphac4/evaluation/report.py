@@ -10,6 +10,7 @@ from typing import Any
 from alphac4.arena.ratings import Z95
 from alphac4.evaluation.answers import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
+from alphac4.game.position import count_of
 
 FORMAT = "alphac4 strength report 4"
 UNTRAINED = "untrained"  # name of the untrained network
@@ -72,9 +73,11 @@ class StrengthReport:
         results = []
         for subject in self.subjects:
             budget = subject.budgets[-1]
-            how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
+            how = {0: " without search", None: ""}.get(
+                budget.simulations, f" with {count_of(budget.simulations or 0, 'simulation')}"
+            )
             results.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
-        return f"Mistakes in all {self.sets[ALL].mistakes.count:,} positions: {', '.join(results)}."
+        return f"Mistakes in {count_of(self.sets[ALL].mistakes.count, 'position')}: {', '.join(results)}."
 
 
 def _plain(data: Any) -> Any:

@@ -83,8 +83,8 @@ def describe_end(sign: int, moves: int) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 move" or "2 moves"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return a number with its noun, such as "1 move" or "2,000 moves"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def signed(value: float) -> str:
@@ -112,7 +112,7 @@ def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None
         raise ValueError("impossible board: two stones in a cell, or a stone outside the board")
     counts = first.bit_count(), second.bit_count()
     if counts[0] - counts[1] not in (0, 1):
-        raise ValueError(f"impossible board: {counts[0]} stones of player 1 and {counts[1]} of player 2")
+        raise ValueError(f"impossible board: {count_of(counts[0], 'stone')} of player 1 and {counts[1]} of player 2")
     # A column without gaps is a block of ones from the bottom: adding the bottom bits carries through all of it.
     above = occupied + int(geometry.bottom)
     if occupied & above:
@@ -275,9 +275,9 @@ class Position:
             TypeError: if the column is not an integer.
         """
         column = as_integer(column, "column")
-        shown = self.moves if self.moves is not None else f"{self.plies} stones"
+        shown = self.moves if self.moves is not None else count_of(self.plies, "stone")
         if not 0 <= column < self.geometry.columns:
-            raise IllegalMove(column, shown, f"the board has {self.geometry.columns} columns")
+            raise IllegalMove(column, shown, f"the board has {count_of(self.geometry.columns, 'column')}")
         if self.outcome() is not None:
             raise IllegalMove(column, shown, "the game is over")
         if not self.is_legal(column):

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.game import Position
-from alphac4.game.position import COLUMN_NAMES, column_name, signed
+from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
 from alphac4.machine import NOTICE_DELAY_S, notify_if_slow, wrap_text
 from alphac4.mcts.results import SearchedPosition
 from alphac4.solver.solver import Solver, exact, shared_solver
@@ -96,7 +96,7 @@ class Screen:
         side = self.side(0 if analysis.position.first_to_move else 1)
         self.line(f"  {analysis.player} estimates: {side} wins {win}, draws {draw}, loses {loss}")
         self.line(f"  expected moves {' '.join(map(column_name, analysis.pv))}")
-        self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s")
+        self.line(f"  {count_of(analysis.simulations, 'simulation')} in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:
         """Show the exact result of each move."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from alphac4.compute import choose_for_run
 from alphac4.compute.cores import MIN_GAMES
+from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import Network
@@ -88,7 +89,7 @@ def train(
             if state.is_finished(config):
                 if progress:
                     write_progress(
-                        f"{folder} is finished, with all {state.iteration} iterations. "
+                        f"{folder} is finished after {count_of(state.iteration, 'iteration')}. "
                         f"To train longer, use --iterations {2 * state.iteration}"
                     )
                 return _describe(run, state)
@@ -177,10 +178,10 @@ class TrainingSession:
                     )
             if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
-                self._write(f"{len(loop.actors)} of {cores()} cores play; {advice}.")
+                self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")
             if state.iteration:
                 self._write(f"Resuming with iteration {state.iteration + 1}.")
-            machine = "1 core" if cores() == 1 else f"{cores()} cores"
+            machine = count_of(cores(), "core")
             backends = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
