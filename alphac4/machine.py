@@ -162,14 +162,19 @@ def notify_if_slow(write: Callable[[], object], stream: TextIO) -> Iterator[None
         timer.cancel()
 
 
+def terminal_width(stream: TextIO) -> int | None:
+    """Return the characters per line of the stream's terminal; None for other streams, whose lines may be long."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
 def wrap_text(text: str, stream: TextIO, *, indent: str = "    ") -> str:
     """Wrap the lines of a text between words to the width of the terminal; return it unchanged for other streams.
 
     Continuation lines start with ``indent``.
     """
-    if not stream.isatty():
+    width = terminal_width(stream)
+    if width is None:
         return text
-    width = shutil.get_terminal_size().columns
     options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     return "\n".join(
         line if len(COLOUR_CODE.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]

@@ -190,8 +190,7 @@ class EvaluateCommand:
         if self.json:
             print(report.to_json())
         else:
-            tables, newline, summary = str(report).rpartition("\n")
-            print(tables + newline + wrap_text(summary, sys.stdout))
+            print(wrap_text(str(report), sys.stdout))
         return 0
 
 
@@ -297,7 +296,7 @@ class ProveCommand:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
             about |= {"network": player_digest(self.player), "backend": backend, "leaves": LEAVES}
             known = KnownMoves(geometry, self.output, about)
-            bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
+            bar.write(" ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
                 players,
                 outcome_solver(geometry, pool),
@@ -308,7 +307,7 @@ class ProveCommand:
                 on_moves=partial(show_moves, bar),
             ):
                 numbers = (report.stones, len(report.keys), *map(report.count, columns.values()))
-                bar.write("  ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
+                bar.write(" ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
                 reports.append(report)
         return reports
 
@@ -401,7 +400,11 @@ class CertificateCommand:
             return self._build()
 
     def _build(self) -> int:
-        """Walk and write the certificate; return 1 if the claim is not shown."""
+        """Walk and write the certificate; return 1 if the claim is not shown.
+
+        Print a line per number of stones: the positions that the rules decide, the player's search proves, and those
+        that rely on its move.
+        """
         with loading():
             from tqdm import tqdm
 
@@ -428,15 +431,14 @@ class CertificateCommand:
         known = KnownMoves(geometry, journal, {**about, "seed": self.seed, "claim": str(claim)})
         levels: dict[int, LevelReport] = {}
         with tqdm(unit="pos", disable=None, leave=False) as bar:
+            headings = ("stones", "positions", "by rules", "by proof", "by move")
+            bar.write(" ".join(f"{heading:>10}" for heading in headings), file=sys.stdout)
             for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
                 if level.stones not in levels:  # a level may be walked again
                     decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
-                    line = (
-                        f"{count_of(level.stones, 'stone'):>9}: {len(level.keys):>9,} positions, {decided:>9,} decided "
-                        f"by the rules, {proven:>9,} proven by the player's search, "
-                        f"{len(level.keys) - decided - proven:>7,} by its move only"
-                    )
-                    bar.write(line, file=sys.stdout)
+                    moved = len(level.keys) - decided - proven
+                    numbers = (level.stones, len(level.keys), decided, proven, moved)
+                    bar.write(" ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
                 levels[level.stones] = level
         taken_back = sum(level.taken_back for level in levels.values())
         if failures := [position for level in levels.values() for position in level.failures]:

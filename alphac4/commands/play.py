@@ -326,7 +326,7 @@ class ReviewCommand:
             if self.json:
                 print(json.dumps(reviews[-1].to_dict()), flush=True)
             elif self.html is None:
-                print(("\n" if number > 1 else "") + describe_review(reviews[-1], screen), flush=True)
+                screen.line(("\n" if number > 1 else "") + describe_review(reviews[-1], screen))
         if self.html is not None:
             from alphac4.play.web.pages import review_page  # imports the export of networks
 
