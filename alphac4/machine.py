@@ -162,12 +162,20 @@ def notify_if_slow(write: Callable[[], object], stream: TextIO) -> Iterator[None
         timer.cancel()
 
 
-def wrap_text(text: str, stream: TextIO) -> str:
-    """Wrap lines to the width of the terminal, with continuations indented; return other streams' text unchanged."""
-    if not stream.isatty():
+def terminal_width(stream: TextIO) -> int | None:
+    """Return the characters per line of the stream's terminal; None for other streams, whose lines may be long."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def wrap_text(text: str, stream: TextIO, *, indent: str = "    ") -> str:
+    """Wrap the lines of a text between words to the width of the terminal; return it unchanged for other streams.
+
+    Continuation lines start with ``indent``.
+    """
+    width = terminal_width(stream)
+    if width is None:
         return text
-    width = shutil.get_terminal_size().columns
-    options = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
+    options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
     return "\n".join(
         line if len(COLOUR_CODE.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
         for line in text.split("\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from alphac4.game.position import count_of
 from alphac4.game.rules import Geometry, Words, canonical_keys, has_run, make_geometry
 from alphac4.solver import book as books
 from alphac4.solver.book import KnownScores, load_book, no_known_scores, save_book
@@ -105,7 +106,7 @@ def main() -> None:
     path = options.output or Path(books.__file__).with_name(books.book_name(geometry))
     with lock_file(path):
         book = build_book(geometry, options.plies, path, table_bits=options.table_bits)
-    print(f"{path}: {len(book.keys)} positions with up to {book.plies} stones")
+    print(f"{path}: {count_of(len(book.keys), 'position')} with up to {count_of(book.plies, 'stone')}")
 
 
 if __name__ == "__main__":

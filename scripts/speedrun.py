@@ -22,6 +22,7 @@ from alphac4.compute import choose_compute
 from alphac4.evaluation.metrics import judge_sets
 from alphac4.evaluation.positions import ALL, PositionSet, load_positions, packaged_positions
 from alphac4.game import STANDARD
+from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.reports import IterationReport
@@ -118,12 +119,13 @@ def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: 
         if reached is None and all(shares[name] <= limit for name, limit in TARGET.items() if name in shares):
             reached = report.seconds_total
     last = history[-1]
+    work = f"{count_of(last.samples_total, 'position')}, {count_of(last.evaluations_total, 'evaluation')}"
     print(
-        f"seed {seed}: {last.iteration} iterations in {last.seconds_total:.1f} s, {last.samples_total:,} positions, "
-        f"{last.evaluations_total:,} evaluations; after the first iteration: {seconds_by_phase(history)}"
+        f"seed {seed}: {count_of(last.iteration, 'iteration')} in {last.seconds_total:.1f} s, {work}; "
+        f"after the first iteration: {seconds_by_phase(history)}"
     )
     when = "never" if reached is None else f"after {reached:.1f} s"
-    print(f"seed {seed}: target {TARGET} at {options.simulations} simulations reached {when}", flush=True)
+    print(f"seed {seed}: target {TARGET} at {count_of(options.simulations, 'simulation')} reached {when}", flush=True)
     return reached
 
 

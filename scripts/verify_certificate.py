@@ -133,12 +133,19 @@ def check(digits: bytes, level: Boards, draws: bool) -> tuple[int, int]:
                     raise Failure("the game is drawn")
                 reply(own | cells[column], occupied | cells[column], losing, draws, following)
             except Failure as failure:
-                raise Failure(f"{failure} after {stones} stones (own {own:#x}, all {occupied:#x})") from None
-        print(f"{stones:2d} stones: {len(level):,} positions", flush=True)
+                raise Failure(
+                    f"{failure} after {count_of(stones, 'stone')} (own {own:#x}, all {occupied:#x})"
+                ) from None
+        print(f"{count_of(stones, 'stone'):>9}: {count_of(len(level), 'position')}", flush=True)
         level = following
     if used != len(digits):
-        raise Failure(f"{len(digits) - used:,} moves are unused")
+        raise Failure(f"{count_of(len(digits) - used, 'move')} left unused")
     return visited, stones
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 move" or "2,000 moves"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def describe(claim: dict[str, str]) -> str:
@@ -193,7 +200,7 @@ def check_file(path: Path) -> int:
     except Failure as failure:
         print(f"{path}: {failure}")
         return 1
-    print(f"{visited:,} positions, the last with {stones} stones: {describe(claim)}.")
+    print(f"{count_of(visited, 'position')}, the last with {count_of(stones, 'stone')}: {describe(claim)}.")
     return 0
 
 

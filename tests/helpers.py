@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -157,6 +158,13 @@ def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothin
 
 
 both_kinds = pytest.mark.parametrize("kind", ["puct", "uct"])
+
+
+class Terminal(io.StringIO):
+    """Stream that is a terminal, of the width in the environment variable ``COLUMNS``."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def reader(lines: Lines) -> Callable[[str], str]:

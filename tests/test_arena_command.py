@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,14 @@ def test_an_interrupted_tournament_resumes_without_replaying_parts(
     begun.clear()
     arena(path)
     assert not begun
+
+
+@pytest.mark.slow
+def test_a_match_in_processes_ends_without_warnings() -> None:
+    """Terminated processes leave no semaphores, which Python would report."""
+    command = [sys.executable, "-m", "alphac4", "arena", "random", "negamax:1", "--games", "100", "--processes", "2"]
+    played = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    assert played.stderr == ""
 
 
 @pytest.mark.slow

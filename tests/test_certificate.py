@@ -39,6 +39,7 @@ from alphac4.certificate.walk import (
 from alphac4.cli import main
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves, build, moves_in_order
 from alphac4.game import Geometry, Outcome, Position, make_geometry
+from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchResult, describe_proof
@@ -173,7 +174,7 @@ def test_stand_alone_checker_walks_the_same_positions(
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(shipped_file(shipped[0]))])
     with pytest.raises(KeyboardInterrupt):
         checker.main()
-    expected = [f"{level.stones:2d} stones: {len(level.keys):,} positions" for level in levels]
+    expected = [f"{count_of(level.stones, 'stone'):>9}: {count_of(len(level.keys), 'position')}" for level in levels]
     assert printed[1:] == expected[:WALKED_LEVELS]
 
     monkeypatch.setattr(checker, "print", lambda *_words, **_options: None)

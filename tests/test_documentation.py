@@ -38,7 +38,7 @@ EXAMPLES = {
     "own_player": "cautious against random: 4 won",
     "own_evaluator": "lines, 100 simulations, against random: 2 won",
     "own_puct": "quick@10,AlphaGoZero against the usual rule: ",
-    "own_policy_target": "Trained 1 iterations in",
+    "own_policy_target": "Trained 1 iteration in",
 }
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import naive
 import numpy as np
 import pytest
 import torch
-from helpers import save_untrained
+from helpers import Terminal, save_untrained
 
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
@@ -306,6 +307,23 @@ def test_report_for_another_board_is_printed_and_drawn(tmp_path: Path, capsys: p
             shown = [f"{100 * share['value']:.1f}", "±", f"{100 * farther:.1f}"]
             assert any(row[:1] == [str(budget["simulations"])] and row[-3:] == shown for row in rows), shown
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_tables_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have all cells on any terminal; on a very narrow one they are split."""
+    cells, heights = set(), []
+    for width in (200, 80, 50):
+        terminal = Terminal()
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert main(["evaluate", "random", "--count", "2"]) == 0
+        lines = terminal.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        rows = [line for line in lines if re.match(r" *- ", line)]
+        cells.add(sum(line.count("±") for line in rows))
+        heights.append(len(rows))
+    assert len(cells) == 1
+    assert heights[0] == heights[1] == 3 < heights[2]
 
 
 def test_rate_is_null_in_a_set_without_decisive_positions(

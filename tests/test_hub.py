@@ -205,7 +205,7 @@ def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None
     actual = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
     assert actual == pytest.approx(expected, abs=1e-5)
     text = (ready / "README.md").read_text()
-    for part in ("net (4 channels x 1 blocks, by torch-fp32)", "within", "pip install 'alphac4[hub]'"):
+    for part in ("net (4 channels x 1 block, by torch-fp32)", "within", "pip install 'alphac4[hub]'"):
         assert part in text
     assert "{" not in text
 

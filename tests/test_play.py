@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import Lines, reader, save_untrained
+from helpers import Lines, Terminal, reader, save_untrained
 
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
@@ -91,7 +91,7 @@ def test_terminal_game_rejects_invalid_input_without_changing() -> None:
         "Hnit": "nor a command (is it hint?)",
         "load nowhere.txt": "'nowhere.txt' is neither a game",
         "load 49": "illegal move '9'",
-        "save /proc/none/x": "No such file",
+        "save /proc/none/x": "there is no folder /proc/none: create it first",
         "level nobody": "unknown level 'nobody'; the levels are beginner, novice,",
         "level 9": "unknown level '9'; the levels are beginner, novice,",
         "1": "the column is full",
@@ -116,6 +116,21 @@ def test_undo_against_a_player_takes_back_its_answer() -> None:
     assert run_game(["4", "undo"], second=random_player())[0].session.moves == ""
     assert len(run_game(["4", "undo", "redo"], second=random_player())[0].session.moves) == 2
     assert "nothing to take back" in run_game(["undo"], second=random_player())[1]
+
+
+def test_resigning_ends_the_game_until_undo_or_new() -> None:
+    game, text = run_game(["4", "resign", "4", "resign", "solve", "undo", "5"], "112233", second=random_player())
+    assert "You win!" in text  # a game that is won cannot be resigned
+    assert text.count("the game is over") == 4
+    game, text = run_game(["4", "resign", "1", "hint", "undo", "5", "resign", "new", "1"], second=random_player())
+    moves = game.session.moves
+    assert text.count("\nYou resign: o (random) wins.  Game: 4") == 1
+    assert text.count("\nYou resign: o (random) wins.  Game: 5") == 1
+    assert "the game is over; new starts another one, undo takes back the last move" in text
+    assert (len(moves), moves[0]) == (2, "1")
+    assert text.count("random plays") == 3
+    _, text = run_game(["4", "resign"])
+    assert text.endswith("\no resigns: x wins.  Game: 4\n\n")
 
 
 def test_first_player_waits_after_undo_to_the_start() -> None:
@@ -276,6 +291,9 @@ def test_games_are_saved_and_loaded_without_overwriting_other_files(
         run_game([f"save {path}"], moves)
         assert path.read_text() == f"{moves}\n"
     assert run_game([f"load {path}", "3"])[0].session.moves == "443"
+    missing = tmp_path / "none" / "game.txt"
+    assert f"there is no folder {missing.parent}" in run_game([f"save {missing}"], "44")[1]
+    assert not missing.parent.exists()
     for content, message in (
         (b"to be kept\n", "is neither"),
         (b"\xcd", "columns are"),
@@ -423,11 +441,6 @@ def test_a_player_with_nan_ends_search_and_play_with_one_error(
     output = capsys.readouterr()
     assert output.out.endswith("The game so far: 4\n")
     assert re.fullmatch(f"alphac4 play: .*{message}.*\n", output.err)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_terminal_puzzles_count_solved_ones_and_the_streak() -> None:
     puzzle = next(puzzle for puzzle in PUZZLES if len(puzzle.position.legal_columns()) < 7)
     full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
     assert solve([full, str(puzzle.solution + 1)], [puzzle])[0].streak == 1  # a full column is not an attempt
-    assert solve(["skip", "solution"], [PUZZLE] * 2)[0].solved == 0
+    assert solve(["next", "solution"], [PUZZLE] * 2)[0].solved == 0
 
 
 def hints(text: str) -> list[list[str]]:

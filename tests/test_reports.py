@@ -118,6 +118,9 @@ def test_closing_text_names_the_iteration_of_an_earlier_evaluation(folder: Path)
             dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration + 1),
         )
     ]
+    closing = TrainedRun(folder=folder, best=folder, config=judged_run(), history=[first], closing=[])
+    assert str(closing).startswith("Trained 1 iteration in ")
+    assert texts[0].startswith("Trained 2 iterations in ")
     assert [text.splitlines()[1].partition(":")[0] for text in texts] == [
         "Mistakes by the exact solver",
         "Mistakes by the exact solver after iteration 1",

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import Counting
+from helpers import DRAWN, Counting, LateSolver, Terminal
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
@@ -179,6 +179,22 @@ def test_review_text_explains_the_marks_that_occur(review: Review) -> None:
     perfect = describe_review(review_game("4444"), PLAIN)  # only best moves
     assert "mistakes |" not in perfect
     assert not re.search(r"^[~?]", perfect, re.MULTILINE)
+
+
+def test_a_review_of_the_longest_game_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its graph and its table have a line for each value and move; only sentences are wrapped."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    screen = Screen(terminal)
+    review = review_game(DRAWN, player=Counting(), solver=LateSolver(DRAWN))  # type: ignore[arg-type]
+    screen.line(describe_review(review, screen))
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"  played |.{DRAWN}" in lines
+    assert len([line for line in lines if re.fullmatch(r" *\d+  [xo] \d.*[+-]?\d\.\d\d, plays \d", line)]) == 42
+    monkeypatch.setenv("COLUMNS", "120")
+    assert f"  played |. {' '.join(DRAWN)}" in describe_review(review, screen).splitlines()
 
 
 def test_graph_shows_the_exact_outcomes() -> None:

@@ -204,6 +204,24 @@ def test_from_kaggle_accepts_every_board_that_a_game_reaches() -> None:
                 assert Position.from_kaggle(position.to_kaggle(), geometry=geometry) == position
 
 
+@pytest.mark.parametrize(
+    ("position", "text"),
+    [
+        (Position.from_moves("4455"), "Position.from_moves('4455')"),
+        (Position(), "Position.from_moves('')"),
+        (Position(129, 387), "Position(own=129, occupied=387, moves=None)"),
+        (
+            Position.from_moves("44", make_geometry(5, 6)),
+            "Position.from_moves('44', geometry=make_geometry(rows=5, columns=6, run_length=4, diagonals=True))",
+        ),
+    ],
+)
+def test_the_repr_of_a_position_makes_an_equal_one(position: Position, text: str) -> None:
+    assert repr(position) == text
+    again = eval(text)
+    assert (again, again.moves) == (position, position.moves)
+
+
 def test_a_position_made_from_bits_has_no_move_string() -> None:
     known = Position.from_moves("4455")
     bare = Position(known.own, known.occupied)

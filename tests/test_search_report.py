@@ -66,6 +66,18 @@ def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
     assert (len(cards), len(list(root.iter(f"{space}path")))) == (1 + 2 + 4, 2 + 4)
 
 
+def test_drawing_names_the_side_of_each_move_and_value(searched: UctSearch) -> None:
+    """Red, the first player, is to move after two moves."""
+    root = ElementTree.fromstring(draw_tree(searched, depth=2, width=1))
+    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    column = int(searched.node(0, []).visits.argmax()) + 1
+    reply = int(searched.node(0, [column - 1]).visits.argmax()) + 1
+    titles = [text for text in texts if " plays " in text or " to move" in text]
+    assert sorted(titles) == sorted(["Red to move", f"Red plays {column}", f"Yellow plays {reply}"])
+    assert sum(text.endswith(" for Red") for text in texts) == 2
+    assert sum(text.endswith(" for Yellow") for text in texts) == 1
+
+
 def test_search_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "tree.svg"
     assert main(["search", "44", "--player", "uct:200", "--svg", str(picture)]) == 0

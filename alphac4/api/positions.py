@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from alphac4.game import Geometry, Outcome, Position
-from alphac4.game.position import check_stones
+from alphac4.game.position import check_stones, count_of
 from alphac4.game.rules import STANDARD, as_integer
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
@@ -132,7 +132,9 @@ def draw_board(
 
     found = as_position(position, geometry)
     if policy is not None and len(policy) != found.geometry.columns:
-        raise ValueError(f"policy needs {found.geometry.columns} numbers, one for each column, not {len(policy)}")
+        raise ValueError(
+            f"policy needs {count_of(found.geometry.columns, 'number')}, one for each column, not {len(policy)}"
+        )
     if axes is None:
         from matplotlib import pyplot
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.planes import make_planes, stones
+from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
@@ -72,7 +73,9 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     if columns.ndim != 1:
         raise ValueError(f"player {player.name} returned {columns.tolist()!r:.60}, expected a list of columns")
     if len(columns) != len(positions):
-        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
+        raise ValueError(
+            f"player {player.name} chose {count_of(len(columns), 'move')} for {count_of(len(positions), 'position')}"
+        )
     if columns.dtype.kind == "f" and np.isnan(columns).any():
         raise NotFiniteError(f"player {player.name} returned NaN for a column")
     if columns.dtype.kind not in "iu":

@@ -250,6 +250,7 @@ def _prepare_process() -> None:
     adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout = sys.stderr  # only the parent prints results
+    tqdm.set_lock(threading.RLock())  # the default is a semaphore of the system, which a terminated process would leak
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

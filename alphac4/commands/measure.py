@@ -190,8 +190,7 @@ class EvaluateCommand:
         if self.json:
             print(report.to_json())
         else:
-            tables, newline, summary = str(report).rpartition("\n")
-            print(tables + newline + wrap_text(summary, sys.stdout))
+            print(wrap_text(str(report), sys.stdout))
         return 0
 
 
@@ -253,12 +252,13 @@ class ProveCommand:
             from alphac4.certificate.walk import Claim
             from alphac4.evaluation.metrics import BATCH
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, outcome_solver, walk_games
+            from alphac4.game.position import count_of
 
         claim = Claim(geometry=common_geometry((self.player,)), side=self.side, after=self.moves)
         start, geometry = claim.start, claim.geometry
         max_stones = geometry.cells if self.max_stones is None else self.max_stones
         if max_stones < start.plies:
-            raise ValueError(f"--max-stones {max_stones}: the start has {start.plies} stones already")
+            raise ValueError(f"--max-stones {max_stones}: the start has {count_of(start.plies, 'stone')} already")
         if max_stones == start.plies and start.first_to_move != (self.side == "first"):
             raise ValueError(
                 f"--max-stones {max_stones}: the opponent moves first, so {self.player} has no move to judge: "
@@ -296,7 +296,7 @@ class ProveCommand:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
             about |= {"network": player_digest(self.player), "backend": backend, "leaves": LEAVES}
             known = KnownMoves(geometry, self.output, about)
-            bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
+            bar.write(" ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
                 players,
                 outcome_solver(geometry, pool),
@@ -307,20 +307,21 @@ class ProveCommand:
                 on_moves=partial(show_moves, bar),
             ):
                 numbers = (report.stones, len(report.keys), *map(report.count, columns.values()))
-                bar.write("  ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
+                bar.write(" ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
                 reports.append(report)
         return reports
 
     def _verdict(self, reports: "Sequence[LevelReport]") -> str:
         from alphac4.arena.specifications import is_repeatable
         from alphac4.evaluation.walks import MoveKind
+        from alphac4.game.position import count_of
 
         positions = sum(len(report.keys) for report in reports)
         mistakes = [position.moves or "" for report in reports for position in report.failures]
         is_unfinished = bool(reports) and reports[-1].count(MoveKind.ANSWER) > 0
-        scope = f"the {positions:,} positions that an opponent can reach"
+        scope = f"the {count_of(positions, 'position')} that an opponent can reach"
         if is_unfinished:
-            scope += f" with up to {reports[-1].stones} stones"
+            scope += f" with up to {count_of(reports[-1].stones, 'stone')}"
         if not mistakes:
             if not is_repeatable(self.player):
                 meaning = " It may move differently next time, so this is not a proof."
@@ -337,8 +338,10 @@ class ProveCommand:
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
     """Update a tqdm bar with the progress among the positions of this number of stones."""
+    from alphac4.game.position import count_of
+
     if done == 0:
-        bar.set_description(f"{stones} stones", refresh=False)
+        bar.set_description(count_of(stones, "stone"), refresh=False)
         bar.reset(total)
     bar.update(done - bar.n)
 
@@ -395,7 +398,11 @@ class CertificateCommand:
             return self._build()
 
     def _build(self) -> int:
-        """Walk and write the certificate; return 1 if the claim is not shown."""
+        """Walk and write the certificate; return 1 if the claim is not shown.
+
+        Print a line per number of stones: the positions that the rules decide, the player's search proves, and those
+        that rely on its move.
+        """
         with loading():
             from tqdm import tqdm
 
@@ -403,6 +410,7 @@ class CertificateCommand:
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
             from alphac4.certificate.walk import NO_MOVE, Claim
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
+            from alphac4.game.position import count_of
 
         geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
@@ -421,33 +429,33 @@ class CertificateCommand:
         known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})
         levels: dict[int, LevelReport] = {}
         with tqdm(unit="pos", disable=None, leave=False) as bar:
+            headings = ("stones", "positions", "by rules", "by proof", "by move")
+            bar.write(" ".join(f"{heading:>10}" for heading in headings), file=sys.stdout)
             for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
                 if level.stones not in levels:  # a level may be walked again
                     decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
-                    line = (
-                        f"{level.stones:2d} stones: {len(level.keys):>9,} positions, {decided:>9,} decided by the "
-                        f"rules, {proven:>9,} proven by the player's search, "
-                        f"{len(level.keys) - decided - proven:>7,} by its move only"
-                    )
-                    bar.write(line, file=sys.stdout)
+                    moved = len(level.keys) - decided - proven
+                    numbers = (level.stones, len(level.keys), decided, proven, moved)
+                    bar.write(" ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
                 levels[level.stones] = level
         taken_back = sum(level.taken_back for level in levels.values())
         if failures := [position for level in levels.values() for position in level.failures]:
             shown = "\n".join(map(str, failures[:SHOWN_FAILURES]))
             print(
                 f"\n{self.player} does not prove that {claim}. "
-                f"It fails in {len(failures):,} positions, such as\n{shown}"
+                f"It fails in {count_of(len(failures), 'position')}, such as\n{shown}"
             )
             return 1
-        answers = self.player + (f", with {taken_back:,} moves replaced" if taken_back else "")
+        answers = self.player + (f", with {count_of(taken_back, 'move')} replaced" if taken_back else "")
         if not levels[max(levels)].is_last:
-            print(f"\nUp to {self.max_stones} stones {answers} loses no line; no certificate was written.")
+            print(f"\nUp to {count_of(self.max_stones, 'stone')} {answers} loses no line; no certificate was written.")
             return 0
         about |= {"taken_back": taken_back}
         certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about=about)
         positions = sum(len(level.keys) for level in walk_certificate(certificate))
         write_certificate(path, certificate)
-        print(f"\n{path}: {len(certificate.columns):,} moves for {positions:,} positions, by {answers}: {claim}.")
+        moves = count_of(len(certificate.columns), "move")
+        print(f"\n{path}: {moves} for {count_of(positions, 'position')}, by {answers}: {claim}.")
         return 0
 
     def _players(self, geometry: "Geometry", compute: "Compute") -> "list[NetworkPlayer]":
@@ -482,6 +490,7 @@ class CertificateCommand:
 def _verify(path: Path) -> int:
     """Verify a certificate's file and print the verdict; return 1 if it does not hold."""
     from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
+    from alphac4.game.position import count_of
 
     certificate = read_certificate(path)
     print(f"{path}: moves of {certificate.about.get('player', 'an unnamed player')}")
@@ -489,14 +498,14 @@ def _verify(path: Path) -> int:
     positions = last = 0
     try:
         for last, keys, _ in walk_certificate(certificate):
-            print(f"{last:2d} stones: {len(keys):,} positions")
+            print(f"{count_of(last, 'stone'):>9}: {count_of(len(keys), 'position')}")
             positions += len(keys)
     except CertificateError as error:
         print(error)
         return 1
     print(
-        f"{positions:,} positions ({len(certificate.columns):,} with a stored move), the last with "
-        f"{last} stones, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
+        f"{count_of(positions, 'position')} ({len(certificate.columns):,} with a stored move), the last with "
+        f"{count_of(last, 'stone')}, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
     )
     return 0
 
@@ -542,6 +551,7 @@ class PositionsCommand:
                 sampled_positions,
                 write_set,
             )
+            from alphac4.game.position import count_of
             from alphac4.solver import Solver
 
         sources = {PUBLIC_NAMES.get(path.stem, path.stem): path for path in self.sources}
@@ -563,5 +573,7 @@ class PositionsCommand:
                     short = "%s: wrote only %d of %d positions, because the source has no others for this set"
                     logger.warning(short, path, counts[name], self.count)
         shown = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
-        print(f"{self.folder}: {sum(counts.values()):,} positions with exact scores: {shown}.", file=sys.stderr)
+        print(
+            f"{self.folder}: {count_of(sum(counts.values()), 'position')} with exact scores: {shown}.", file=sys.stderr
+        )
         return 0

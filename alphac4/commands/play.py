@@ -272,7 +272,7 @@ class ReviewCommand:
     backwards, for at most --seconds.
     """
 
-    game: Annotated[str, tyro.conf.Positional, metavar("GAME")] = ""
+    game: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("GAME")] = ()
     """The game as 1-based columns from the empty board, such as 4455; or a file with a game per line; or - to read
     games from the standard input."""
     html: OutputFile = None
@@ -306,7 +306,7 @@ class ReviewCommand:
         specification = self.player or (REVIEWER if board == STANDARD else NO_PLAYER)
         geometry = board if specification == NO_PLAYER else common_geometry((specification,), board)
         check_output(self.html)
-        games = read_games(self.game, read_stdin_lines(), geometry)
+        games = read_games(" ".join(self.game), read_stdin_lines(), geometry)
         player, screen = None, Screen(sys.stdout)
         if specification != NO_PLAYER:
             player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
@@ -317,7 +317,7 @@ class ReviewCommand:
             if self.json:
                 print(json.dumps(reviews[-1].to_dict()), flush=True)
             elif self.html is None:
-                print(("\n" if number > 1 else "") + describe_review(reviews[-1], screen), flush=True)
+                screen.line(("\n" if number > 1 else "") + describe_review(reviews[-1], screen))
         if self.html is not None:
             from alphac4.play.web.pages import review_page  # imports the export of networks
 
@@ -358,7 +358,7 @@ class SearchCommand:
     Values are for the side to move, from -1 (lost) to 1 (won).
     """
 
-    moves: Annotated[str, tyro.conf.Positional, metavar("[MOVES]")] = ""
+    moves: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[MOVES]")] = ()
     """The position as 1-based columns from the empty board, such as 4455; by default the empty board."""
     player: PlayerName = ""
     """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with options. Default: best@600
@@ -385,6 +385,7 @@ class SearchCommand:
 
             from alphac4.arena.specifications import common_geometry, parse_searching_player
             from alphac4.game import Position, column_name
+            from alphac4.game.position import join_moves
             from alphac4.game.rules import STANDARD
             from alphac4.mcts.drawing import draw_tree
             from alphac4.mcts.results import SearchedPosition
@@ -394,7 +395,7 @@ class SearchCommand:
         specification = self.player or ("best@600" if board == STANDARD else "uct:10000")
         geometry = common_geometry((specification,), board)
         check_output(self.svg)
-        position = Position.from_moves(self.moves, geometry)
+        position = Position.from_moves(join_moves(self.moves), geometry)
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
             raise ValueError(f"{player.name} has no search tree for --svg; give it simulations, such as best@600")
@@ -427,7 +428,7 @@ class SolveCommand:
     move. A negative score is the same for the opponent, and 0 is a draw.
     """
 
-    moves: Annotated[str, tyro.conf.Positional, metavar("[MOVES]")] = ""
+    moves: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[MOVES]")] = ()
     """The position as 1-based columns from the empty board, such as 4455; by default the empty board."""
     batch: bool = False
     """Read a position from each line of the standard input, and print its moves and its score.
@@ -446,7 +447,7 @@ class SolveCommand:
         """Score one position or a batch; return 2 if a line of the batch is invalid."""
         with loading():
             from alphac4.game import Position
-            from alphac4.game.position import describe_outcome
+            from alphac4.game.position import describe_outcome, join_moves
             from alphac4.play.screen import SolvingProgress
             from alphac4.solver import Solver
 
@@ -456,12 +457,12 @@ class SolveCommand:
         solver = Solver(geometry)
         if self.batch:
             return self._solve_lines(solver)
-        position = Position.from_moves(self.moves, geometry)
+        position = Position.from_moves(join_moves(self.moves), geometry)
         if position.outcome() is not None:
-            raise ValueError(f"the game is over after {self.moves}: {describe_outcome(position)}")
+            raise ValueError(f"the game is over after {position.moves}: {describe_outcome(position)}")
         with SolvingProgress(solver) as progress:
             scores = solver.analyze(position, progress, weak=self.weak)
-        print(self._as_json(self.moves, scores) if self.json else self._as_table(position, scores))
+        print(self._as_json(position.moves or "", scores) if self.json else self._as_table(position, scores))
         return 0
 
     def _as_json(self, moves: str, scores: Sequence[int | None]) -> str:
@@ -555,6 +556,7 @@ class PuzzlesCommand:
 
             from tqdm import tqdm
 
+            from alphac4.game.position import count_of
             from alphac4.puzzles import Puzzle, format_puzzles
             from alphac4.puzzles.generation import generate_puzzles
             from alphac4.storage.locks import lock_file
@@ -574,7 +576,7 @@ class PuzzlesCommand:
                     break
         counts = Counter(puzzle.difficulty for puzzle in puzzles)
         shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
-        print(f"Wrote {len(puzzles)} puzzles to {self.output}: {shown}.", file=sys.stderr)
+        print(f"Wrote {count_of(len(puzzles), 'puzzle')} to {self.output}: {shown}.", file=sys.stderr)
         return 0
 
 

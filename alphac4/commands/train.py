@@ -144,6 +144,7 @@ class SelfplayCommand:
             from tqdm import tqdm
 
             from alphac4.compute import choose_compute
+            from alphac4.game.position import count_of
             from alphac4.selfplay.games import move_string
             from alphac4.selfplay.replay import find_shards, save_shard, shard_path
             from alphac4.selfplay.samples import concatenate, make_samples, sort_by_content
@@ -180,7 +181,7 @@ class SelfplayCommand:
                     report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
         except KeyboardInterrupt:
             games = sum(len(block.games.plies) for block in blocks)
-            print(f"Stopped. Recorded {games:,} games in {self.output}; rerun the command to add more.")
+            print(f"Stopped. Recorded {count_of(games, 'game')} in {self.output}; rerun the command to add more.")
             return EXIT_INTERRUPTED
         print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
         print(f"{report.cache_hits:.0%} of the evaluations came from the cache")
@@ -190,6 +191,6 @@ class SelfplayCommand:
         print(
             f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies"
         )
-        added = f"{report.games:,} games with {report.samples:,} positions"
+        added = f"{count_of(report.games, 'game')} with {count_of(report.samples, 'position')}"
         print(f"Added {added} to {self.output} in {report.seconds:.1f} s.")
         return 0

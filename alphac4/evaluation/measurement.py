@@ -28,6 +28,7 @@ from alphac4.evaluation.report import (
     SubjectReport,
 )
 from alphac4.game import Geometry
+from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
@@ -142,7 +143,7 @@ def _measure_network(
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
     reports: list[BudgetReport] = []
     for simulations in measurement.budgets:
-        bar.set_description(f"{name}, {simulations or 'no'} simulations")
+        bar.set_description(f"{name}, {count_of(simulations, 'simulation')}")
         searches = [
             compute.search(evaluator, network.rule, geometry=checkpoint.geometry, leaves=network.leaves)
             for _ in range(compute.streams)
@@ -163,7 +164,7 @@ def _measure_network(
     config = checkpoint.network.config
     return SubjectReport(
         name=name,
-        description=f"{config.channels} channels x {config.blocks} blocks, by {evaluator.backend}",
+        description=f"{config.channels} channels x {count_of(config.blocks, 'block')}, by {evaluator.backend}",
         budgets=reports,
         network=digest,
     )

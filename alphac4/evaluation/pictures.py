@@ -13,6 +13,7 @@ from matplotlib.ticker import ScalarFormatter
 
 from alphac4.evaluation.positions import ALL
 from alphac4.evaluation.report import UNTRAINED, StrengthReport, SubjectReport
+from alphac4.game.position import count_of
 from alphac4.storage.files import write_atomically
 
 MAIN_COLOUR, UNTRAINED_COLOUR = "#1f4e9c", "#8a8f98"
@@ -51,7 +52,7 @@ def draw(report: StrengthReport) -> Figure:
     colours = _colours(report)
     for (name, metrics), axes in zip(report.sets.items(), all_axes, strict=False):
         _draw_mistakes(axes, report, name, colours)
-        axes.set_title(f"{_literal(name)} ({metrics.mistakes.count} positions)", fontsize=10)
+        axes.set_title(f"{_literal(name)} ({count_of(metrics.mistakes.count, 'position')})", fontsize=10)
     for axes in all_axes[: len(report.sets) : columns]:
         axes.set_ylabel("mistakes, % (square-root scale)", fontsize=8)
     if valued:

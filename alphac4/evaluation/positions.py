@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Geometry, Position
-from alphac4.game.position import describe_outcome
+from alphac4.game.position import count_of, describe_outcome
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
 from alphac4.storage.files import FileError, append_line
@@ -177,7 +177,7 @@ def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, l
     """Parse a line with a score per column; see `parse_position`."""
     if len(words) != 1 + geometry.columns:
         expected = f"expected moves and a score for each of {geometry.columns} columns"
-        raise ValueError(f"{expected}, not {len(words) - 1} scores")
+        raise ValueError(f"{expected}, not {count_of(len(words) - 1, 'score')}")
     return parse_position(words, geometry)
 
 
@@ -186,7 +186,7 @@ def _parse_score(text: str, position: Position) -> int:
         raise ValueError(f"{text!r:.40} is not a score")
     score = int(text)
     if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
-        raise ValueError(f"a score of {text} is impossible after {position.plies} stones")
+        raise ValueError(f"a score of {text} is impossible after {count_of(position.plies, 'stone')}")
     return score
 
 

@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from alphac4.arena.ratings import Z95
 from alphac4.evaluation.metrics import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
+from alphac4.game.position import count_of
+from alphac4.machine import terminal_width
 from alphac4.storage.records import finite_or_null
 
 FORMAT = "alphac4 strength report 4"
@@ -64,20 +67,22 @@ class StrengthReport:
         return {name: metrics.mistakes.value for name, metrics in budgets[requested].sets.items()}
 
     def __repr__(self) -> str:
-        return f"{_as_text(self)}\n\n{self.summary()}"
+        return f"{_as_text(self, terminal_width(sys.stdout))}\n\n{self.summary()}"
 
     def summary(self) -> str:
         """Return a sentence with each subject's mistakes in all positions, with its last budget."""
         results = []
         for subject in self.subjects:
             budget = subject.budgets[-1]
-            how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
+            how = {0: " without search", None: ""}.get(
+                budget.simulations, f" with {count_of(budget.simulations or 0, 'simulation')}"
+            )
             results.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
-        return f"Mistakes in all {self.sets[ALL].mistakes.count:,} positions: {', '.join(results)}."
+        return f"Mistakes in {count_of(self.sets[ALL].mistakes.count, 'position')}: {', '.join(results)}."
 
 
-def _as_text(report: StrengthReport) -> str:
-    """Format mistakes by subject, budget and set, then the other metrics over all sets."""
+def _as_text(report: StrengthReport, max_width: int | None) -> str:
+    """Format mistakes by subject, budget and set, then the other metrics over all sets, to a terminal's width."""
     names = list(report.sets)
     counts = [
         ["positions", *(str(metrics.mistakes.count) for metrics in report.sets.values())],
@@ -96,18 +101,21 @@ def _as_text(report: StrengthReport) -> str:
             names,
             lambda budget: [_percent(budget.sets[name].mistakes) for name in names],
             counts,
+            max_width=max_width,
         ),
         _table(
             report,
             "The same in decisive positions, where at least one move is a mistake",
             names,
             lambda budget: [_percent(budget.sets[name].mistakes_if_possible) for name in names],
+            max_width=max_width,
         ),
         _table(
             report,
             "All positions together",
             list(columns),
             lambda budget: [show(budget.sets[ALL]) for show in columns.values()],
+            max_width=max_width,
         ),
     ]
     return "\n\n".join(blocks)
@@ -119,18 +127,47 @@ def _table(
     header: Sequence[str],
     cells: Callable[[BudgetReport], list[str]],
     above: Sequence[list[str]] = (),
+    *,
+    max_width: int | None,
 ) -> str:
     """Format a title, a header, and for each subject its name and a row per budget."""
     rows = [["simulations", *header], *above]
     for subject in report.subjects:
         described = f"{subject.name} ({subject.description})" if subject.description else subject.name
         rows += [[described], *([_budget(budget), *cells(budget)] for budget in subject.budgets)]
-    widths = [max(len(row[index]) for row in rows if len(row) > 1) for index in range(len(rows[0]))]
-    lines = [
-        row[0] if len(row) == 1 else " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+    return "\n".join([title, *_aligned(rows, max_width)])
+
+
+def _aligned(rows: list[list[str]], max_width: int | None) -> list[str]:
+    """Align the columns; if the lines are too long, narrow the columns, then split the table into several.
+
+    A row of one cell is a line of its own, which does not count.
+    """
+
+    def widths(rows: list[list[str]]) -> list[int]:
+        return [max(len(row[index]) for row in rows if len(row) > 1) for index in range(len(rows[0]))]
+
+    if max_width is not None and sum(widths(rows)) + len(rows[0]) - 1 > max_width:
+        heads = [heading.rsplit("-", 1) for heading in rows[0]]
+        first = [f"{parts[0]}-" if len(parts) > 1 else "" for parts in heads]
+        rows = [
+            first,
+            [parts[-1] for parts in heads],
+            *([cell.replace(" ± ", "±") for cell in row] for row in rows[1:]),
+        ]
+    sizes = widths(rows)
+    parts, length = [[0]], sizes[0]
+    for index in range(1, len(sizes)):
+        length += 1 + sizes[index]
+        if max_width is not None and length > max_width and len(parts[-1]) > 1:
+            parts.append([0])
+            length = sizes[0] + 1 + sizes[index]
+        parts[-1].append(index)
+    return [
+        row[0] if len(row) == 1 else " ".join(row[index].rjust(sizes[index]) for index in part)
+        for part in parts
         for row in rows
     ]
-    return "\n".join([title, *lines])
 
 
 def _budget(budget: BudgetReport) -> str:

@@ -13,6 +13,7 @@ from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.evaluation.report import StrengthReport
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
 from alphac4.game import STANDARD
+from alphac4.game.position import count_of
 from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -133,14 +134,21 @@ def model_card(
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
     board, config = describe(checkpoint.geometry), checkpoint.network.config
+
+    def describe_budget(simulations: int | None) -> str:
+        return count_of(simulations, "simulation") if simulations else "raw network"
+
+    def describe_set(part: str) -> str:
+        return "all sets" if part == ALL else part
+
     results = [
         EvalResult(
             task_type=TASK,
             task_name="Connect Four",
             dataset_type=f"connect-four-{part}",
-            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {metrics.mistakes.count} positions",
+            dataset_name=f"{board}: {describe_set(part)}, {count_of(metrics.mistakes.count, 'position')}",
             metric_type=f"move-error-rate-{budget.simulations}",
-            metric_name=f"mistakes, {f'{budget.simulations} simulations' if budget.simulations else 'raw network'}",
+            metric_name=f"mistakes, {describe_budget(budget.simulations)}",
             metric_value=round(metrics.mistakes.value, 5),
         )
         for budget in (report.subjects[0].budgets if report else ())
@@ -160,7 +168,7 @@ def model_card(
         template_str=TEMPLATE,
         name=name,
         board=board,
-        size=f"{config.channels} channels x {config.blocks} residual blocks, {parameters:,} parameters",
+        size=f"{config.channels} channels x {count_of(config.blocks, 'residual block')}, {parameters:,} parameters",
         version=__version__,
         network_file=NETWORK_FILE,
         onnx_file=ONNX_FILE,

@@ -10,6 +10,7 @@ import numpy as np
 from alphac4.game import rules
 from alphac4.game.rules import STANDARD, Geometry, as_integer
 
+MAX_EXAMPLE = 20  # characters of a move string in a message
 COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
 
 
@@ -55,11 +56,14 @@ def join_moves(words: Sequence[str]) -> str:
     Raises:
         ValueError: for a mixture such as "4 4 12", which could mean column 12 or columns 1 and 2.
     """
-    if len(words) > 1 and (long := [word for word in words if len(word) > 1]):
+    joined = "".join(words)
+    if len(words) > 1 and len(joined) > len(words):
+        example = joined if joined.isdecimal() and len(joined) <= MAX_EXAMPLE else "4412"
         raise ValueError(
-            f"write moves as one word, such as 4412, or as one word per column; {long[0]!r:.40} is neither"
+            f"write the moves in one word, such as {example}, or one column per word, such as 4 4 1 2; "
+            f"{' '.join(words)!r:.40} is neither"
         )
-    return "".join(words)
+    return joined
 
 
 def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
@@ -79,8 +83,8 @@ def describe_end(sign: int, moves: int) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 move" or "2 moves"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return a number with its noun, such as "1 move" or "2,000 moves"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def signed(value: float) -> str:
@@ -108,7 +112,7 @@ def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None
         raise ValueError("impossible board: two stones in a cell, or a stone outside the board")
     counts = first.bit_count(), second.bit_count()
     if counts[0] - counts[1] not in (0, 1):
-        raise ValueError(f"impossible board: {counts[0]} stones of player 1 and {counts[1]} of player 2")
+        raise ValueError(f"impossible board: {count_of(counts[0], 'stone')} of player 1 and {counts[1]} of player 2")
     # A column without gaps is a block of ones from the bottom: adding the bottom bits carries through all of it.
     above = occupied + int(geometry.bottom)
     if occupied & above:
@@ -138,7 +142,7 @@ def _as_bits(value: Any, name: str) -> np.uint64:
     return np.uint64(bits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Position:
     """A position, for the side to move.
 
@@ -271,9 +275,9 @@ class Position:
             TypeError: if the column is not an integer.
         """
         column = as_integer(column, "column")
-        shown = self.moves if self.moves is not None else f"{self.plies} stones"
+        shown = self.moves if self.moves is not None else count_of(self.plies, "stone")
         if not 0 <= column < self.geometry.columns:
-            raise IllegalMove(column, shown, f"the board has {self.geometry.columns} columns")
+            raise IllegalMove(column, shown, f"the board has {count_of(self.geometry.columns, 'column')}")
         if self.outcome() is not None:
             raise IllegalMove(column, shown, "the game is over")
         if not self.is_legal(column):
@@ -311,6 +315,17 @@ class Position:
                 if int(self.occupied) & bit:
                     cells[row, column] = 1 if first & bit else 2
         return cells
+
+    def __repr__(self) -> str:
+        """Return an expression that makes the position: `from_moves`, or the bits if the moves are not known."""
+        known = self.moves is not None
+        arguments = [repr(self.moves)] if known else [f"own={int(self.own)}", f"occupied={int(self.occupied)}"]
+        if self.geometry != STANDARD:
+            sizes = ", ".join(f"{name}={value}" for name, value in rules.board_settings(self.geometry).items())
+            arguments.append(f"geometry=make_geometry({sizes})")
+        if not known:
+            arguments.append("moves=None")
+        return f"Position{'.from_moves' * known}({', '.join(arguments)})"
 
     def __str__(self) -> str:
         """Return the board as text: ``x`` first player, ``o`` second, column names below."""

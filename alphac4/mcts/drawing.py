@@ -8,11 +8,13 @@ from alphac4.game import Position, column_name
 from alphac4.mcts.results import NodeFinder, NodeView
 
 # Sizes in pixels. The tree grows to the right, so that its text stays legible on a page of 800 pixels.
-CARD_WIDTH, CARD_HEIGHT = 216, 84
-COLUMN_GAP, ROW_GAP, MARGIN = 64, 10, 12
-BOARD_WIDTH, BOARD_HEIGHT = 77, 66
+CARD_WIDTH, CARD_HEIGHT = 232, 84
+COLUMN_GAP, ROW_GAP, MARGIN = 40, 10, 12
+BOARD_WIDTH, BOARD_HEIGHT, PADDING = 66, 57, 9
 LINE_HEIGHT = 18
 EDGE_SPREAD = 12  # distance between the starting points of two edges
+DOT_RADIUS = 5.5  # of the stone before a side's name
+SIDES = (("Red", "x"), ("Yellow", "o"))  # name and class of the first and the second player
 
 STYLE = """
 svg { background: #fff; font-family: system-ui, sans-serif; font-size: 14px; }
@@ -51,8 +53,9 @@ class _Subtree:
 def draw_tree(find: NodeFinder, *, depth: int = 2, width: int = 3) -> str:
     """Return a search tree as a self-contained SVG document.
 
-    A card shows the position after a move, the move's column, its visits, its value for the side that made it, and its
-    proven outcome. The thickness of an edge shows the move's share of its parent's visits.
+    A card shows the position after a move, the side that made it and its column, its visits, its value for that side,
+    and its proven outcome for that side. The first card is for the side to move. The thickness of an edge shows the
+    move's share of its parent's visits.
 
     Args:
         find: returns the nodes of the tree.
@@ -65,8 +68,8 @@ def draw_tree(find: NodeFinder, *, depth: int = 2, width: int = 3) -> str:
     if depth < 1 or width < 1:
         raise ValueError(f"depth and width of a drawn tree must be at least 1, not {depth} and {width}")
     root = find([])
-    title = f"{'x' if root.position.first_to_move else 'o'} to move"
-    card = _draw_card(root.position, title, root.visits, root.value, proof="", best=False)
+    to_move = 0 if root.position.first_to_move else 1
+    card = _draw_card(root.position, to_move, "to move", root.visits, root.value, proof="", best=False)
     tree = _draw(find, [], root, card, depth, width)
     size_x, size_y = tree.width + 2 * MARGIN, tree.height + 2 * MARGIN
     return (
@@ -90,8 +93,9 @@ def _draw(find: NodeFinder, path: list[int], node: NodeView | None, card: str, d
         if depth > 1 and position.outcome() is None:
             with contextlib.suppress(ValueError):  # a move that was proven immediately has no node
                 below = find([*path, move.column])
-        title, is_best = f"column {column_name(move.column)}", move == tried[0]
-        child_card = _draw_card(position, title, move.visits, move.value, move.proof, best=is_best)
+        mover, is_best = 0 if node.position.first_to_move else 1, move == tried[0]
+        title = f"plays {column_name(move.column)}"
+        child_card = _draw_card(position, mover, title, move.visits, move.value, move.proof, best=is_best)
         child = _draw(find, [*path, move.column], below, child_card, depth - 1, width)
         parts.append(f'<g transform="translate({CARD_WIDTH + COLUMN_GAP} {top:.1f})">\n{child.svg}\n</g>')
         children.append((move.visit_share, top + child.middle))
@@ -114,12 +118,15 @@ def _draw(find: NodeFinder, path: list[int], node: NodeView | None, card: str, d
     )
 
 
-def _draw_card(position: Position, title: str, visits: int, value: float | None, proof: str, *, best: bool) -> str:
-    """Draw a position with its statistics; ``value`` is for the side that has just moved."""
+def _draw_card(
+    position: Position, side: int, does: str, visits: int, value: float | None, proof: str, *, best: bool
+) -> str:
+    """Draw a position with its statistics; ``value`` and ``proof`` are for a ``side``, which ``does`` something."""
     geometry = position.geometry
     cell = min(BOARD_WIDTH / geometry.columns, BOARD_HEIGHT / geometry.rows)
     width, height = cell * geometry.columns, cell * geometry.rows
-    left = top = (CARD_HEIGHT - BOARD_HEIGHT) / 2
+    left, top = float(PADDING), (CARD_HEIGHT - height) / 2
+    (name, stone_class), text_left = SIDES[side], left + BOARD_WIDTH + PADDING
     parts = [
         f'<rect class="{"card best" if best else "card"}" width="{CARD_WIDTH}" height="{CARD_HEIGHT}" rx="8"/>',
         f'<rect class="board" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{height:.1f}"/>',
@@ -130,14 +137,16 @@ def _draw_card(position: Position, title: str, visits: int, value: float | None,
             f'cy="{top + (row + 0.5) * cell:.1f}" r="{0.4 * cell:.1f}"/>'
             for column, stone in enumerate(line)
         ]
-    shown = "-" if value is None else f"{value:+.2f}"
-    texts = (
-        ("move", title),
-        ("plain", f"{visits:,} visit{'s' * (visits != 1)}"),
-        ("plain", f"value {shown}"),
-        ("quiet", proof),
+    parts.append(
+        f'<circle class="{stone_class}" cx="{text_left + DOT_RADIUS:.1f}" cy="{LINE_HEIGHT - 3}" r="{DOT_RADIUS}"/>'
     )
-    for number, (kind, text) in enumerate(texts, start=1):
-        x, y = left + BOARD_WIDTH + 12, number * LINE_HEIGHT + 2
-        parts.append(f'<text class="{kind}" x="{x:.1f}" y="{y}">{escape(text)}</text>')
+    texts = (
+        ("move", f"{name} {does}", 2 * DOT_RADIUS + 5),
+        ("plain", f"{visits:,} visit{'s' * (visits != 1)}", 0.0),
+        ("plain", "" if value is None else f"{value:+.2f} for {name}", 0.0),
+        ("quiet", proof, 0.0),
+    )
+    for number, (kind, text, indent) in enumerate(texts, start=1):
+        y = number * LINE_HEIGHT + 2
+        parts.append(f'<text class="{kind}" x="{text_left + indent:.1f}" y="{y}">{escape(text)}</text>')
     return "".join(parts)

@@ -141,7 +141,7 @@ class WinDrawLoss(NamedTuple):
     loss: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchTree:
     """Tree of one search, which notebooks display as SVG."""
 
@@ -155,6 +155,10 @@ class SearchTree:
 
     def _repr_svg_(self) -> str:
         return self.svg()
+
+    def __repr__(self) -> str:
+        root = self._find([])
+        return f"<SearchTree of {root.position!r}, {count_of(root.visits, 'visit')}; svg() draws it>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -233,11 +237,11 @@ class SearchedPosition:
             "",
             f"value {self.value:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
             f"best line {' '.join(map(name, self.pv))}",
-            f"{self.simulations:,} simulations in {self.seconds:.2f} s, {rate:,.0f} per second",
+            f"{count_of(self.simulations, 'simulation')} in {self.seconds:.2f} s, {rate:,.0f} per second",
         ]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         moves = self.position.moves
-        after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
+        after = f"after {moves!r}" if moves is not None else f"with {count_of(self.position.plies, 'stone')}"
         return f"{self.player} plays {self.move} {after} (columns count from 0)\n{self.table(str)}"

@@ -108,10 +108,12 @@ class Session:
 
         Raises:
             OSError: if it cannot be written.
-            ValueError: if there are no moves, or the file contains anything but a game.
+            ValueError: if there are no moves, the folder does not exist, or the file contains anything but a game.
         """
         if not self.moves:
             raise ValueError("there is no move to save yet")
+        if not path.parent.is_dir():
+            raise ValueError(f"there is no folder {path.parent}: create it first, or choose another place")
         if path.is_file() and path.stat().st_size:
             try:
                 self._read(str(path))

@@ -21,7 +21,7 @@ HELP = """\
   1 to 7     play the winning move
   hint       rule out about half of the other moves; ends the streak
   solution   show the move and continue; ends the streak
-  skip       another puzzle; ends the streak
+  next       skip to the next puzzle; ends the streak
   quit       leave"""
 SOLVED_FILE = "solved-puzzles.txt"
 LINE_PLIES = 9  # plies of best play, shown after a puzzle
@@ -75,7 +75,7 @@ class PuzzleGame:
         verdicts = {item.column: item for item in exact(position)}
         while True:
             try:
-                text = self._read(f"{side} plays (hint, solution, skip, quit): ").strip().lower()
+                text = self._read(f"{side} plays (hint, solution, next, quit): ").strip().lower()
             except EOFError:
                 self._screen.line()
                 return False
@@ -90,7 +90,7 @@ class PuzzleGame:
                     self._screen.line(f"Streak {self.streak}.")
                 self._on_solved(puzzle)
                 return True
-            if text in ("skip", "solution"):
+            if text in ("next", "skip", "solution"):
                 self._end_streak()
                 if text == "solution":
                     self._end(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].text}.", position)

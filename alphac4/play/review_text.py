@@ -1,15 +1,13 @@
 """Review as text for a terminal."""
 
-import shutil
-import textwrap
-
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of, signed
 from alphac4.play.screen import Screen
 from alphac4.review import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
 
-MAX_WIDTH = 100  # characters per line of the text; fewer on a narrower terminal
+MAX_PLAYER = 14  # characters of a player's name above its column
+GRAPH_LEFT = 10  # characters before the first position
 GRAPH_ROWS = 9  # odd, so that the middle row is a draw
 MARK_MEANINGS = {  # meanings of `Grade.mark`
     "~": "keeps the outcome, but wins later or loses sooner than necessary",
@@ -20,7 +18,10 @@ MORE_TIME = "Use --seconds to give `alphac4 review` more time."
 
 
 def describe_review(review: Review, screen: Screen) -> str:
-    """Return the board, both sides' accuracy, the graph, the mistakes and every move as text."""
+    """Return the board, both sides' accuracy, the graph, the mistakes and every move as text.
+
+    Tables fit a terminal of 80 characters; other lines may be longer, and are wrapped by `Screen.line`.
+    """
     parts = [
         screen.drawn(Position.from_moves(review.moves, review.geometry)),
         f"{review.moves or '(no moves)'}: {_result(review, screen)}",
@@ -56,21 +57,26 @@ def _graph(review: Review, screen: Screen) -> str:
     """Draw the player's value at the start and after each move as points, and below them the exact outcomes."""
     moves, first, second = review.reviewed, screen.stone(0), screen.stone(1)
     lines = []
+    is_wide = screen.width is None or GRAPH_LEFT + 2 * len(moves) < screen.width
+    space = " " if is_wide else ""  # between moves
     if review.values:
         rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values]
         labels = {0: f"  {first} wins", GRAPH_ROWS // 2: f"{'draw':>8}", GRAPH_ROWS - 1: f"  {second} wins"}
         for row in range(GRAPH_ROWS):
             blank = "-" if row == GRAPH_ROWS // 2 else " "
-            points = "".join(f"*{blank}" if found == row else blank * 2 for found in rows)
+            between = blank * len(space)
+            points = "".join(("*" if found == row else blank) + between for found in rows)
             lines.append(f"{labels.get(row, ' ' * 8)} |{points}".rstrip())
     marks = {1: first, 0: "=", -1: second, None: "?"}
     start = moves[0].best
     exact = [None if start is None else start.outcome, *(move.first_player_outcome for move in moves)]
-    lines.append(f"{'exact':>8} |" + " ".join(marks[outcome] for outcome in exact))
-    lines.append(f"{'played':>8} |. " + " ".join(column_name(move.column) for move in moves))
+    lines.append(f"{'exact':>8} |" + space.join(marks[outcome] for outcome in exact))
+    lines.append(f"{'played':>8} |.{space}" + space.join(column_name(move.column) for move in moves))
     if review.mistakes:
         lines.append(
-            (f"{'mistakes':>8} |  " + " ".join("^" if move.grade.is_mistake else " " for move in moves)).rstrip()
+            (
+                f"{'mistakes':>8} | {space}" + space.join("^" if move.grade.is_mistake else " " for move in moves)
+            ).rstrip()
         )
     if review.values:
         lines.append(f"* value estimated by {review.player} at the start and after each move")
@@ -82,10 +88,7 @@ def _mistakes(review: Review, screen: Screen) -> str:
     points = review.mistakes
     if not points:
         return "" if review.unjudged else "Neither side made a mistake."
-    texts = [_mistake(review, move, screen) for move in points]
-    width = min(MAX_WIDTH, shutil.get_terminal_size((MAX_WIDTH, 24)).columns)
-    wrapped = [textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ") for text in texts]
-    return "\n".join(["Mistakes:", *wrapped])
+    return "\n".join(["Mistakes:", *(f"  {_mistake(review, move, screen)}" for move in points)])
 
 
 def _mistake(review: Review, move: ReviewedMove, screen: Screen) -> str:
@@ -109,13 +112,24 @@ def _does(verdict: Verdict | None) -> str:
     return verdict.text if verdict.score else "draws"
 
 
+def _short(verdict: Verdict | None) -> str:
+    """Return a verdict for the table, such as "wins in 5", "draws", or "?" for none."""
+    if verdict is None or not verdict.score:
+        return _does(verdict)
+    return f"{'wins' if verdict.score > 0 else 'loses'} in {verdict.moves}"
+
+
 def _moves(review: Review, screen: Screen) -> str:
-    opinion = f"  {review.player} before the move" if review.player else ""
-    lines = [f"ply  move   {'with best play':<17}  {'after the move':<17}  {'grade':<26}{opinion}".rstrip()]
-    for move in review.reviewed:
+    """Return the table of all moves, and below it the meanings of the marks that occur."""
+    verdicts = [tuple(map(_short, (move.best, move.played))) for move in review.reviewed]
+    width = max(len("best play"), *(len(text) for texts in verdicts for text in texts))
+    comments = max(len(move.comment) for move in review.reviewed)
+    opinion = review.player if len(review.player) <= MAX_PLAYER else "player"
+    lines = [f"ply  move   {'best play':<{width}}  {'played':<{width}}  {'grade':<{comments}}  {opinion}".rstrip()]
+    for move, (best, played) in zip(review.reviewed, verdicts, strict=True):
         line = (
             f"{move.ply:>3}  {screen.stone(move.side)} {column_name(move.column)}{move.grade.mark:<2}  "
-            f"{_does(move.best):<17}  {_does(move.played):<17}  {move.comment:<26}"
+            f"{best:<{width}}  {played:<{width}}  {move.comment:<{comments}}"
         )
         if move.opinion is not None:
             line += f"  {signed(move.opinion.value):>5}, plays {column_name(move.opinion.column)}"

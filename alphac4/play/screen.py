@@ -9,8 +9,8 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.game import Position
-from alphac4.game.position import COLUMN_NAMES, column_name, signed
-from alphac4.machine import NOTICE_DELAY_S, notify_if_slow, wrap_text
+from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
+from alphac4.machine import NOTICE_DELAY_S, notify_if_slow, terminal_width, wrap_text
 from alphac4.mcts.results import SearchedPosition
 from alphac4.solver.solver import Solver, exact, shared_solver
 
@@ -27,6 +27,11 @@ class Screen:
         self._stream = stream
         self.colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._has_symbols = self.colour and _can_write(stream, SYMBOLS)
+
+    @property
+    def width(self) -> int | None:
+        """The characters per line of the terminal; None for other streams."""
+        return terminal_width(self._stream)
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write a text; on a terminal, long lines break between words."""
@@ -96,7 +101,7 @@ class Screen:
         side = self.side(0 if analysis.position.first_to_move else 1)
         self.line(f"  {analysis.player} estimates: {side} wins {win}, draws {draw}, loses {loss}")
         self.line(f"  expected moves {' '.join(map(column_name, analysis.pv))}")
-        self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s")
+        self.line(f"  {count_of(analysis.simulations, 'simulation')} in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:
         """Show the exact result of each move."""

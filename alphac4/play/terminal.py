@@ -33,6 +33,7 @@ HELP = """\
   moves        print the game as a move string
   load MOVES   go to a position, such as load 4455, or load a file
   save FILE    write the moves to a file
+  resign       give up the game
   new          start a new game
   quit         leave
 Ctrl-C stops a hint, an analysis, solve and a review."""
@@ -84,6 +85,7 @@ class TerminalGame:
         self._analyst: Analyst | None = None
         self._waiting = False  # the player to move waits for a command
         self._drawn: Position | None = None  # the position whose board was drawn last
+        self._resigned: Position | None = None  # the position in which a person resigned
 
     def run(self) -> None:
         """Play until "quit" or the end of the input; a game between two players ends by itself.
@@ -93,7 +95,7 @@ class TerminalGame:
         try:
             self._play()
         finally:
-            if self.session.moves and self.session.position.outcome() is None:
+            if self.session.moves and not self._is_over():
                 self.screen.line(f"\nThe game so far: {self.session.moves}")
 
     def _play(self) -> None:
@@ -102,7 +104,7 @@ class TerminalGame:
         while True:
             position = self.session.position
             player = self._player_to_move()
-            over = position.outcome() is not None
+            over = self._is_over()
             if over and all(self.players):
                 return
             if player and not over and not self._waiting:
@@ -115,7 +117,7 @@ class TerminalGame:
                 self._show()
                 continue
             try:
-                text = self._read(self._prompt(position))
+                text = self._read(self._prompt())
             except EOFError:
                 self.screen.line()
                 return
@@ -134,8 +136,11 @@ class TerminalGame:
     def _player_to_move(self) -> Player | None:
         return self.players[0 if self.session.position.first_to_move else 1]
 
-    def _prompt(self, position: Position) -> str:
-        if position.outcome() is not None:
+    def _is_over(self) -> bool:
+        return self.session.position.outcome() is not None or self.session.position is self._resigned
+
+    def _prompt(self) -> str:
+        if self._is_over():
             return "review, new, undo or quit? "
         return f"{self._side_to_move()} to move (help lists the commands): "
 
@@ -291,6 +296,8 @@ class TerminalGame:
             self.screen.line(str(error))
 
     def _drop(self, column: int) -> None:
+        if self._is_over():
+            raise ValueError("the game is over; new starts another one, undo takes back the last move")
         try:
             self.session.play(column)
         except IllegalMove as error:  # the board shows the moves that its message repeats
@@ -372,6 +379,18 @@ class TerminalGame:
             raise ValueError("give the name of a file, such as `save game.txt`")
         self.session.save(Path(rest))
         self.screen.line(f"saved to {rest}")
+
+    def _do_resign(self) -> None:
+        """End the game; against a player the person loses, between two people the side to move."""
+        if self._is_over():
+            raise ValueError("the game is over")
+        people = [index for index, player in enumerate(self.players) if player is None]
+        loser = people[0] if len(people) == 1 else 0 if self.session.position.first_to_move else 1
+        who = "You resign" if len(people) == 1 else f"{self.screen.side(loser)} resigns"
+        name = self._name(1 - loser)
+        winner = self.screen.side(1 - loser) + ("" if name == "you" else f" ({name})")
+        self._resigned = self.session.position
+        self.screen.line(f"\n{who}: {winner} wins.  Game: {self.session.moves or '(no moves)'}")
 
     def _do_new(self) -> None:
         self.session.load("")

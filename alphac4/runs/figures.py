@@ -11,7 +11,7 @@ from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from alphac4.game import Geometry, Position, column_name
-from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.runs.reports import IterationReport
 from alphac4.training.reports import GameRecord
 
@@ -122,7 +122,7 @@ def mistakes_figure(reports: Sequence[IterationReport]) -> Figure:
     every_set = dict.fromkeys(name for evaluation in evaluations for name in evaluation.raw.mistakes_by_set)
     panels = figure.subplots(1, 2, sharey=True)
     thick: dict[str, Any] = {"linewidth": 2.2, "marker": "o", "markersize": 4}  # a single point is visible
-    titles = ("raw network", f"{evaluations[-1].simulations} simulations")
+    titles = ("raw network", count_of(evaluations[-1].simulations, "simulation"))
     for axes, which, title in zip(panels, ("raw", "search"), titles, strict=True):
         shares = [getattr(evaluation, which) for evaluation in evaluations]
         axes.plot(iterations, [100 * share.mistake_rate for share in shares], color=INK, label="all", **thick)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.game.position import count_of
 from alphac4.storage.journal import read_entries
 from alphac4.storage.records import parse_json, read_record
 from alphac4.training.config import TrainConfig
@@ -110,15 +111,17 @@ class TrainedRun:
         if not self.history:  # the file of reports was lost or damaged
             return f"The best network: {self.best}"
         last = self.history[-1]
-        spent = f"{last.games_total:,} games, {last.samples_total:,} positions, {last.evaluations_total:,} evaluations"
-        lines = [f"Trained {last.iteration} iterations in {last.seconds_total / 60:.1f} minutes: {spent}."]
+        work = {"game": last.games_total, "position": last.samples_total, "evaluation": last.evaluations_total}
+        spent = ", ".join(count_of(number, noun) for noun, number in work.items())
+        iterations = count_of(last.iteration, "iteration")
+        lines = [f"Trained {iterations} in {last.seconds_total / 60:.1f} minutes: {spent}."]
         report = next((report for report in reversed(self.history) if report.evaluation), None)
         if report is not None and report.evaluation is not None:
             judged, is_best = report.evaluation, report.best_iteration == last.best_iteration
             lines.append(
                 f"Mistakes by the exact solver{'' if is_best else f' after iteration {report.iteration}'}: "
-                f"{judged.raw.mistake_rate:.1%} raw, {judged.search.mistake_rate:.1%} with {judged.simulations} "
-                f"simulations, in {judged.positions} positions."
+                f"{judged.raw.mistake_rate:.1%} raw, {judged.search.mistake_rate:.1%} with "
+                f"{count_of(judged.simulations, 'simulation')}, in {count_of(judged.positions, 'position')}."
             )
         lines += [
             f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match.summary}."
@@ -208,7 +211,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     judged = [(past.evaluation, past.iteration) for past in history if past.evaluation is not None]
     if now is None or not gate.accepted or not judged:
         return warnings
-    for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
+    for name, budget in (("raw", "raw"), ("search", f"with {count_of(now.simulations, 'simulation')}")):
         metrics: ExactPlayMetrics = getattr(now, name)
         error, high, iteration = min(
             (getattr(past, name).mistake_rate, getattr(past, name).ci_high, n) for past, n in judged

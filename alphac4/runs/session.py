@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
+from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb, wrap_text
 from alphac4.nn.network import Network
@@ -92,7 +93,7 @@ def train(
                 if progress:
                     done = run.state.iteration
                     advice = f"To train longer, use --iterations {2 * done}"
-                    write_progress(f"{folder} is finished, with all {done} iterations. {advice}")
+                    write_progress(f"{folder} is finished after {count_of(done, 'iteration')}. {advice}")
                 return run.trained_run()
     with TrainingSession(
         folder, config, callbacks=callbacks, extensions=extensions, cluster=cluster, progress=progress
@@ -169,10 +170,10 @@ class TrainingSession:
                     )
             if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
-                self._write(f"{len(loop.actors)} of {cores()} cores play; {advice}.")
+                self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")
             if state.iteration:
                 self._write(f"Resuming with iteration {state.iteration + 1}.")
-            machine = "1 core" if cores() == 1 else f"{cores()} cores"
+            machine = count_of(cores(), "core")
             backends = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
 from alphac4.game import Geometry, column_name
+from alphac4.game.position import count_of
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
@@ -118,7 +119,7 @@ class Monitor:
         shown = {
             "games/first moves": figures.bars_figure(first_moves, "first move from the empty board", "column"),
             "games/openings": figures.bars_figure(
-                openings, f"the most frequent of {selfplay.distinct_openings} openings", "first four moves"
+                openings, f"the most frequent of {count_of(selfplay.distinct_openings, 'opening')}", "first four moves"
             ),
             "value/calibration": figures.calibration_figure(selfplay.value_calibration),
         }
