@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 import alphac4
-from alphac4.cli import main
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.export import EngineCommand
 from alphac4.commands.measure import ArenaCommand
@@ -66,15 +66,12 @@ def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
     assert (len(cards), len(list(root.iter(f"{space}path")))) == (1 + 2 + 4, 2 + 4)
 
 
-def test_search_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[..., str]) -> None:
     picture = tmp_path / "tree.svg"
-    assert main(["search", "44", "--player", "uct:200", "--svg", str(picture)]) == 0
-    assert "best line" in capsys.readouterr().out
+    assert "best line" in run_command("search 44 --player uct:200 --svg", picture)
     ElementTree.parse(picture)
-    assert main(["search", "44", "--player", "uct:200", "--json"]) == 0
-    actual = json.loads(capsys.readouterr().out)
-    agent = alphac4.load("uct:200", seed=0)
-    expected = agent.search("44")
+    actual = json.loads(run_command("search 44 --player uct:200 --json"))
+    expected = alphac4.load("uct:200", seed=0).search("44")
     assert actual["move"] == str(expected.move + 1)
     assert actual["value"] == expected.value
     assert [actual["win"], actual["draw"], actual["loss"]] == list(expected.wdl)
@@ -82,9 +79,8 @@ def test_search_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureF
     assert {name: item["visits"] for name, item in actual["columns"].items()} == {
         str(column + 1): item.visits for column, item in expected.columns.items()
     }
-    assert main(["search", "44", "--player", "random"]) == 2  # does not search
-    assert main(["search", "12", "--rows", "4", "--columns", "4", "--run-length", "3"]) == 0
-    assert "x to move, uct:10000" in capsys.readouterr().out  # the package has no network for this board
+    small = run_command("search 12 --rows 4 --columns 4 --run-length 3")
+    assert "x to move, uct:10000" in small  # the package has no network for this board
 
 
 @pytest.mark.parametrize("command", [ArenaCommand, EngineCommand, PlayCommand, SearchCommand, SolveCommand])
