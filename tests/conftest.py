@@ -1,9 +1,10 @@
 """Fixtures of several test modules, and the option ``--no-skips`` for continuous integration."""
 
+import io
 import os
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import hypothesis
@@ -19,6 +20,7 @@ from page_browser import (  # noqa: F401 - fixtures
     static_folder,
 )
 
+from alphac4.cli import main
 from alphac4.compute.gpu.device import cuda_device
 from alphac4.machine import adapt_process, cores
 from alphac4.nn.config import NetworkConfig
@@ -143,6 +145,37 @@ def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
     path = tmp_path / "small.safetensors"
     save_checkpoint(path, Checkpoint(network=network))
     return path
+
+
+@pytest.fixture
+def run_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs a command line, which must end with the exit code ``status``; returns its standard output.
+
+    The first argument is split at spaces; further arguments are one word each. ``given`` is the standard input.
+    """
+
+    def run(line: str, *words: object, status: int = 0, given: str = "") -> str:
+        capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.StringIO(given))
+        assert main([*line.split(), *map(str, words)]) == status, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def error_line(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs an invalid command line, which must end with exit code 2 and print only one line, an error; returns that."""
+
+    def run(line: str, *words: object) -> str:
+        capsys.readouterr()
+        assert main([*line.split(), *map(str, words)]) == 2
+        output = capsys.readouterr()
+        assert not output.out
+        assert output.err.count("\n") == 1, output.err
+        return output.err.rstrip("\n")
+
+    return run
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,6 +46,14 @@ def load_script(name: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses need it
     specification.loader.exec_module(module)
     return module
+
+
+def run_python(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run code in a new Python process, which must succeed; return what it printed."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
 def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:
@@ -105,6 +114,16 @@ def canonical_answers(
     return logits, np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
 
 
+class ConstantEvaluator:
+    """Evaluator with the same logits [A] and win/draw/loss [3] for all positions."""
+
+    def __init__(self, logits: npt.ArrayLike, wdl: npt.ArrayLike = (1 / 3, 1 / 3, 1 / 3)) -> None:
+        self.logits, self.wdl = np.array(logits, np.float32), np.array(wdl, np.float32)
+
+    def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        return np.tile(self.logits, (len(planes), 1)), np.tile(self.wdl, (len(planes), 1))
+
+
 class SumsOfEighths:
     """Evaluator with bit-identical answers on every machine."""
 
@@ -134,16 +153,20 @@ class Counting:
         )
 
 
+def random_game(plies: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> Position:
+    """Return the position after this number of random moves, or at the end of the game if that comes first."""
+    position = Position(geometry=geometry)
+    while position.plies < plies and position.outcome() is None:
+        position = position.play(int(rng.choice(position.legal_columns())))
+    return position
+
+
 def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> list[Position]:
     """Return unfinished positions with any number of stones."""
     positions: list[Position] = []
     while len(positions) < count:
-        position = Position(geometry=geometry)
-        for _ in range(rng.integers(0, geometry.cells)):
-            position = position.play(int(rng.choice(position.legal_columns())))
-            if position.outcome() is not None:
-                break
-        else:
+        position = random_game(rng.integers(0, geometry.cells), rng, geometry)
+        if position.outcome() is None:
             positions.append(position)
     return positions
 

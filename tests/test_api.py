@@ -2,6 +2,7 @@ import dataclasses
 import json
 import math
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from torch import nn
 
 import alphac4
 from alphac4.arena.specifications import LEAVES
-from alphac4.cli import main
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
@@ -353,11 +353,10 @@ def test_matches_accept_all_kinds_of_players_and_are_repeatable(checkpoint: Path
     assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
 
 
-def test_evaluate_agrees_with_the_command(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_agrees_with_the_command(checkpoint: Path, run_command: Callable[..., str]) -> None:
     report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
-    arguments = ["--simulations", "0", "8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
-    assert main(["evaluate", str(checkpoint), *arguments]) == 0
-    budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
+    command = f"evaluate {checkpoint} --simulations 0 8 --count 3 --backend torch-fp32 --device cpu --json"
+    budgets = json.loads(run_command(command))["subjects"][0]["budgets"]
     for index, budget in enumerate((0, 8)):
         expected = {name: figures["mistakes"]["value"] for name, figures in budgets[index]["sets"].items()}
         assert report.mistakes(budget) == expected

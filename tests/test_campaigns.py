@@ -1,10 +1,9 @@
 """Short runs of the campaigns of docs/reliability.md, which have a command for thousands of cases."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers import run_python
 
 COUNTS = {"kills": 3, "disks": 2, "soak": 10}
 
@@ -16,6 +15,4 @@ def test_short_campaigns_find_no_failures() -> None:
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from campaigns.command import main;"
         f"sys.exit(sum(main([name, '--count', str(count)]) for name, count in {COUNTS}.items()))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(done.stdout.splitlines()) == len(COUNTS)
+    assert len(run_python(code).stdout.splitlines()) == len(COUNTS)

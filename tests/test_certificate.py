@@ -36,7 +36,6 @@ from alphac4.certificate.walk import (
     position_of,
     unpack_key,
 )
-from alphac4.cli import main
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves, build, moves_in_order
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.position import count_of
@@ -216,31 +215,6 @@ def test_stand_alone_checker_imports_only_the_standard_library() -> None:
     lines = (SCRIPTS / "verify_certificate.py").read_text().splitlines()
     imported = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names)
-
-
-def test_walk_visits_exactly_the_positions_that_an_opponent_can_reach(small: Certificate) -> None:
-    """The expected count comes from playing all games on strings; moves that the rules force are not stored."""
-
-    def completes(board: naive.Board, column: int, side: str) -> bool:
-        return naive.wins(naive.drop(board, column, side), side, SMALL.rows, SMALL.run_length)
-
-    layer: set[naive.Board] = {("",) * SMALL.columns}
-    visited = named = 0
-    while layer:
-        visited += len(layer)
-        following = set()
-        for board in layer:
-            columns = open_columns(board)
-            if any(completes(board, column, "x") for column in columns):
-                continue
-            threats = [column for column in columns if completes(board, column, "o")]
-            named += not threats
-            (column,) = threats or [best_column(board)]
-            after = naive.drop(board, column, "x")
-            following |= {canonical(naive.drop(after, reply, "o")) for reply in open_columns(after)}
-        layer = following
-    assert sum(len(level.keys) for level in walk_certificate(small)) == visited
-    assert named == len(small.columns)
 
 
 def named_positions(certificate: Certificate) -> list[Position]:
@@ -474,10 +448,7 @@ def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate
     assert not ran.exists()
 
 
-AFTER = "114"
-"""On the small board the second player wins after these moves."""
-
-
+AFTER = "114"  # moves after which the second player wins on the small board
 DRAWN_BOARD = make_geometry(3, 4, 4)
 SECOND_WINS = Claim(geometry=SMALL, side="second", after=AFTER)
 FIRST_DRAWS, SECOND_DRAWS = (Claim(geometry=DRAWN_BOARD, side=side, result="draw") for side in ("first", "second"))
@@ -514,16 +485,10 @@ def test_a_proven_draw_ends_a_line_of_a_draw_claim() -> None:
     assert not len(player.proven_moves(0, PROVEN_DRAW + 1)[0])
 
 
-def test_a_claim_that_leaves_its_player_no_move_is_rejected() -> None:
-    """A claim must not begin after the game is over, or where the opponent's first move ends it."""
+def test_a_claim_in_which_its_player_never_moves_is_rejected(checker: ModuleType) -> None:
+    """The opponent's first move wins, or fills the board, or the game is over."""
     with pytest.raises(ValueError, match="the opponent's first move ends the game"):
         list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
-    with pytest.raises(ValueError, match="the game is over"):
-        Claim(geometry=SMALL, after="14243")
-
-
-def test_a_claim_in_which_its_player_never_moves_is_rejected(checker: ModuleType) -> None:
-    """The opponent plays the last stone of a drawn game, or the game is over."""
     for stones, side in ((41, "first"), (42, "first"), (42, "second")):
         claim = {"after": DRAWN[:stones], "side": side, "result": "draw"}
         with pytest.raises(ValueError, match=r"has no move|the game is over"):
@@ -575,26 +540,25 @@ def test_certificate_player_combines_several_certificates(small: Certificate, tm
 
 
 def test_the_command_builds_a_certificate_that_it_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_command: Callable[..., str],
+    error_line: Callable[..., str],
 ) -> None:
     """The player is an untrained network that moves second; a record belongs to one claim and one search."""
     network, record = save_untrained(tmp_path / "small.safetensors", SMALL), tmp_path / "record"
-    command = ["certificate", "build", "--player", f"{network}@300", "--output", str(record)]
-    command += ["--side", "second", "--moves", AFTER, "--backend", "torch-fp32"]
-    assert main(command) == 0
-    assert f"after {AFTER} the second player always wins" in capsys.readouterr().out
-    made = (record / "best.certificate").read_bytes()
-    assert main(["certificate", "verify", str(record / "best.certificate")]) == 0
-    assert f"after {AFTER} the second player always wins" in capsys.readouterr().out
-    (record / "best.certificate").unlink()
-    assert main(command) == 0  # from the journal
-    assert (record / "best.certificate").read_bytes() == made
-    assert main([*command, "--result", "draw"]) == 2
-    assert "holds claim" in capsys.readouterr().err
-    with monkeypatch.context() as patch:
-        patch.setattr("alphac4.arena.specifications.LEAVES", 8)
-        assert main(command) == 2
-    assert "holds leaves 16, not 8" in capsys.readouterr().err
+    command = f"certificate build --player {network}@300 --output {record}"
+    command += f" --side second --moves {AFTER} --backend torch-fp32"
+    assert f"after {AFTER} the second player always wins" in run_command(command)
+    path = record / "best.certificate"
+    made = path.read_bytes()
+    assert f"after {AFTER} the second player always wins" in run_command("certificate verify", path)
+    path.unlink()
+    run_command(command)  # from the journal
+    assert path.read_bytes() == made
+    assert "holds claim" in error_line(f"{command} --result draw")
     for limit in ("@0.01s", "@300,temperature=1"):
-        assert main([*command, "--player", f"{network}{limit}"]) == 2
-        assert "limit it by simulations, not by time, and leave out temperature" in capsys.readouterr().err
+        error = error_line(f"{command} --player {network}{limit}")
+        assert "limit it by simulations, not by time, and leave out temperature" in error
+    monkeypatch.setattr("alphac4.arena.specifications.LEAVES", 8)
+    assert "holds leaves 16, not 8" in error_line(command)

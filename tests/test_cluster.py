@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -136,20 +136,14 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
 
 
 def test_missing_backends_gpus_and_versions_of_a_cluster_are_reported_in_one_line(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
 ) -> None:
-    def error_line(*words: str) -> str:
-        assert main(["train", "--run", str(tmp_path / "run"), "--cluster", cluster.address, *words]) == 2
-        line = capsys.readouterr().err
-        assert line.count("\n") == 1
-        return line
-
-    assert "unknown backend 'cuda-bf16' for a cluster's cores; available: " in error_line(
-        "--machine.backend", "cuda-bf16"
-    )
-    assert "no node of the cluster has both a GPU and a core" in error_line("--machine.device", "cuda")
+    command = f"train --run {tmp_path}/run --cluster {cluster.address}"
+    error = error_line(f"{command} --machine.backend cuda-bf16")
+    assert "unknown backend 'cuda-bf16' for a cluster's cores; available: " in error
+    assert "no node of the cluster has both a GPU and a core" in error_line(f"{command} --machine.device cuda")
     monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
-    assert "install the same on every node" in error_line()
+    assert "install the same on every node" in error_line(command)
 
 
 def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.cli import main
 from alphac4.compute.cluster.actors import ClusterActors, RemoteActor, Task, Weights
 from alphac4.compute.cluster.connection import Connection, Node
 from alphac4.compute.cluster.pool import Pool, Shared
@@ -107,7 +106,6 @@ def make(ray: Any, needed: dict[str, str] | None = None) -> ClusterActors:
 
 
 def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[Block]:
-    """Call `play` and return its blocks."""
     blocks: list[Block] = []
     actors.play(positions, lambda _actor, block: blocks.append(block), last=last)
     return blocks
@@ -225,31 +223,25 @@ def test_a_gpu_on_a_node_without_cores_is_not_used() -> None:
 
 
 def test_an_address_without_a_cluster_is_rejected_quickly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
 ) -> None:
     """Ports of other, silent programs and a missing Ray are included."""
     pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
-
-    def error_line(address: str) -> str:
-        assert main(["train", "--run", str(tmp_path), "--cluster", address]) == 2
-        line = capsys.readouterr().err
-        assert line.count("\n") == 1
-        return line
-
-    assert "HOST:PORT" in error_line("nowhere")
-    assert "no Ray cluster at 127.0.0.1:9: " in error_line("127.0.0.1:9")
+    command = f"train --run {tmp_path} --cluster"
+    assert "HOST:PORT" in error_line(command, "nowhere")
+    assert "no Ray cluster at 127.0.0.1:9: " in error_line(command, "127.0.0.1:9")
     monkeypatch.setattr("alphac4.compute.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-        assert f":{port}: " in error_line("auto")
+        assert f":{port}: " in error_line(command, "auto")
         monkeypatch.delenv("RAY_ADDRESS")
         monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # Ray stores the address of the latest cluster there
         latest = tmp_path / "ray" / "ray_current_cluster"
         latest.parent.mkdir()
         latest.write_text(f"127.0.0.1:{port}")
-        assert f":{port}: " in error_line("auto")
+        assert f":{port}: " in error_line(command, "auto")
     latest.unlink()
-    assert "none runs here; name its head, as HOST:PORT" in error_line("auto")
+    assert "none runs here; name its head, as HOST:PORT" in error_line(command, "auto")
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in error_line("auto")
+    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in error_line(command, "auto")

@@ -6,10 +6,12 @@ import runpy
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from helpers import run_python
 
 import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
@@ -23,15 +25,6 @@ COMMAND_TYPES: dict[str, Any] = {
     for module, group in ((play, "Play"), (train, "Train"), (measure, "Measure"), (export, "Export"))
     for name in GROUPS[group]
 }
-
-
-def error_of(capsys: pytest.CaptureFixture[str], *line: str) -> str:
-    """Run an invalid command line, which must end with exit code 2, and return its error message."""
-    capsys.readouterr()
-    assert main(line) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    return output.err
 
 
 @pytest.mark.parametrize(
@@ -50,12 +43,16 @@ def error_of(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("arena a b --sprt 1", "Error parsing --sprt"),
         ("play web --no-opn", "Perhaps you meant: --open"),
         ("train --learning.batchsize 64", "Perhaps you meant: --learning.batch-size"),
+        ("play puzzles --difficulty 6", "difficulty must be at most 5"),
     ],
 )
 def test_invalid_options_are_reported_with_the_most_similar_one(
     line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in re.sub(r"[\s│─]+", " ", error_of(capsys, *line.split()))
+    assert main(line.split()) == 2
+    output = capsys.readouterr()
+    assert message in re.sub(r"[\s│─]+", " ", output.err)
+    assert not output.out
 
 
 @pytest.mark.parametrize(
@@ -96,29 +93,37 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         # Longer than any file name:
         pytest.param("play --moves " + "4" * 5000, "illegal move '4' after '444444'", id="a long name"),
         ("solve 44 --batch", "--batch reads positions from the standard input: leave out the moves"),
+        ("search 44 --player random", "'random' searches no tree"),
+        ("prove random --moves 4444 --max-stones 2", "the start has 4 stones already"),
+        ("prove random --moves 1212121", "the game is over"),
+        ("prove random --side second --max-stones 0", "so random has no move to judge: use --max-stones 1 or more"),
+        ("puzzles --output FILE --count 1", "FILE: exists already"),
+        ("doctor --only inferense", "unknown part 'inferense' (is it inference?)"),
+        ("evaluate absent.safetensors", "absent.safetensors: no such file"),
+        ("evaluate random --simulations 0,many", "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
+        ("evaluate random --simulations \u0661", "--simulations takes numbers such as 0 100 or 0,100, not '\u0661'"),
+        ("evaluate random --positions absent.columns", "absent.columns: No such file"),
+        pytest.param("evaluate random --simulations " + "9" * 5000, "or 0,100, not '999", id="a long number"),
         ("search 44 --player master", "'master' is a level of `alphac4 play`, not a player"),
         ("review 44 --player negamax:2", "searches no tree"),
         ("review 44 --html .", "is a folder"),
     ],
 )
 def test_invalid_input_is_reported_in_one_line_without_side_effects(
-    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("FILE").touch()
-    error = error_of(capsys, *line.split())
-    assert message in error
-    assert error.count("\n") == 1
+    Path("FILE").write_text("mine")
+    assert message in error_line(line)
+    assert Path("FILE").read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
 
 
-def test_overview_lists_commands_in_groups_with_valid_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    page = capsys.readouterr().out
+def test_overview_lists_commands_in_groups_with_valid_examples(run_command: Callable[..., str]) -> None:
+    page = run_command("")
     assert re.findall(r"^(\w+):$", page, re.MULTILINE) == [*GROUPS, "Examples"]
     assert set(re.findall(r"^  alphac4 (\w+)", page, re.MULTILINE)) <= set(COMMANDS)
-    assert main(["players"]) == 0
-    assert "uct:1000" in capsys.readouterr().out
+    assert "uct:1000" in run_command("players")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -222,14 +227,12 @@ assert all(getattr(alphac4, name) is not None for name in alphac4.__all__)
 
 def test_help_and_errors_do_not_load_large_packages() -> None:
     """PyTorch takes two seconds of CPU time, Numba a third of a second."""
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
+    run_python(HELP)
 
 
 @pytest.mark.slow
 def test_solver_and_board_do_not_load_pytorch() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
+    run_python(PROGRAM)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         alphac4.nonsense  # noqa: B018
 

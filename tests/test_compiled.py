@@ -3,15 +3,13 @@
 import math
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pytest
+from helpers import ConstantEvaluator, run_python
 
 import alphac4
 from alphac4 import compiled
@@ -24,15 +22,8 @@ from alphac4.mcts.search import Budget, compiled_for
 from alphac4.mcts.simulation import NodeTotals, register_selection_rule
 from alphac4.mcts.tree import Trees
 
+RISING_PRIOR = ConstantEvaluator(np.arange(7) / 3)
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
-
-
-class RisingPrior:
-    """Evaluates all positions alike: logits rise from left to right, and the value is 0."""
-
-    def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        count = len(planes)
-        return np.tile(np.arange(7, dtype=np.float32) / 3, (count, 1)), np.full((count, 3), 1 / 3, np.float32)
 
 
 class OwnRule(NamedTuple):
@@ -61,7 +52,7 @@ def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, 
 @pytest.mark.slow
 def test_a_custom_selection_rule_selects_the_moves() -> None:
     def search(rule: OwnRule | PuctConfig, positions: list[Position], simulations: int) -> SearchResult:
-        return NetworkSearch(RisingPrior(), rule).search(positions, Budget(simulations=simulations))
+        return NetworkSearch(RISING_PRIOR, rule).search(positions, Budget(simulations=simulations))
 
     cached, custom = len(step.signatures), len(compiled_for(OwnRule(1.0), step).signatures)
     result = search(OwnRule(prior_temperature=1.0), POSITIONS[:1], 300)
@@ -80,7 +71,7 @@ def test_a_custom_selection_rule_selects_the_moves() -> None:
     assert ours is step
     assert len(step.signatures) <= cached + 1
     with pytest.raises(ValueError, match="no selection rule is registered for Position"):
-        NetworkSearch(RisingPrior(), POSITIONS[0])  # type: ignore[arg-type]
+        NetworkSearch(RISING_PRIOR, POSITIONS[0])  # type: ignore[arg-type]
     assert ours.stats.cache_path
 
 
@@ -101,12 +92,10 @@ def test_cached_machine_code_is_recompiled_after_a_change_in_a_called_function(t
     package = Path(alphac4.__file__).parent
     shutil.copytree(package, tmp_path / "alphac4", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment["PYTHONPATH"] = str(tmp_path)
+    environment |= {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run() -> list[str]:
-        command = [sys.executable, "-B", "-c", COUNT_LANDING_CELLS]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.split()
+        return run_python(COUNT_LANDING_CELLS, env=environment, cwd=tmp_path).stdout.split()
 
     assert run() == ["compiles", "7"]
     assert run() == ["7"]

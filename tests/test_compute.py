@@ -1,8 +1,6 @@
 import contextlib
 import copy
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers import run_python
 
 from alphac4.compute import choose_compute
 from alphac4.compute.gpu.device import TREES
@@ -102,50 +101,43 @@ def test_actors_report_the_backend_of_their_latest_network(
     assert actors.backend == "torch-fp32"
 
 
-def inexact(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    tensors = evaluate_and_learn(network, planes, "cpu")
-    return tensors if device == "cpu" else [*tensors[:-1], tensors[-1] * 1.05 + 0.01]
+def accurate(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    return [1.001 * tensor for tensor in evaluate_and_learn(network, planes, "cpu")]  # as from rounding to ten bits
 
 
-def without_a_block(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    """A GPU that skips half of the tower in inference, but not in learning."""
-    expected = evaluate_and_learn(network, planes, "cpu")
-    if device == "cuda":
-        network = copy.deepcopy(network)
-        network.tower = network.tower[:1]
-        with torch.inference_mode():
-            expected[:2] = network(planes)
-    return expected
+def inexact(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    *tensors, last = evaluate_and_learn(network, planes, "cpu")
+    return [*tensors, last * 1.05 + 0.01]
 
 
-def without_learning(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    """A GPU whose gradients are zero."""
-    policy, value, loss, *weights = evaluate_and_learn(network, planes, "cpu")
-    before = [tensor.float() for tensor in network.state_dict().values()]
-    return [policy, value, loss, *(before if device == "cuda" else weights)]
+def without_a_block(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    """Skip half of the tower in inference, but not in learning."""
+    outputs = evaluate_and_learn(network, planes, "cpu")
+    network = copy.deepcopy(network)
+    network.tower = network.tower[:1]
+    with torch.inference_mode():
+        outputs[:2] = network(planes)
+    return outputs
 
 
-def swapping(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    """A GPU that swaps two classes of the value."""
+def without_learning(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    policy, value, loss, *_ = evaluate_and_learn(network, planes, "cpu")
+    return [policy, value, loss, *(tensor.float() for tensor in network.state_dict().values())]
+
+
+def swapping(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    """Swap two classes of the value."""
     policy, value, *rest = evaluate_and_learn(network, planes, "cpu")
-    return [policy, value[:, [1, 0, 2]] if device == "cuda" else value, *rest]
+    return [policy, value[:, [1, 0, 2]], *rest]
 
 
-def broken(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    if device == "cuda":
-        raise RuntimeError("CUDA error: an illegal memory access was encountered\nand twenty more lines")
+def broken(*_: object) -> list[torch.Tensor]:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered\nand twenty more lines")
+
+
+def hanging(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    threading.Event().wait(5)
     return evaluate_and_learn(network, planes, "cpu")
-
-
-def hanging(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    if device == "cuda":
-        threading.Event().wait(5)
-    return evaluate_and_learn(network, planes, "cpu")
-
-
-def accurate(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
-    noise = 1 + 1e-3 * (device == "cuda")  # as from rounding to ten bits
-    return [noise * tensor for tensor in evaluate_and_learn(network, planes, "cpu")]
 
 
 @pytest.mark.parametrize(
@@ -167,8 +159,12 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Networks are evaluated and trained on the cores then, and a warning gives the reason."""
+
+    def on_device(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+        return gpu(network, planes) if device == "cuda" else evaluate_and_learn(network, planes, device)
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", gpu)
+    monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", on_device)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.TIMEOUT_S", 1.0 if gpu is hanging else 300.0)
     monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
     for compute, backend in (
@@ -200,8 +196,7 @@ def test_inference_on_cores_imports_no_compiler_cuda_or_ray_and_limits_spinning(
     """Importing them takes seconds, and threads that spin for long slow down other processes."""
     environment = {name: value for name, value in os.environ.items() if name not in OPENMP_VARIABLES}
     environment["OMP_DISPLAY_ENV"] = "verbose"  # GNU's OpenMP then prints its settings
-    command = [sys.executable, "-c", LOADED]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
+    done = run_python(LOADED, env=environment)
     assert done.stdout.splitlines()[1:] == ["[]"]
     counts = [line.split("'")[1] for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
     assert counts == ["10000"] or "GOMP" not in done.stderr  # with another OpenMP than GNU's

@@ -47,7 +47,6 @@ GAMES = 4
 
 @pytest.mark.slow(100)
 def test_gpu_tests_pass_in_the_simulator() -> None:
-    """The tests marked gpu check the kernels without a GPU."""
     files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", *map(str, files)],
@@ -198,7 +197,6 @@ def test_games_are_reduced_until_they_fit_the_memory(caplog: pytest.LogCaptureFi
 
 @pytest.mark.slow
 def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This needs numba-cuda and its compiler, but no GPU."""
     pytest.importorskip("numba_cuda", reason="needs pip install 'alphac4[cuda]'")
     from numba import cuda, typeof
     from numba.cuda import dispatcher

@@ -91,22 +91,6 @@ def test_every_relative_link_leads_to_a_file_and_to_a_heading() -> None:
     assert not dead
 
 
-@pytest.mark.parametrize(
-    ("heading", "anchor"),
-    [
-        ("# Ten ideas", "ten-ideas"),
-        ("### 2026-11-26: the second player's draw, after 3", "2026-11-26-the-second-players-draw-after-3"),
-        ("## `best` and [others](players.md#best)", "best-and-others"),
-        ("## Again\n\n## Again", "again-1"),
-    ],
-)
-def test_anchors_are_those_of_github(heading: str, anchor: str, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"{heading}\n\n```\n# a comment\n```\n")
-    assert anchor in anchors(page)
-    assert "a-comment" not in anchors(page)
-
-
 def test_the_interface_page_names_every_public_name_once() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)", page, re.MULTILINE)) == sorted(alphac4.__all__)
@@ -259,3 +243,38 @@ def test_training_does_what_the_example_says_and_finds_a_run_done(
     monkeypatch.setattr(alphac4, "train", train_twice)
     monkeypatch.setattr("alphac4.runs.session.CLOSING_PAIRS", 1)
     run_example("own_policy_target")
+
+
+IDEAS = sorted(path.stem for path in (ROOT / "examples" / "ideas").glob("*.py") if path.stem != "common")
+MAX_LINES = 40  # lines of code, without docstrings and empty lines
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("name", IDEAS)
+def test_idea_trains(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name == "sweep":
+        pytest.importorskip("optuna", reason="needs pip install optuna")
+    options = [] if name == "sweep" else ["--run", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--fast", *options])
+    path = ROOT / "examples" / "ideas" / f"{name}.py"
+    monkeypatch.syspath_prepend(path.parent)
+    runpy.run_path(str(path), run_name="__main__")
+    assert ("learning_rate" if name == "sweep" else "Trained 2 iterations in") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_idea_has_few_lines_of_code(name: str) -> None:
+    text = (ROOT / "examples" / "ideas" / f"{name}.py").read_text()
+    tree = ast.parse(text)
+    documented = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    inside = {
+        line
+        for node in documented
+        if ast.get_docstring(node)
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    code = [line for number, line in enumerate(text.splitlines(), 1) if number not in inside and line.strip()]
+    assert len(code) <= MAX_LINES

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers import run_python
 
 from alphac4.export.onnx import LinePlanes
 from alphac4.game import STANDARD
@@ -183,10 +184,7 @@ network = load_checkpoint(Path("best")).network
 print(has_int8_saturation(), select_backend([INT8], network, 128, 1)[0], Evaluator(network).backend)
 """
     environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
-    result = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stderr
+    result = run_python(program, env=environment)
     saturate, eight_bits, chosen = result.stdout.split()
     assert saturate == str(platform.machine().lower() in ("x86_64", "amd64"))
     assert eight_bits == INT8
@@ -411,8 +409,7 @@ try:
 except KeyboardInterrupt:
     print("caught")
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
-    assert (result.returncode, result.stdout.strip()) == (0, "caught"), result.stderr
+    assert run_python(program).stdout == "caught\n"
 
 
 @pytest.mark.slow

@@ -27,8 +27,6 @@ CONFIG = tiny_run(iterations=2)
 
 
 class Linear(nn.Module):
-    """Linear network."""
-
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
@@ -90,7 +88,6 @@ def test_each_function_changes_what_is_learned(functions: dict[str, Any], plain:
 
 
 def test_functions_are_called_with_the_documented_arguments() -> None:
-    """Check shapes and the side to move."""
     seen: dict[str, Any] = {}
 
     def policy_target(games: Any) -> Any:

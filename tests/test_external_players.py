@@ -2,7 +2,6 @@ import contextlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import run_python
 
 import alphac4
 from alphac4.arena import external
@@ -20,23 +20,32 @@ from alphac4.arena.specifications import parse_player
 from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 
-# Plays column 1 on an empty board, 2 after a stone, and so on, but fails after some first moves.
+# Plays column 1 on an empty board, 2 after a stone, and so on, but fails after some first moves. Its argument is what
+# it prints besides its answers.
 PROGRAM = """
 import sys
 import time
+sys.stdout.reconfigure(encoding="utf-8")
+habit = sys.argv[-1]
 for line in sys.stdin:
     word = line.split()[0]
-    if word == "c4i":
+    if word == "c4i" and habit == "byte-order mark":
+        print("\ufeffc4iok", flush=True)
+    elif word == "c4i":
         print("id name test", "c4iok", sep="\\n", flush=True)
     elif word == "isready":
         print("readyok", flush=True)
     elif word == "position":
         moves = line.split()[3:]
+        if habit == "late answer":
+            print("bestmove 7", flush=True)
         if moves == ["7"]:
             sys.exit(3)
         if moves == ["6"]:
             print("error no such position", flush=True)
     elif word == "go":
+        if habit == "long line":
+            print("info " + "x" * 4091 + "bestmove 7", flush=True)
         if moves == ["5"]:
             time.sleep(60)
         while moves == ["3"]:
@@ -52,7 +61,7 @@ for line in sys.stdin:
 @pytest.fixture
 def command(tmp_path: Path) -> str:
     path = tmp_path / "engine.py"
-    path.write_text(PROGRAM)
+    path.write_text(PROGRAM, encoding="utf-8")
     return shlex.join([sys.executable, str(path)])
 
 
@@ -101,36 +110,13 @@ def test_an_engine_that_floods_its_output_is_killed(text: str, monkeypatch: pyte
         tracemalloc.stop()
 
 
-# Plays column 1. Its argument lists the lines that it prints besides its answers.
-ODD_PROGRAM = """
-import sys
-sys.stdout.reconfigure(encoding="utf-8")
-habit, mark = sys.argv[1], "\ufeff" if sys.argv[1] == "byte-order mark" else ""
-for line in sys.stdin:
-    word = line.split()[0]
-    if word == "c4i":
-        print(f"{mark}c4iok", flush=True)
-    elif word == "isready":
-        print("readyok", flush=True)
-    elif word == "position" and habit == "late answer":
-        print("bestmove 7", flush=True)
-    elif word == "go":
-        if habit == "long line":
-            print("info " + "x" * 4091 + "bestmove 7", flush=True)
-        print("bestmove 1", flush=True)
-    elif word == "quit":
-        break
-"""
-
-
 @pytest.mark.parametrize("habit", ["byte-order mark", "long line", "late answer"])
 def test_an_engines_answer_is_found_among_other_lines(
-    habit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    habit: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(external, "START_TIMEOUT_S", 10.0)
-    (tmp_path / "odd.py").write_text(ODD_PROGRAM)
-    player = EnginePlayer(shlex.join([sys.executable, str(tmp_path / "odd.py"), habit]))
-    assert player.choose([Position(), Position.from_moves("44")]) == [0, 0]
+    player = EnginePlayer(f"{command} '{habit}'")
+    assert player.choose([Position(), Position.from_moves("44")]) == [0, 2]
     player.close()
 
 
@@ -258,7 +244,5 @@ def test_the_arena_imports_modules_from_the_current_folder(module: str, tmp_path
     code = f"import sys; sys.path.remove(''); sys.argv[1:] = ['arena', '{module}:Leftmost', 'random', '--games', '2']"
     code += "; from alphac4.cli import main; raise SystemExit(main())"
     environment = os.environ | {"PYTHONPATH": str(Path(alphac4.__file__).parents[1])}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "leftmost 0 plain 7" in done.stdout or "Leftmost" in done.stdout
+    printed = run_python(code, cwd=tmp_path, env=environment).stdout
+    assert "leftmost 0 plain 7" in printed or "Leftmost" in printed

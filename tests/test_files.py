@@ -83,15 +83,6 @@ def test_a_failed_write_names_the_file_and_keeps_the_old_content(
         append_line(tmp_path / "lines", "x")
 
 
-def test_a_truncated_line_is_ended_before_the_next(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    append_line(path, "one")
-    with path.open("ab") as file:
-        file.write(b"tw")
-    append_line(path, "three")
-    assert path.read_text().splitlines() == ["one", "tw", "three"]
-
-
 def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[bool] = []
     fsync = os.fsync

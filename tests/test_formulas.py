@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from helpers import random_positions, search_by_hand
 from naive import naive_lines
@@ -35,7 +34,6 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import choose_move, make_games, make_parameters, regret
 from alphac4.selfplay.samples import lambda_returns
 
-Floats = npt.NDArray[np.float32]
 NARROW = make_geometry(5, 4, 4)  # four moves, which keeps calculations by hand short
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1], np.float32)
 LOSS = 2 - PROVEN_WIN

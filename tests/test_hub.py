@@ -8,7 +8,7 @@ import json
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,28 +139,23 @@ def test_a_hub_network_is_accepted_wherever_a_network_is_named(
 
 @pytest.mark.usefixtures("requests")
 def test_errors_of_the_hub_are_reported_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def error_line(name: str) -> str:
-        assert main(["search", "12", "--player", f"{name}@5"]) == 2
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        return line
-
     for name, words in (
         ("hf://nobody/nothing", "hf://nobody/nothing: cannot download model.safetensors: 404"),
         (f"{NAME}/no.safetensors", "cannot download no.safetensors: 404"),
         (f"{NAME}/bad.safetensors", "truncated, or not a safetensors file"),
         ("hf://someone", "is not a network on the hub; write hf://OWNER/NAME"),
     ):
-        assert words in error_line(name)
+        assert words in error_line(f"search 12 --player {name}@5")
     (tmp_path / "file").touch()
     with monkeypatch.context() as patch:  # a full disk raises a similar error
         patch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "below"))
-        assert f"Not a directory: '{tmp_path / 'file' / 'below'}" in error_line(NAME)
+        assert f"Not a directory: '{tmp_path / 'file' / 'below'}" in error_line(f"search 12 --player {NAME}@5")
     with no_connection(monkeypatch):
-        assert "Connection refused" in error_line(f"{NAME}/elsewhere.safetensors")
+        assert "Connection refused" in error_line(f"search 12 --player {NAME}/elsewhere.safetensors@5")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert "./scripts/setup.sh hub" in error_line(NAME)
+    assert "./scripts/setup.sh hub" in error_line(f"search 12 --player {NAME}@5")
 
 
 @pytest.fixture(scope="module")
@@ -210,31 +205,25 @@ def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None
     assert "{" not in text
 
 
-@pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--kaggle", "main.py", "--web"]])
+@pytest.mark.parametrize("kind", ["--license mit --hub", "--kaggle main.py --web"])
 def test_an_existing_folder_is_not_replaced(
-    kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing else is written either."""
     monkeypatch.chdir(tmp_path)
     save_small(tmp_path / "small.safetensors")
-    assert main(["export", str(tmp_path / "small.safetensors"), *kind, str(tmp_path)]) == 2
-    assert f"{tmp_path} exists already" in capsys.readouterr().err
+    assert f"{tmp_path} exists already" in error_line(f"export small.safetensors {kind}", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["small.safetensors"]
 
 
 @pytest.mark.parametrize(
     ("license_options", "message"),
-    [([], "choose a licence"), (["--license", "mit"], "--hub needs no_such_package: ./scripts/setup.sh hub")],
+    [("", "choose a licence"), ("--license mit", "--hub needs no_such_package: ./scripts/setup.sh hub")],
 )
 def test_an_export_to_the_hub_needs_a_licence_and_its_library(
-    license_options: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    license_options: str, message: str, tmp_path: Path, error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_small(tmp_path / "other.safetensors")
     monkeypatch.setattr(export, "PACKAGES", {"no_such_package": "hub"})
-    assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out"), *license_options]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert message in error_line(f"export {tmp_path}/other.safetensors --hub {tmp_path}/out {license_options}")
     assert not (tmp_path / "out").exists()

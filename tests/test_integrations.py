@@ -47,12 +47,6 @@ def test_a_state_is_converted_with_its_moves_and_board(pyspiel: Any, adapter: An
     assert (geometry.rows, geometry.columns, geometry.run_length) == (5, 6, 3)
 
 
-def test_the_bot_takes_a_win(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
-    ours = adapter.OpenSpielBot(parse_player("negamax:2", rng=rng), player_id=0)
-    state = play(pyspiel.load_game("connect_four"), 0, 6, 1, 6, 2, 6, 6, 5, 5, 6, 4, 6)
-    assert ours.step(state) == 3
-
-
 def test_the_bot_rejects_the_other_players_turn_and_other_games(
     pyspiel: Any, adapter: Any, rng: np.random.Generator
 ) -> None:

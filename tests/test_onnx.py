@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -162,17 +162,16 @@ def test_an_exported_file_evaluates_and_plays_as_the_network(
 
 
 def test_a_file_with_different_outputs_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
 ) -> None:
     source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"
     save_checkpoint(source, Checkpoint(network=trained()))
     target.write_text("old")
     other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
-    assert main(["export", str(source), "--onnx", str(target)]) == 2
-    assert "was not written: the outputs of ONNX differ" in capsys.readouterr().err
+    command = f"export {source} --onnx {target}"
+    assert "was not written: the outputs of ONNX differ" in error_line(command)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    assert main(["export", str(source), "--onnx", str(target)]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith("ONNX needs onnx: ./scripts/setup.sh onnx")
+    assert error_line(command).endswith("ONNX needs onnx: ./scripts/setup.sh onnx")
     assert target.read_text() == "old"

@@ -1,12 +1,12 @@
 """Commands write through links, and never to devices or to files in use by another process."""
 
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from helpers import held_elsewhere
 
-from alphac4.cli import main
 from alphac4.storage.locks import lock_file
 
 EVALUATE = "evaluate random --count 2 "
@@ -25,23 +25,25 @@ WRITERS = {
 
 @pytest.mark.parametrize(("line", "suffix"), WRITERS.values(), ids=WRITERS)
 def test_commands_write_through_links_but_not_to_devices(
-    line: str, suffix: str, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: str,
+    suffix: str,
+    checkpoint: Path,
+    tmp_path: Path,
+    run_command: Callable[..., str],
+    error_line: Callable[..., str],
 ) -> None:
     """Missing folders of a link's target are created; a device is rejected in one line."""
-    words = line.format(checkpoint=checkpoint).split()
+    line = line.format(checkpoint=checkpoint)
     link, real = tmp_path / f"link{suffix}", tmp_path / "new" / "deeper" / "file"
     link.symlink_to(real)
-    assert main([*words, str(link)]) == 0
+    run_command(line, link)
     assert link.is_symlink()
     assert not real.is_symlink()
     assert real.stat().st_size > 0
     assert [path.name for path in real.parent.iterdir()] == ["file"]
     device = tmp_path / f"device{suffix}"
     device.symlink_to("/dev/null")
-    capsys.readouterr()
-    assert main([*words, str(device)]) == 2
-    refusal = f"alphac4 {words[0]}: {device}: is a device or a pipe, not a file"
-    assert capsys.readouterr().err.splitlines() == [refusal]
+    assert error_line(line, device) == f"alphac4 {line.split()[0]}: {device}: is a device or a pipe, not a file"
     assert stat.S_ISCHR(device.stat().st_mode)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
@@ -57,7 +59,7 @@ APPENDING = {
 
 @pytest.mark.parametrize(("line", "name"), APPENDING.values(), ids=APPENDING)
 def test_output_in_use_by_another_process_is_rejected_until_that_ends(
-    line: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: str, name: str, tmp_path: Path, run_command: Callable[..., str], error_line: Callable[..., str]
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -65,13 +67,11 @@ def test_output_in_use_by_another_process_is_rejected_until_that_ends(
     lock = folder / (f".{name}.lock" if name else "lock")
     with held_elsewhere(lock):
         for path in (folder, tmp_path / "link"):
-            assert main([word.format(folder=path) for word in line.split()]) == 2
-            error = capsys.readouterr().err
             output = path / name if name else path
-            assert error.startswith(f"alphac4 {line.split()[0]}: {output} is in use by process 4711 on")
-            assert len(error.splitlines()) == 1
+            refusal = f"alphac4 {line.split()[0]}: {output} is in use by process 4711 on"
+            assert error_line(line.format(folder=path)).startswith(refusal)
             assert list(folder.iterdir()) == [lock]
-    assert main([word.format(folder=folder) for word in line.split()]) == 0
+    run_command(line.format(folder=folder))
     assert not lock.exists()
     assert any(folder.iterdir())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths
+from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths, random_game
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -66,13 +66,8 @@ def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
 
 def random_positions(lengths: Iterable[int], geometry: Geometry = STANDARD) -> list[Position]:
     """Make positions after these numbers of random moves, or at the end of the game if that comes first."""
-    rng, positions = np.random.default_rng(8), []
-    for length in lengths:
-        position = Position(geometry=geometry)
-        while position.plies < length and position.outcome() is None:
-            position = position.play(int(rng.choice(position.legal_columns())))
-        positions.append(position)
-    return positions
+    rng = np.random.default_rng(8)
+    return [random_game(length, rng, geometry) for length in lengths]
 
 
 def columns_of(games: Iterable[str]) -> list[list[int]]:

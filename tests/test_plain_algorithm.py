@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import canonical_answers, search_by_hand
+from helpers import canonical_answers, random_game, search_by_hand
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import PLANES
@@ -95,9 +95,7 @@ def plain_search_with_leaves(
 def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> Position:
     """Return a random position that no move ends, because the package would evaluate others by proofs."""
     while True:
-        position = Position(geometry=geometry)
-        while position.plies < plies and position.outcome() is None:
-            position = position.play(int(rng.choice(position.legal_columns())))
+        position = random_game(plies, rng, geometry)
         after = [position.play(column) for column in position.legal_columns()] if position.outcome() is None else []
         if after and all(one.outcome() is None for one in after):
             return position

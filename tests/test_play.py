@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from helpers import Lines, Terminal, reader, save_untrained
 
+import alphac4
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose_compute
@@ -59,11 +62,6 @@ def random_player() -> RandomPlayer:
     return RandomPlayer(np.random.default_rng(0))
 
 
-def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str, given: str) -> int:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(given))
-    return main(["play", *arguments])
-
-
 @pytest.mark.parametrize("end", [[], ["quit"], [KeyboardInterrupt]])
 def test_terminal_game_prints_the_moves_of_an_unfinished_game(end: Lines) -> None:
     assert run_game(["4", "4", "5", *end])[1].endswith("The game so far: 445\n")
@@ -71,15 +69,13 @@ def test_terminal_game_prints_the_moves_of_an_unfinished_game(end: Lines) -> Non
 
 @pytest.mark.parametrize("by_network", [False, True])
 def test_terminal_review_uses_the_board_of_the_game(
-    by_network: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    by_network: bool, tmp_path: Path, run_command: Callable[..., str]
 ) -> None:
-    """The options or the network define the board."""
     assert "the review of 4" in run_game(["4", "review"])[1]
-    board = ["--rows", "5", "--columns", "6"]
+    board = "--rows 5 --columns 6"
     if by_network:
-        board = ["--network", str(save_untrained(tmp_path / "small.safetensors", make_geometry(5, 6)))]
-    assert run_command(monkeypatch, "human", "--moves", "112233", *board, given="4\nreview\n") == 0
-    output = capsys.readouterr().out
+        board = f"--network {save_untrained(tmp_path / 'small.safetensors', make_geometry(5, 6))}"
+    output = run_command(f"play human --moves 112233 {board}", given="4\nreview\n")
     assert "\033" not in output  # no colours in a pipe
     assert "x: accuracy" in output
     assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the boards of the game and of the review
@@ -235,32 +231,22 @@ def test_level_command_changes_the_opponent() -> None:
     assert [player and player.name for player in game.players] == [None, "fast (level beginner)"]
 
 
-def test_level_command_accepts_any_player_and_suggests_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(monkeypatch, "human", given="level bst\nlevel mastr\nlevel negamax:2\n") == 0
-    output = capsys.readouterr().out
+def test_level_command_accepts_any_player_and_suggests_one(run_command: Callable[..., str]) -> None:
+    output = run_command("play human", given="level bst\nlevel mastr\nlevel negamax:2\n")
     assert "'bst' (is it best?)" in output
     assert "'mastr' (is it master?)" in output
     assert "now playing against negamax:2" in output
 
 
-def test_levels_can_be_named_by_number_or_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_levels_can_be_named_by_number_or_name(run_command: Callable[..., str]) -> None:
     for first in ("8", "perfect"):
-        assert run_command(monkeypatch, first, "human", "--moves", "112233", given="level\nquit\n") == 0
-        output = capsys.readouterr().out
+        output = run_command(f"play {first} human --moves 112233", given="level\nquit\n")
         assert "solver plays 4" in output
         assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
 
 
-def test_only_the_perfect_level_plays_on_boards_without_a_network(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    board = ["--rows", "4", "--columns", "5"]
-    assert run_command(monkeypatch, "random", *board, given="level 6\n3\nlevel 8\nlevel\n3\n") == 0
-    output = capsys.readouterr().out
+def test_only_the_perfect_level_plays_on_boards_without_a_network(run_command: Callable[..., str]) -> None:
+    output = run_command("play random --rows 4 --columns 5", given="level 6\n3\nlevel 8\nlevel\n3\n")
     assert "not on 4 x 5 with runs of 4" in output
     assert "random plays" in output  # the game continued
     assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
@@ -284,7 +270,7 @@ def test_master_keeps_wins_as_first_player() -> None:
 
 
 def test_games_are_saved_and_loaded_without_overwriting_other_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, error_line: Callable[..., str]
 ) -> None:
     path = tmp_path / "game.txt"
     for moves in ("4455", "44"):
@@ -304,8 +290,7 @@ def test_games_are_saved_and_loaded_without_overwriting_other_files(
         path.write_bytes(content)
         if content:
             assert "exists and is not a game" in run_game([f"save {path}"], "4455")[1]
-        assert main(["play", "--moves", str(path)]) == 2
-        error = capsys.readouterr().err
+        error = error_line("play --moves", path)
         assert str(path) in error
         assert message in error
         assert path.read_bytes() == content
@@ -382,62 +367,53 @@ def test_board_shows_letters_on_a_terminal_without_unicode(
     assert stone in terminal.read().replace(BOLD, "").replace(UNDERLINE, "")
 
 
-NOT_FINITE = """
-from typing import NamedTuple
-
-import alphac4
-import numpy as np
-from alphac4.arena.players import NetworkPlayer
-from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import UniformEvaluator
-
-
 class NotFinite(UniformEvaluator):
-    def evaluate(self, planes):
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         logits, wdl = super().evaluate(planes)
         return np.full_like(logits, np.nan), wdl
 
 
-class Parameters(NamedTuple):
+class Undefined(NamedTuple):
     prior_temperature: float = 1.0
 
 
-@alphac4.register_selection_rule(Parameters)
-def score(trees, t, node, action, totals, parameters):
+@alphac4.register_selection_rule(Undefined)
+def undefined_score(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Undefined) -> float:  # noqa: ARG001
     return np.nan
 
 
-def player(evaluator, *rule):
+def nan_player(evaluator: UniformEvaluator, *rule: Undefined) -> NetworkPlayer:
     search = NetworkSearch(evaluator, *rule, reuse="trees")
     return NetworkPlayer("mine", evaluator, Budget(simulations=10), search=search)
 
 
-def network():
-    return player(NotFinite())
+def network_with_nan() -> NetworkPlayer:
+    return nan_player(NotFinite())
 
 
-def rule():
-    return player(UniformEvaluator(), Parameters())
-"""
+def rule_with_nan() -> NetworkPlayer:
+    return nan_player(UniformEvaluator(), Undefined())
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"),
-    [("network", "the network returned numbers that are not finite"), ("rule", "the rule for Parameters")],
+    ("make", "message"),
+    [
+        (network_with_nan, "the network returned numbers that are not finite"),
+        (rule_with_nan, "the rule for Undefined"),
+    ],
 )
 def test_a_player_with_nan_ends_search_and_play_with_one_error(
-    kind: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make: Callable[[], Player],
+    message: str,
+    error_line: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A network's answer, or a selection rule's score, is NaN at the root."""
-    name = f"not_finite_{kind}"
-    (tmp_path / f"{name}.py").write_text(NOT_FINITE)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert main(["search", "44", "--player", f"{name}:{kind}"]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert re.fullmatch(f"alphac4 search: .*{message}.*\n", output.err)
-    assert run_command(monkeypatch, "human", f"{name}:{kind}", given="4\n") == 2
+    player = f"{make.__module__}:{make.__name__}"
+    assert re.match(f"alphac4 search: .*{message}", error_line(f"search 44 --player {player}"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("4\n"))
+    assert main(["play", "human", player]) == 2
     output = capsys.readouterr()
     assert output.out.endswith("The game so far: 4\n")
     assert re.fullmatch(f"alphac4 play: .*{message}.*\n", output.err)

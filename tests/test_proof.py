@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,6 @@ def walk(
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
-    """Count the kinds of moves by the number of stones."""
     return {report.stones: Counter(MoveKind(kind).name for kind in report.kinds) for report in reports}
 
 
@@ -121,33 +121,18 @@ def test_interrupted_walk_resumes(tmp_path: Path) -> None:
 
 
 def test_prove_command_prints_a_verdict_and_keeps_existing_records(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, run_command: Callable[..., str], error_line: Callable[..., str]
 ) -> None:
-    start = ["--moves", "444444222222666666"]  # late in a game, so that it is quick
-    assert main(["prove", "solver", *start, "--max-stones", "22"]) == 0
-    assert "solver, moving first, makes no mistake in the " in capsys.readouterr().out
-    path = tmp_path / "moves.txt"
-    assert main(["prove", "random", *start, "--side", "second", "--max-stones", "25", "--output", str(path)]) == 1
-    shown = capsys.readouterr().out
+    late, path = "--moves 444444222222666666", tmp_path / "moves.txt"  # late in a game, so that it is quick
+    assert "solver, moving first, makes no mistake in the " in run_command(f"prove solver {late} --max-stones 22")
+    shown = run_command(f"prove random {late} --side second --max-stones 25 --output", path, status=1)
     assert "random, moving second, makes a mistake in " in shown
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
-    assert main(["prove", "negamax:1", *start, "--output", str(path)]) == 2
-    assert 'holds player "random", not "negamax:1"' in capsys.readouterr().err
+    assert 'holds player "random", not "negamax:1"' in error_line(f"prove negamax:1 {late} --output", path)
     assert path.read_text() == before
     Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
-    assert main(["prove", "random", *start, "--output", str(tmp_path / "less.txt")]) == 2
-    assert "less.txt holds side null, not" in capsys.readouterr().err
-    for options, message in (
-        ("--moves 4444 --max-stones 2", "the start has 4 stones already"),
-        ("--moves 1212121", "the game is over"),
-        (
-            "--side second --max-stones 0",
-            "the opponent moves first, so random has no move to judge: use --max-stones 1 or more",
-        ),
-    ):
-        assert main(["prove", "random", *options.split()]) == 2
-        assert message in capsys.readouterr().err
+    assert "less.txt holds side null, not" in error_line(f"prove random {late} --output", tmp_path / "less.txt")
 
 
 def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
@@ -162,10 +147,12 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
 
 
 @pytest.mark.parametrize("player", ["certificate", "best@certificate"])
-def test_record_of_a_certificate_player_names_the_backend_of_its_network(player: str, tmp_path: Path) -> None:
+def test_record_of_a_certificate_player_names_the_backend_of_its_network(
+    player: str, tmp_path: Path, run_command: Callable[..., str]
+) -> None:
     """The network is loaded only when a position is not certified."""
     path = tmp_path / "moves.jsonl"
-    assert main(["prove", player, "--max-stones", "0", "--output", str(path)]) == 0
+    run_command(f"prove {player} --max-stones 0 --output", path)
     about = json.loads(path.read_text().splitlines()[0])["about"]
     assert about["backend"] not in ("", "auto")
 

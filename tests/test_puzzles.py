@@ -9,7 +9,6 @@ import pytest
 from helpers import reader
 
 from alphac4.arena.players import Player, RandomPlayer
-from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
@@ -149,67 +148,44 @@ def test_hints_leave_a_random_wrong_move_that_was_not_tried() -> None:
         assert WRONG[-1] not in hints(solve([WRONG[-1], "hint"], [PUZZLE], seed)[1])[0]
 
 
-@pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run `alphac4 play puzzles` with these input lines, and return the output."""
-
-    def answer(*options: str, lines: str = "") -> str:
-        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
-        assert main(["play", "puzzles", "--seed", "1", *options]) == 0
-        return capsys.readouterr().out
-
-    return answer
-
-
 def test_solved_puzzles_come_last_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Callable[..., str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
 ) -> None:
     monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "state"))
     known = {shown.moves: shown for puzzle in PUZZLES for shown in (puzzle, puzzle.mirrored)}
 
+    def play(lines: str = "") -> str:
+        return run_command("play puzzles --seed 1 --difficulty 1", given=lines)
+
     def shown(lines: str = "") -> list[Puzzle]:
-        return [known[moves] for moves in re.findall(r"position (\d+)", play("--difficulty", "1", lines=lines))]
+        return [known[moves] for moves in re.findall(r"position (\d+)", play(lines))]
 
     one = shown()[0]
     two = shown(f"{one.solution + 1}\n")[1]
     shown("solution\n")  # does not count as solved
     assert both(shown()[0]) == both(two) != both(one)
-    assert "You have solved 1 of 150" in play("--difficulty", "1")
+    assert "You have solved 1 of 150" in play()
     assert both(shown("skip\n" * 150)[-1]) == both(one)
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))  # cannot be written
-    assert "Right: " in play("--difficulty", "1", lines=f"{one.solution + 1}\n")
+    assert "Right: " in play(f"{one.solution + 1}\n")
 
 
 @pytest.mark.usefixtures("random_players")
-def test_commands_play_and_make_puzzles(tmp_path: Path, play: Callable[..., str]) -> None:
-    order = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", play(lines="skip\n" * len(PUZZLES)))
+def test_commands_play_and_make_puzzles(tmp_path: Path, run_command: Callable[..., str]) -> None:
+    shown = run_command("play puzzles --seed 1", given="skip\n" * len(PUZZLES))
+    order = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", shown)
     assert len(order) == len(PUZZLES)
     assert order == sorted(order, key=lambda item: (len(item[0]), item[1]))
     path = tmp_path / "made.txt"
-    assert main(["puzzles", "--output", str(path), "--count", "3"]) == 0
+    run_command("puzzles --count 3 --output", path)
     made = load_puzzles(path)
     assert len(made) == 3
     assert path.read_text() == format_puzzles(made)
-    assert len(re.findall("to move and win in", play(str(path), lines="skip\n" * 3))) == 3
+    assert run_command(f"play puzzles --seed 1 {path}", given="skip\n" * 3).count("to move and win in") == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("play puzzles --difficulty 6", "difficulty must be at most 5"),
-        (f"play puzzles FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "contains no puzzle of difficulty"),
-        ("puzzles --output FILE --count 1", "exists already"),
-    ],
-)
-def test_invalid_options_are_reported_and_change_no_file(
-    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "puzzles.txt"
+def test_a_file_without_puzzles_of_the_difficulty_is_rejected(tmp_path: Path, error_line: Callable[..., str]) -> None:
+    path, other = tmp_path / "puzzles.txt", PUZZLE.difficulty % 5 + 1
     path.write_text(format_puzzles([PUZZLE] * 9))
-    before = path.read_bytes()
-    assert main(arguments.replace("FILE", str(path)).split()) == 2
-    error = capsys.readouterr().err
-    assert message in re.sub(r"[\s│]+", " ", error)  # the parser may draw a box around it
-    assert error.count("\n") == 1 or "--difficulty 6" in arguments  # an error of the parser
-    assert path.read_bytes() == before
+    assert "contains no puzzle of difficulty" in error_line(f"play puzzles {path} --difficulty {other}")

@@ -1,6 +1,6 @@
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 from campaigns.tiny_run import SETTINGS, outcome, tiny_run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from alphac4 import cli
 from alphac4.arena.ratings import score_interval
 from alphac4.runs.reports import (
     HEADINGS,
@@ -37,7 +36,6 @@ def judged_run(interval: int = 1) -> TrainConfig:
 
 @pytest.fixture(scope="module", autouse=True)
 def _few_positions() -> Iterator[None]:
-    """Evaluate few positions and games, in seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("alphac4.runs.judge.POSITIONS_PER_SET", 6)
         patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
@@ -138,12 +136,10 @@ def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path)
     assert not dataclasses.replace(state, closing=None).is_finished(config)
 
 
-def test_reported_mistakes_equal_those_of_the_evaluate_command(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [str(folder / "checkpoints" / "best.safetensors"), "--count", "6", "--simulations", "0,4"]
-    assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--json"]) == 0
-    budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
+def test_reported_mistakes_equal_those_of_the_evaluate_command(folder: Path, run_command: Callable[..., str]) -> None:
+    best = folder / "checkpoints" / "best.safetensors"
+    printed = run_command(f"evaluate {best} --count 6 --simulations 0,4 --backend torch-fp32 --json")
+    budgets = json.loads(printed)["subjects"][0]["budgets"]
     evaluation = reports(folder)[-1].evaluation
     assert evaluation is not None
     assert (evaluation.positions, evaluation.simulations) == (36, 4)

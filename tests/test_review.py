@@ -11,7 +11,6 @@ import pytest
 from helpers import DRAWN, Counting, LateSolver, Terminal
 
 from alphac4.arena.specifications import parse_searching_player
-from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.play.games import read_games
 from alphac4.play.review_text import describe_review
@@ -27,7 +26,6 @@ GAME = "5122256411234321551344"  # random moves, with mistakes of every kind
 
 
 def all_scores(moves: str) -> list[list[int | None]]:
-    """Solve every column before each move independently."""
     solver = Solver(SMALL, book=no_known_scores())
     return [solver.analyze(Position.from_moves(moves[:ply], SMALL)) for ply in range(len(moves))]
 
@@ -209,31 +207,20 @@ def test_graph_shows_the_exact_outcomes() -> None:
         assert [lines["played"][place] for place, mark in enumerate(lines[name]) if mark == "*"] == list(moves)
 
 
-def test_games_are_read_from_files_and_the_standard_input(tmp_path: Path) -> None:
-    path = tmp_path / "games.txt"
-    path.write_bytes("\ufeff# ours\r\n4455\n\n1 1 2 2 # spaces\n".encode())  # as saved by editors on Windows
-    assert read_games(str(path), [], STANDARD) == ["4455", "1122"]
+def test_games_are_read_from_the_command_line_and_the_standard_input() -> None:
     assert read_games("-", io.StringIO("44\n"), STANDARD) == ["44"]
     assert read_games(" 4 4 5 5", [], STANDARD) == ["4455"]
-    path.write_text("44\n49\n")
-    with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
-        read_games(str(path), [], STANDARD)
     with pytest.raises(ValueError, match=r"'nofile.txt' is neither a game .* nor an existing file"):
         read_games("nofile.txt", [], STANDARD)
 
 
-def test_review_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, page = tmp_path / "games.txt", tmp_path / "review.html"
+def test_review_command_writes_text_json_and_a_page(tmp_path: Path, run_command: Callable[..., str]) -> None:
+    path, page, command = tmp_path / "games.txt", tmp_path / "review.html", "review --rows 5 --columns 6"
     path.write_text("1122334\n112233\n")
-
-    def command(*arguments: str) -> str:
-        assert main(["review", *arguments, "--rows", "5", "--columns", "6"]) == 0
-        return capsys.readouterr().out
-
     # By default without a player, because the package has no network for this board.
-    assert re.search("1 2 3 4 5 6\n.*x has won", command("1122334"), re.DOTALL)
-    reviews = [json.loads(line) for line in command(str(path), "--player", "uct:50", "--json").splitlines()]
+    assert re.search("1 2 3 4 5 6\n.*x has won", run_command(f"{command} 1122334"), re.DOTALL)
+    reviews = [json.loads(line) for line in run_command(f"{command} {path} --player uct:50 --json").splitlines()]
     assert [review["outcome"] for review in reviews] == [1, None]
     assert reviews[0]["reviewed"][-1]["move"] == "4"
-    assert command(str(path), "--player", "none", "--html", str(page)) == ""
+    assert run_command(f"{command} {path} --player none --html {page}") == ""
     assert '"moves": "1122334"' in page.read_text()

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
+from campaigns.tiny_run import SETTINGS, outcome, tiny_run
 from helpers import held_elsewhere
 
 from alphac4.compute.cores import LocalActors
@@ -272,16 +272,6 @@ def test_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
     assert point != "full disk" or "No space left on device: " in str(end.value)
     train(tmp_path, iterations=2)
     assert outcome(tmp_path) == straight
-
-
-@pytest.mark.slow
-def test_run_with_visit_targets_and_muon_is_resumed_bit_identical(tmp_path: Path) -> None:
-    """Resume a run with settings unlike those of the other tests."""
-    for blocks in (1, 2):
-        interrupt(TrainingSession(tmp_path / "resumed", tiny_run(iterations=2, **EXPLORING)), blocks)
-    for name in ("resumed", "straight"):
-        train(tmp_path / name, iterations=2, **EXPLORING)
-    assert outcome(tmp_path / "resumed") == outcome(tmp_path / "straight")
 
 
 def test_kill_loses_at_most_two_seconds_of_the_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 import alphac4
-from alphac4.cli import main
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.export import EngineCommand
 from alphac4.commands.measure import ArenaCommand
@@ -68,25 +68,24 @@ def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
 
 def test_drawing_names_the_side_of_each_move_and_value(searched: UctSearch) -> None:
     """Red, the first player, is to move after two moves."""
-    root = ElementTree.fromstring(draw_tree(searched, depth=2, width=1))
+    root = ElementTree.fromstring(draw_tree(partial(searched.node, 0), depth=2, width=1))
     texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    column = int(searched.node(0, []).visits.argmax()) + 1
-    reply = int(searched.node(0, [column - 1]).visits.argmax()) + 1
+    path: list[int] = []
+    for _ in range(2):
+        path.append(max(searched.node(0, path).columns, key=lambda move: move.visits).column)
+    column, reply = (column + 1 for column in path)
     titles = [text for text in texts if " plays " in text or " to move" in text]
     assert sorted(titles) == sorted(["Red to move", f"Red plays {column}", f"Yellow plays {reply}"])
     assert sum(text.endswith(" for Red") for text in texts) == 2
     assert sum(text.endswith(" for Yellow") for text in texts) == 1
 
 
-def test_search_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[..., str]) -> None:
     picture = tmp_path / "tree.svg"
-    assert main(["search", "44", "--player", "uct:200", "--svg", str(picture)]) == 0
-    assert "best line" in capsys.readouterr().out
+    assert "best line" in run_command("search 44 --player uct:200 --svg", picture)
     ElementTree.parse(picture)
-    assert main(["search", "44", "--player", "uct:200", "--json"]) == 0
-    actual = json.loads(capsys.readouterr().out)
-    agent = alphac4.load("uct:200", seed=0)
-    expected = agent.search("44")
+    actual = json.loads(run_command("search 44 --player uct:200 --json"))
+    expected = alphac4.load("uct:200", seed=0).search("44")
     assert actual["move"] == str(expected.move + 1)
     assert actual["value"] == expected.value
     assert [actual["win"], actual["draw"], actual["loss"]] == list(expected.wdl)
@@ -94,9 +93,8 @@ def test_search_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureF
     assert {name: item["visits"] for name, item in actual["columns"].items()} == {
         str(column + 1): item.visits for column, item in expected.columns.items()
     }
-    assert main(["search", "44", "--player", "random"]) == 2  # does not search
-    assert main(["search", "12", "--rows", "4", "--columns", "4", "--run-length", "3"]) == 0
-    assert "x to move, uct:10000" in capsys.readouterr().out  # the package has no network for this board
+    small = run_command("search 12 --rows 4 --columns 4 --run-length 3")
+    assert "x to move, uct:10000" in small  # the package has no network for this board
 
 
 @pytest.mark.parametrize("command", [ArenaCommand, EngineCommand, PlayCommand, SearchCommand, SolveCommand])

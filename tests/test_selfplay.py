@@ -23,24 +23,6 @@ from alphac4.training.losses import batches
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
 
-def samples_of(moves: list[str]) -> Samples:
-    """Return samples of positions with different targets."""
-    own, occupied = stones([Position.from_moves(text) for text in moves])
-    count = len(moves)
-    return Samples(
-        own=own,
-        occupied=occupied,
-        policy=np.eye(7, dtype=np.float16)[[0] * count],
-        full=np.ones(count, np.bool_),
-        outcome=(np.arange(count) % 3 - 1).astype(np.int8),
-        value=np.linspace(0, 1, count, dtype=np.float32),
-        draw=np.zeros(count, np.float32),
-        returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
-        final_own=own,  # as if the game ended in this position
-        final_occupied=occupied,
-    )
-
-
 def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actors: int = 1) -> list[list[Block]]:
     team = [Actor(STANDARD, config, UniformEvaluator(), 8, np.random.default_rng([seed, i])) for i in range(actors)]
     blocks: list[list[Block]] = [[] for _ in team]
@@ -158,11 +140,18 @@ def test_selfplay_openings_have_random_lengths_including_zero() -> None:
 
 def some_samples(count: int, start: int = 0) -> Samples:
     """Return samples of one position, numbered by their values in hundredths."""
-    return replace(
-        samples_of(["4455"] * count),
+    own, occupied = stones([Position.from_moves("4455")] * count)
+    return Samples(
+        own=own,
+        occupied=occupied,
         policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
+        full=np.ones(count, np.bool_),
+        outcome=(np.arange(count) % 3 - 1).astype(np.int8),
         value=np.arange(start, start + count).astype(np.float32) / 100,
         draw=np.full(count, 0.2, np.float32),
+        returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
+        final_own=own,  # as if the game ended in this position
+        final_occupied=occupied,
     )
 
 

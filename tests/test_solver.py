@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,8 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
-from helpers import DRAWN, load_script
+from helpers import DRAWN, load_script, random_game
 
-from alphac4.cli import main
 from alphac4.commands.play import SolveCommand
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
@@ -182,9 +182,7 @@ def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
     rng = np.random.default_rng(5)
     solved = 0
     while solved < 4:
-        position = Position(geometry=geometry)
-        while position.plies < 46 and position.legal_columns():
-            position = position.play(int(rng.choice(position.legal_columns())))
+        position = random_game(46, rng, geometry)
         if position.outcome() is None:
             children = [position.play(column) for column in position.legal_columns()]
             assert solver.solve(position) == max(-solver.solve(child) for child in children)
@@ -193,18 +191,12 @@ def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
         Solver(geometry, table_bits=13)
 
 
-def test_the_command_shows_a_position_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", NEARLY_FULL]) == 0
-    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+def test_the_command_shows_a_position_as_a_table(run_command: Callable[..., str]) -> None:
+    rows = [" ".join(line.split()) for line in run_command(f"solve {NEARLY_FULL}").splitlines()]
     assert {"1 . full", "6 -1 loses in 2 moves *", "7 -2 loses in 1 move"} <= set(rows)
-    assert main(["solve", NEARLY_FULL, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
-        "moves": NEARLY_FULL,
-        "score": -1,
-        "columns": {"6": -1, "7": -2},
-    }
-    assert main(["solve", "112233", "--weak"]) == 0  # without a number of moves
-    assert "4      1  wins  *" in capsys.readouterr().out
+    expected = {"moves": NEARLY_FULL, "score": -1, "columns": {"6": -1, "7": -2}}
+    assert json.loads(run_command(f"solve {NEARLY_FULL} --json")) == expected
+    assert "4      1  wins  *" in run_command("solve 112233 --weak")  # without a number of moves
 
 
 def test_a_batch_answers_every_valid_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,12 @@ def read_scored(path: Path) -> list[tuple[str | None, list[int]]]:
     return [(position.moves, row.tolist()) for position, row in zip(part.positions, part.scores, strict=True)]
 
 
+def read_saved_game(path: Path) -> str:
+    session = Session()
+    session.open(str(path))
+    return session.moves
+
+
 READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
     "positions": (
         read_scored,
@@ -60,6 +66,7 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
     ),
     "sample": (read_sample, PUBLIC, [line.split()[0] for line in PUBLIC]),
     "games": (lambda path: read_games(str(path), [], STANDARD), ("4455", "1 1 2"), ["4455", "112"]),
+    "saved game": (read_saved_game, ("4455", ""), "4455"),
     "puzzles": (lambda path: [p.solution for p in load_puzzles(path)], ("4453 4 5 2", "44 5 3 1"), [3, 4]),
 }
 
@@ -72,15 +79,6 @@ def test_text_files_of_any_editor_are_read(form: str, kind: str, blank: str, tmp
     path = tmp_path / "mine.txt"
     path.write_bytes(written(form, lines, blank))
     assert read(path) == expected
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_saved_games_of_any_editor_are_loaded(form: str, tmp_path: Path) -> None:
-    path = tmp_path / "game.txt"
-    path.write_bytes(written(form, ("4455", ""), " "))
-    session = Session()
-    session.open(str(path))
-    assert session.moves == "4455"
 
 
 @pytest.mark.parametrize(
@@ -157,11 +155,3 @@ def test_a_batch_reports_every_line_with_a_wrong_score(
         "line 6: the score of column 6 is -1",
         f"line 7: the score of column 7 is {last}",
     ]
-
-
-def test_a_batch_of_correct_column_scores_has_no_errors(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(SCORED)))
-    assert SolveCommand(batch=True)() == 0
-    assert not capsys.readouterr().err

@@ -36,8 +36,6 @@ from alphac4.training.matches import Contender, Matches
 
 
 class StopAfter(Callback):
-    """Callback that ends a run after an iteration."""
-
     def __init__(self, last: int) -> None:
         self.last = last
 
@@ -294,30 +292,22 @@ def test_candidate_with_infinite_outputs_loses_without_playing(
 
 
 @pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])
-def test_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
-    monkeypatch.setattr("alphac4.training.matches.play_shared", lambda *_players, **_options: result)
-    provider, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
-    provider.players.return_value = [Mock()]
-    matches = Matches([provider, provider], config, STANDARD, 0)
-    contender = Contender(network=Mock(), iteration=1)
-    assert matches.gate(contender, contender).accepted is accepted
-
-
-def test_gate_matches_the_candidate_against_the_best_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_threshold(
+    threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     met: list[tuple[Any, Any]] = []
 
     def play(players: Any, opponents: Any, *_rest: Any, **_options: Any) -> MatchResult:
         met.append((players[0].network, opponents[0].network))
-        return MatchResult(pair_scores=(1.0,))
+        return MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
 
     monkeypatch.setattr("alphac4.training.matches.play_shared", play)
     providers = [Mock(backend="any") for _ in range(2)]
     for provider in providers:
         provider.players.side_effect = lambda network, *_rest: [Mock(network=network)]
-    matches = Matches(providers, GateConfig(pairs=10), STANDARD, 0)
+    matches = Matches(providers, GateConfig(pairs=10, threshold=threshold), STANDARD, 0)
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
-    matches.gate(candidate, best)
+    assert matches.gate(candidate, best).accepted is accepted
     assert met == [(candidate.network, best.network)]
     assert [provider.players.call_count for provider in providers] == [1, 1]  # one for each network
 

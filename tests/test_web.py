@@ -98,7 +98,6 @@ def test_hint_keeps_a_win(client: TestClient, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact scores, a certificate, or the network."""
     monkeypatch.setattr(searches, "HINT_SECONDS", TIMEOUT_S)
     assert ask(client, "hint", moves="444445267614") == {"column": 2, "outcome": "wins in 1 move", "source": "exact"}
     assert ask(client, "hint", moves="43")["column"] in (5, 6)  # in the book

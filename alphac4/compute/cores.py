@@ -168,7 +168,7 @@ class LocalActors(Actors):
 
 @final
 class Compute:
-    """Where work runs: networks in this process, and a run's games here or on a cluster.
+    """Device or cluster that evaluates networks in this process, and plays a run's games.
 
     Args:
         device: of inference and learning, "cpu" or "cuda".
