@@ -14,6 +14,7 @@ import _thread
 import argparse
 import copy
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -255,6 +256,7 @@ class interrupted_after:  # noqa: N801 - reads like a function
         self.wall = 0.0
 
     def __enter__(self) -> "interrupted_after":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells disable for programs in the background
         self.wall = time.time()
         self._timer.start()
         return self
