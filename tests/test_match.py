@@ -65,7 +65,7 @@ def test_scores_agree_with_a_replay_of_the_games(rng: np.random.Generator) -> No
     [
         ([3], "444444", r"illegal move 3 \(columns count from 0\) after '444444': .*full.*player scripted"),
         ([9], "44", r"illegal move 9 \(columns count from 0\).*7 columns.*player scripted"),
-        ([0, 0], "44", "player scripted chose 2 moves for 1 positions"),
+        ([0, 0], "44", "player scripted chose 2 moves for 1 position$"),
         ([0], "1122334", "'1122334' is finished"),
         ([-1], "44", r"illegal move -1 \(columns count from 0\).*player scripted"),
         ([10**30], "44", r"player scripted returned 1000.* for a column, expected an integer that counts from 0"),

@@ -228,7 +228,7 @@ def test_lazy_player_loads_in_the_background() -> None:
 def test_level_command_changes_the_opponent() -> None:
     game, text = run_game(["level 2", "level", "level beginner"])
     assert [line.split()[1] for line in text.splitlines() if "<- now" in line] == ["novice"]
-    assert [player and player.name for player in game.players] == [None, "fast (level beginner)"]
+    assert [player and player.name for player in game.players] == [None, "quick (level beginner)"]
 
 
 def test_level_command_accepts_any_player_and_suggests_one(run_command: Callable[..., str]) -> None:

@@ -254,7 +254,7 @@ def test_the_limit_of_a_checkpoint_sets_its_budget_and_name(
         ("missing.safetensors@5", "no such file"),
         # A temperature would only apply where the first search is sure.
         ("best@auto,temperature=1", "temperature"),
-        ("best@600,c-init=0", "positive"),
+        ("best@600,c-init=0", "at least"),
         ("best@600,c-init=1,c-init=2", "twice"),
         ("best@600,c-init=2,", "missing before or after a comma"),
         ("best@600,", "missing before or after a comma"),
@@ -344,8 +344,8 @@ def test_the_longer_search_proves_further_wins_correctly() -> None:
 class _Staged(NetworkSearch):
     """Search with fixed values of the seven replies; in the second round, it proves that every searched reply wins."""
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
-        found = super().search(positions, budget, nodes)
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+        found = super().search(positions, budget)
         for row, position in enumerate(positions):
             assert position.moves is not None
             found.value[row] = (0.1, 0.2, -0.5, -0.6, 0.3, 0.4, 0.5)[int(position.moves) - 1]

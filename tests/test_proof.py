@@ -166,7 +166,7 @@ def test_resumed_walk_uses_the_recorded_backend(
         taken.append(backend)
         return Compute(device="cpu", backend="torch-fp32", threads=threads)
 
-    monkeypatch.setattr("alphac4.compute.choose", choose)
+    monkeypatch.setattr("alphac4.compute.choose_compute", choose)
     command = ["prove", f"{checkpoint}@2", "--moves", "444444222222666666", "--output", str(path)]
     for stones in ("18", "20"):
         assert main([*command, "--max-stones", stones]) in (0, 1)
