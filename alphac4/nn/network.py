@@ -36,7 +36,8 @@ class Network(nn.Module, ABC):
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Compute policy logits [B, A] and win/draw/loss logits [B, 3] of ``planes`` [B, P, R, C]."""
-        return self.forward_all(planes)[:2]
+        outputs = self.forward_all(planes)
+        return outputs.policy, outputs.value
 
     @abstractmethod
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
