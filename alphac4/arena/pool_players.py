@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alphac4.arena.players import Player, SearchingPlayer
 from alphac4.game import Position
 from alphac4.mcts.results import NodeView, SearchResult
-from alphac4.mcts.search import Budget, Reuse
+from alphac4.mcts.search import Budget
 
 if TYPE_CHECKING:  # which loads PyTorch
     from alphac4.compute import Pool
@@ -35,10 +35,10 @@ def _make(factory: PlayerFactory) -> Player:
 
 
 class PoolPlayer:
-    """A player in the ``index``-th process of a pool, where it keeps its trees and caches."""
+    """A player like the ``model`` in the ``index``-th process of a pool, where it keeps its trees and caches."""
 
-    def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, name: str) -> None:
-        self.name = name
+    def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, model: Player) -> None:
+        self.name = model.name
         self._pool, self._index, self._factory = pool, index, factory
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
@@ -50,13 +50,11 @@ class PoolPlayer:
 
 
 class SearchingPoolPlayer(PoolPlayer):
-    """`PoolPlayer` for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
+    """`PoolPlayer` for a `SearchingPlayer`."""
 
-    def __init__(
-        self, pool: "Pool", index: int, factory: PlayerFactory, name: str, budget: Budget, reuse: Reuse
-    ) -> None:
-        super().__init__(pool, index, factory, name)
-        self.budget, self.reuse = budget, reuse
+    def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, model: SearchingPlayer) -> None:
+        super().__init__(pool, index, factory, model)
+        self.budget, self.reuse = model.budget, model.reuse
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search the positions; by default with the player's own budget."""
@@ -69,9 +67,6 @@ class SearchingPoolPlayer(PoolPlayer):
 
 def replicate_player(pool: "Pool", factories: Sequence[PlayerFactory], model: Player) -> list[Player]:
     """Return a player like the ``model`` in each process of a pool, one for each factory."""
-    if not isinstance(model, SearchingPlayer):
-        return [PoolPlayer(pool, index, factory, model.name) for index, factory in enumerate(factories)]
-    budget, reuse = model.budget, model.reuse
-    return [
-        SearchingPoolPlayer(pool, index, factory, model.name, budget, reuse) for index, factory in enumerate(factories)
-    ]
+    if isinstance(model, SearchingPlayer):
+        return [SearchingPoolPlayer(pool, index, factory, model) for index, factory in enumerate(factories)]
+    return [PoolPlayer(pool, index, factory, model) for index, factory in enumerate(factories)]

@@ -19,7 +19,7 @@ from alphac4.arena.syntax import check_players
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
-from alphac4.storage.records import quote
+from alphac4.storage.records import MAX_SEED, Range, quote
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute, Pool
@@ -145,6 +145,7 @@ NO_PREFIX: Any = tyro.conf.arg(name="")
 """Annotation of a dataclass whose fields are options of the command itself."""
 
 Count = Annotated[int | None, metavar("N")]
+Seed = Annotated[int, Range(0, MAX_SEED)]
 PlayerName = Annotated[str, metavar("PLAYER")]
 NetworkName = Annotated[str, metavar("NETWORK")]
 Moves = Annotated[str, metavar("MOVES")]

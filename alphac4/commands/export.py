@@ -12,7 +12,7 @@ from alphac4.arena.syntax import check_network
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
 from alphac4.storage.files import check_folder, check_not_existing, check_output, write_atomically
-from alphac4.storage.records import MAX_SIMULATIONS, BoardConfig, check_ranges
+from alphac4.storage.records import MAX_SIMULATIONS, BoardConfig, Range, RangedSettings
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class ExportCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineCommand:
+class EngineCommand(RangedSettings):
     """Answer other programs over a line protocol like UCI: commands on the standard input, answers on the output.
 
         echo "go nodes 100" | alphac4 engine --player quick
@@ -102,12 +102,9 @@ class EngineCommand:
 
     player: PlayerName = "best"
     """Player that searches: best, quick, a checkpoint's file, or uct with options."""
-    simulations: int = 600
+    simulations: Annotated[int, Range(1, MAX_SIMULATIONS)] = 600
     """Simulations per search if "go" gives no limit; the protocol's option `nodes`."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, simulations=(1, MAX_SIMULATIONS))
 
     def __call__(self) -> int:
         """Answer commands until "quit" or the end of the input."""

@@ -22,13 +22,14 @@ from alphac4.commands.arguments import (
     OutputFile,
     OutputFolder,
     PlayerName,
+    Seed,
     loading,
     metavar,
 )
 from alphac4.machine import cores, wrap_text
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import lock_file, lock_folder
-from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges, quote
+from alphac4.storage.records import MAX_NUMBER, MAX_SIMULATIONS, BoardConfig, Range, RangedSettings, quote
 from alphac4.version import __version__
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ CERTIFICATE_BATCH = 256  # usual batch size of the network
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArenaCommand:
+class ArenaCommand(RangedSettings):
     """Play a round robin and rate the players.
 
         alphac4 arena best@100 quick@100 uct:1000 --games 50
@@ -57,15 +58,15 @@ class ArenaCommand:
 
     players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("PLAYER [PLAYER ...]")] = ()
     """Players that `alphac4 players` lists; a single one plays against the shipped network."""
-    games: int = 100
+    games: Annotated[int, Range(2, 1_000_000)] = 100
     """Games per pairing, an even number; with --sprt, the maximum."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of openings and players. Games between players with time limits differ from run to run."""
     output: OutputFile = None
     """Store results and games in this file, one JSON object per line; rerun the command to resume."""
-    processes: Count = None
+    processes: Annotated[Count, Range(1, 1024)] = None
     """Processes that play; by default one per core."""
-    sprt: Annotated[tuple[float, float] | None, metavar("ELO0 ELO1")] = None
+    sprt: Annotated[tuple[float, float] | None, Range(-MAX_ELO, MAX_ELO), metavar("ELO0 ELO1")] = None
     """End each pairing early by a sequential probability ratio test: is the first player ELO1 stronger (H1), or only
     ELO0 (H0)?"""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
@@ -74,7 +75,7 @@ class ArenaCommand:
     """Print JSON instead of a table."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, games=(2, 1_000_000), seed=(0, MAX_SEED), processes=(1, 1024), sprt=(-MAX_ELO, MAX_ELO))
+        super().__post_init__()
         if self.games % 2:
             raise ValueError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
@@ -123,7 +124,7 @@ class ArenaCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateCommand:
+class EvaluateCommand(RangedSettings):
     """Measure a network, or any player, against exact play.
 
         alphac4 evaluate runs/mine/checkpoints/best.safetensors --simulations 0 100
@@ -141,7 +142,7 @@ class EvaluateCommand:
     without search."""
     positions: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
     """Files to use instead of the package's six sets: lines with moves, then a score per column."""
-    count: Count = None
+    count: Annotated[Count, Range(1, MAX_NUMBER)] = None
     """Use only the first N positions of each set."""
     references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()
     """Other players to measure for comparison."""
@@ -151,12 +152,9 @@ class EvaluateCommand:
     """Print JSON instead of tables."""
     picture: OutputFile = None
     """Draw the report to this file, such as strength.png, .svg or .pdf."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the searches and of the untrained network."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Measure; print tables or JSON."""
@@ -195,7 +193,7 @@ class EvaluateCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveCommand:
+class ProveCommand(RangedSettings):
     """Judge every move that a player makes against any opponent, by the exact solver.
 
         alphac4 prove best@600 --max-stones 10
@@ -214,18 +212,15 @@ class ProveCommand:
     """Whether the player has the first or the second move of the game."""
     moves: Moves = ""
     """Start after these moves, such as 44."""
-    max_stones: Count = None
+    max_stones: Annotated[Count, Range(0, 64)] = None
     """Judge only positions with at most N stones; by default judge to the end of every game."""
     beyond_mistakes: bool = False
     """Continue after mistakes, to compare players by their share of mistakes."""
     output: OutputFile = None
     """Store the player's move in each position in this file; rerun the command to resume."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of a player with random moves."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, max_stones=(0, 64), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Walk, print a line per number of stones, then the verdict; return 1 if the player makes a mistake."""
@@ -347,7 +342,7 @@ def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertificateCommand:
+class CertificateCommand(RangedSettings):
     """Build or verify a certificate: a player's move in every position that any opponent can reach.
 
         alphac4 certificate verify
@@ -378,15 +373,12 @@ class CertificateCommand:
     """Result that the certificate guarantees at least."""
     output: OutputFolder = Path("runs/certificate")
     """Folder for the player's answers, and for the certificate unless FILE is given."""
-    max_stones: Annotated[int, metavar("N")] = 64
+    max_stones: Annotated[int, Range(0, 64), metavar("N")] = 64
     """Walk only positions with at most N stones; if lines continue, no certificate is written."""
     device: Device = "auto"
     """Device that runs the network."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, max_stones=(0, 64))
 
     def __call__(self) -> int:
         """Build a certificate, or verify one or all of the project; return 1 if a claim is not shown."""
@@ -511,7 +503,7 @@ def _verify(path: Path) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PositionsCommand:
+class PositionsCommand(RangedSettings):
     """Make sets of positions with the exact score of every move, for `alphac4 evaluate --positions`.
 
         alphac4 positions mine --sets end-easy middle-easy --count 100
@@ -526,16 +518,13 @@ class PositionsCommand:
     """Folder for the files, one per set."""
     sets: Annotated[tuple[str, ...], metavar("SET [SET ...]")] = ()
     """Sets to make, such as begin-hard; by default all."""
-    count: int = 200
+    count: Annotated[int, Range(1, MAX_NUMBER)] = 200
     """Positions per set."""
     sources: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
     """Draw positions from these files instead of random play. Lines start with move strings; each file has the name of
     its set, or that of a public set (Test_L1_R1)."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the positions."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Write the files, starting with the quickest set."""

@@ -19,12 +19,13 @@ from alphac4.commands.arguments import (
     NetworkName,
     OutputFile,
     PlayerName,
+    Seed,
     loading,
     metavar,
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, Range, RangedSettings
 from alphac4.storage.text import content_lines, read_stdin_lines
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number,
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayCommand:
+class PlayCommand(RangedSettings):
     """Play a game in the terminal: against a level, another player or a person; or watch two players.
 
         alphac4 play                      against level 1, a beginner
@@ -62,16 +63,16 @@ class PlayCommand:
     """Start after these moves, such as 4455, or from a file that the command `save` wrote."""
     analysis: bool = False
     """Show the network's analysis when a person is to move."""
-    simulations: int = 800
+    simulations: Annotated[int, Range(1, MAX_SIMULATIONS)] = 800
     """Simulations per analysis or hint."""
     exact: bool = False
     """Show the exact result of each move when a person is to move; in the opening this takes seconds."""
-    seed: Count = None
+    seed: Annotated[Count, Range(0, MAX_SEED)] = None
     """Seed of the players' random choices."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
-        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED))
+        super().__post_init__()
         check_network(self.network)
         for number in filter(str.isdecimal, self.players):
             find_level(number)
@@ -165,7 +166,7 @@ PlayCommand.__doc__ = f"{(PlayCommand.__doc__ or '').rstrip()}\n\n{_LEVELS}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayWebCommand:
+class PlayWebCommand(RangedSettings):
     """Serve a page for games, analysis, reviews and puzzles in the browser.
 
         alphac4 play web
@@ -179,7 +180,7 @@ class PlayWebCommand:
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from the network."""
-    port: int = 8000
+    port: Annotated[int, Range(0, 65_535)] = 8000
     """Port to listen on; 0 takes a free one."""
     token: Literal["auto", "always", "never"] = "auto"
     """Whether the link carries a secret token that the server requires; auto: if --host is reachable from the network.
@@ -190,7 +191,7 @@ class PlayWebCommand:
     """Open the page in the browser, if started from a terminal of this machine's desktop."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, port=(0, 65_535))
+        super().__post_init__()
         check_network(self.network)
 
     def __call__(self) -> int:
@@ -214,7 +215,7 @@ class PlayWebCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayPuzzlesCommand:
+class PlayPuzzlesCommand(RangedSettings):
     """Solve puzzles: positions with a single winning move.
 
         alphac4 play puzzles
@@ -226,13 +227,10 @@ class PlayPuzzlesCommand:
 
     file: Annotated[Path | None, tyro.conf.Positional, metavar("[FILE]")] = None
     """File written by `alphac4 puzzles`; by default the puzzles of the package."""
-    difficulty: int = 0
+    difficulty: Annotated[int, Range(0, 5)] = 0
     """1 (easy) to 5 (hard), by how much search it takes to find the move; 0 for all."""
-    seed: Count = None
+    seed: Annotated[Count, Range(0, MAX_SEED)] = None
     """Seed of the order of the puzzles."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, difficulty=(0, 5), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Set the puzzles until the input ends."""
@@ -262,7 +260,7 @@ class PlayPuzzlesCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReviewCommand:
+class ReviewCommand(RangedSettings):
     """Review games: judge every move by the exact solver, and show a network's evaluation of each position.
 
         alphac4 review 444352
@@ -282,14 +280,11 @@ class ReviewCommand:
     player: PlayerName = ""
     """Player whose evaluation is shown: a network such as best@200, uct with options, or none. Default: best@200 on the
     standard board, none on others."""
-    seconds: Annotated[float, metavar("SECONDS")] = 120.0
+    seconds: Annotated[float, Range(0, 1e9), metavar("SECONDS")] = 120.0
     """Maximum time for the solver per game."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the player's search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, seconds=(0, 1e9), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Review each game; print the reviews or write the page."""
@@ -349,7 +344,7 @@ def review_with_progress(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchCommand:
+class SearchCommand(RangedSettings):
     """Search a position and show the visits, mean value, prior and score of each move.
 
         alphac4 search 4455
@@ -367,16 +362,13 @@ class SearchCommand:
     """Print JSON instead of a table."""
     svg: OutputFile = None
     """Draw the search tree to this file."""
-    depth: int = 2
+    depth: Annotated[int, Range(1, 64)] = 2
     """With --svg: plies to draw."""
-    width: int = 3
+    width: Annotated[int, Range(1, 64)] = 3
     """With --svg: moves to draw per node, the most visited ones."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
-
-    def __post_init__(self) -> None:
-        check_ranges(self, depth=(1, 64), width=(1, 64), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Search, print, draw."""
@@ -529,7 +521,7 @@ class SolveCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PuzzlesCommand:
+class PuzzlesCommand(RangedSettings):
     """Make puzzles: positions with a single winning move that a network's policy misses.
 
         alphac4 puzzles --output mine.txt --count 50
@@ -541,13 +533,10 @@ class PuzzlesCommand:
 
     output: Annotated[Path, metavar("FILE")] = Path("puzzles.txt")
     """New file to write. It is updated after every round of games, so that Ctrl-C keeps the puzzles found so far."""
-    count: int = 500
+    count: Annotated[int, Range(1, 1_000_000)] = 500
     """Number of puzzles to make."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed; it determines the puzzles on one machine."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count=(1, 1_000_000), seed=(0, MAX_SEED))
 
     def __call__(self) -> int:
         """Make `count` puzzles."""

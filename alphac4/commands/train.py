@@ -13,12 +13,12 @@ import tyro
 
 from alphac4.arena.syntax import check_network
 from alphac4.commands import EXIT_INTERRUPTED
-from alphac4.commands.arguments import Cluster, Device, OutputFolder, loading, metavar, read_arguments
+from alphac4.commands.arguments import Cluster, Device, OutputFolder, Seed, loading, metavar, read_arguments
 from alphac4.machine import wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line, check_folder
 from alphac4.storage.locks import lock_folder
-from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
+from alphac4.storage.records import MAX_NUMBER, Range, RangedSettings
 from alphac4.training.config import PRESETS, TrainConfig
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfplayCommand:
+class SelfplayCommand(RangedSettings):
     """Record games of a network against itself.
 
         alphac4 selfplay best --samples 100000 --output runs/games
@@ -119,9 +119,9 @@ class SelfplayCommand:
     """The network: best, quick, or a checkpoint's file."""
     output: OutputFolder = Path("runs/selfplay")
     """Folder for the shards and games.txt; existing files are kept."""
-    samples: int = 20_000
+    samples: Annotated[int, Range(1, MAX_NUMBER)] = 20_000
     """Positions to record."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed; it determines the games on one machine."""
     device: Device = "auto"
     """Device that runs the network."""
@@ -134,7 +134,7 @@ class SelfplayCommand:
     """Search and exploration."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
+        super().__post_init__()
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:

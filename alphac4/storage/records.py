@@ -201,5 +201,5 @@ class RangedSettings:
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self), include_extras=True)
-        ranges = {name: each for name, hint in hints.items() for each in getattr(hint, "__metadata__", ())}
-        check_ranges(self, **{name: (r.minimum, r.maximum) for name, r in ranges.items() if isinstance(r, Range)})
+        parts = ((name, part) for name, hint in hints.items() for part in getattr(hint, "__metadata__", ()))
+        check_ranges(self, **{name: (part.minimum, part.maximum) for name, part in parts if isinstance(part, Range)})
