@@ -10,10 +10,8 @@ from importlib import import_module
 
 from alphac4.commands import EXIT_BAD_INPUT, EXIT_BROKEN_INSTALL, EXIT_INTERRUPTED
 from alphac4.machine import adapt_process, install_advice, wrap_text
-from alphac4.storage.records import did_you_mean, quote, shorten
+from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
 from alphac4.version import __version__
-
-MAX_ERROR_LENGTH = 1200  # characters
 
 # Commands by group. A group's module in `alphac4.commands` has a class for each, such as PlayWebCommand.
 GROUPS = {
@@ -44,6 +42,7 @@ GROUPS = {
         "doctor": "check the installation and measure the speed of this machine",
     },
 }
+HELP_WORDS = ("-h", "--help", "help")
 COMMANDS = [name for group in GROUPS.values() for name in group]
 EXAMPLES = """\
   alphac4 play 5                                  play against level 5 of 8
@@ -97,10 +96,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if arguments and arguments[0] in HELP_WORDS:
+        command = [word for word in arguments if word not in HELP_WORDS]
+        arguments = [*command, "--help"] if command else []
+    if not arguments:
         print(_overview())
         return 0
-    if arguments[0] == "--version":
+    if list(arguments) == ["--version"]:
         print(f"alphac4 {__version__}")
         return 0
     words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
@@ -129,7 +131,7 @@ def _overview() -> str:
 
 def _print_error(name: str, message: str) -> int:
     """Print an error in one line, shortened; return the exit code of bad input."""
-    line = shorten(" ".join(message.split()), MAX_ERROR_LENGTH)
+    line = shorten(" ".join(message.split()), MAX_MESSAGE_LENGTH)
     print(wrap_text(f"{name}: {line}", sys.stderr), file=sys.stderr)
     return EXIT_BAD_INPUT
 

@@ -4,6 +4,7 @@ import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,10 @@ from campaigns.tiny_run import SETTINGS
 from matplotlib import pyplot
 from matplotlib.patches import Circle
 from torch import nn
+from tqdm import tqdm
 
 import alphac4
+from alphac4.arena.players import RandomPlayer
 from alphac4.arena.specifications import LEAVES
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch
@@ -277,9 +280,35 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.load("uct:9", threads="2"), "threads must be an integer, not '2'"),
         (lambda: alphac4.load("uct:9", geometry=(6, 7)), r"geometry must be a board from make_geometry, not \(6, 7\)"),
         (lambda: alphac4.load(7), "7 is not a player"),
+        (lambda: alphac4.load(SimpleNamespace(choose=len)), "is not a player: it needs a name, a string, and choose"),
+        (lambda: alphac4.load(SimpleNamespace(choose=len, name=5)), "is not a player: it needs a name"),
+        (lambda: alphac4.load(SimpleNamespace(choose=3, name="a")), "is not a player: it needs a name"),
+        (lambda: alphac4.load(RandomPlayer), "is not a player"),  # a class instead of its instance
+        (lambda: alphac4.load("uct:9", backend=None), "backend must be a name such as 'auto', not None"),
+        (lambda: alphac4.load("uct:9", backend=3), "backend must be a name such as 'auto', not 3"),
+        (lambda: alphac4.load("uct:9", device=3), "device must be one of auto, cpu, cuda, not 3"),
+        (lambda: alphac4.load("uct:9", seed=True), "seed must be an integer, not True"),
+        (lambda: alphac4.load("uct:9", seed="1"), "seed must be an integer, not '1'"),
+        (lambda: alphac4.load("uct:9", seed=[1, 2.0]), r"seed must be an integer, not 2\.0"),
+        (lambda: agent.search("44", simulations="5"), "simulations must be a number, not '5'"),
+        (lambda: agent.search("44", seconds=True), "seconds must be a number, not True"),
+        (lambda: alphac4.Position.from_kaggle(5), "board must be a list of cells with 0, 1 or 2, row by row, not 5"),
+        (lambda: alphac4.Position.from_kaggle("0" * 42), "board must be a list of cells"),
+        (lambda: alphac4.Position.from_kaggle([0] * 42, geometry=7), "geometry must be a board from make_geometry"),
+        (lambda: alphac4.Agent(agent.player, 7), "geometry must be a board from make_geometry, not 7"),
+        (lambda: alphac4.draw_board("44", 0.5), r"policy must be a list of numbers, not 0\.5"),
+        (lambda: alphac4.draw_board("44", ["x"] * 7), "policy must be a list of numbers"),
+        (lambda: alphac4.load("quick", puct=3), "puct must be a PuctConfig, or the parameters of your own rule, not 3"),
+        (lambda: alphac4.load("quick", puct=alphac4.PuctConfig(c_init="1")), "c_init must be a number, not '1'"),
+        (lambda: alphac4.draw_game(5), "game must be a GameRecord, .*, not 5"),
+        (lambda: alphac4.draw_board("44", axes=5), "axes must be axes of Matplotlib, not 5"),
         (lambda: agent.choose("4455"), "positions must be a list, not '4455'"),
         (lambda: agent.choose(4455), "positions must be a list, not 4455"),
         (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
+        (lambda: alphac4.play_match("random", "random", seed=1.0), r"seed must be an integer, not 1\.0"),
+        (lambda: alphac4.evaluate("random", seed=True), "seed must be an integer, not True"),
+        (lambda: alphac4.evaluate("quick", simulations=["5"]), "simulations must be a number, not '5'"),
+        (lambda: alphac4.evaluate("random", positions=[5]), "player, positions and references must be names and files"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations must be a list of numbers, not 100"),
         (lambda: alphac4.evaluate("random", references="solver"), "positions and references must be lists"),
         (lambda: alphac4.evaluate("random", count=2.0), r"count must be an integer, not 2\.0"),
@@ -290,7 +319,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
 
 
 def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Path) -> None:
-    agent = alphac4.load("uct:9")
+    agent, small, position = alphac4.load("uct:9"), alphac4.make_geometry(5, 6), alphac4.Position()
     for call, message in (
         (lambda: alphac4.Position(1, 0), "own has stones that are not in occupied"),
         (lambda: alphac4.Position(0, 2), "impossible board: a stone has nothing below it"),
@@ -301,11 +330,41 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.load("uct:9", threads=0), "threads must be at least 1, not 0"),
         (lambda: alphac4.evaluate("random", simulations=[]), "simulations must not be empty: give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
+        (lambda: alphac4.load("x" * 100_000), "unknown player 'xxx"),
+        (lambda: alphac4.load("x" * 5000 + ".onnx"), "no such file"),
+        (lambda: alphac4.load("engine:" + "x" * 5000), "cannot be started: .* too long"),
+        (lambda: alphac4.load("quick", geometry=small), "plays on 6 x 7 .*, not on 5 x 6"),
+        (lambda: alphac4.load(agent, geometry=small), "plays on 6 x 7 .*, not on 5 x 6 .*; leave geometry out"),
+        (lambda: alphac4.load(agent, device="cpu"), "device, backend and threads do not apply to a player"),
+        (lambda: alphac4.read_reports("x" * 5000), "no reports of a run here"),
+        (lambda: alphac4.load(""), "the player's name is empty; .* such as best@600 or uct:1000"),
+        (lambda: alphac4.load("certificate:"), "a file's name is missing; write certificate:FILE"),
+        (lambda: alphac4.load("certificate:a,,b"), "a file's name is missing; write certificate:FILE"),
+        (lambda: alphac4.load("uct:9", seed=-1), "seed must be at least 0, not -1"),
+        (
+            lambda: alphac4.load("uct:9", backend="foo"),
+            "unknown backend 'foo' on this machine; available: auto, torch-",
+        ),
+        (lambda: alphac4.load("uct:9", device="tpu"), "unknown device 'tpu'; available: auto, cpu, cuda"),
+        (lambda: alphac4.load(RandomPlayer(None), backend="foo"), "device, backend and threads do not apply"),
+        (lambda: alphac4.evaluate("random", backend="foo"), "unknown backend 'foo' on this machine"),
+        (
+            lambda: alphac4.evaluate("random", positions=["nope"]),
+            "nope: No such file .*; expected a file with moves",
+        ),
+        (lambda: alphac4.evaluate("uct:9", simulations=[5]), "simulations apply to a checkpoint .* out for uct:9"),
+        (lambda: alphac4.evaluate("quick", simulations=[1.5]), "simulations must be a whole number .*, not 1.5"),
+        (lambda: position.play(10**5000), "column is too large: a number of 16610 bits"),
+        (lambda: agent.search("44", simulations=10**5000), "simulations must be at most 16,777,216, not such a large"),
+        (lambda: agent.search("44", seconds=10**5000), "seconds must be a positive number .*, not such a large number"),
+        (lambda: agent.search("44", seconds=10**400), "seconds must be a positive number of at most"),
+        (lambda: alphac4.draw_board("44", [math.nan] * 7), "policy must be probabilities from 0 to 1, not"),
+        (lambda: alphac4.draw_board("44", [2.0] * 7), "policy must be probabilities from 0 to 1, not"),
         (lambda: alphac4.solve(alphac4.Position(0, 2, moves="7")), "a stone has nothing below it"),
         (lambda: alphac4.solve(alphac4.Position(moves="44")), "the moves '44' do not lead to the position's stones"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
-        (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
+        (lambda: agent.search("44", seconds=math.nan), "a positive number of at most 1e\\+09, not nan"),
         (lambda: agent.search("44", simulations=2.5), "simulations must be a whole number .*, not 2.5"),
         (
             lambda: load(checkpoint).search("44", simulations=10**10),
@@ -330,6 +389,14 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         with pytest.raises(ValueError, match=message) as error:
             call()
         assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 6000
+
+
+def test_a_call_starts_no_thread_of_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tqdm, "monitor", None)
+    alphac4.play_match("random", "random", games=2, progress=True)
+    alphac4.evaluate("random", count=1)
+    assert tqdm.monitor is None
 
 
 def test_analyze_returns_the_score_of_every_column() -> None:

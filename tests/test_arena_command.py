@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from alphac4.arena.tournament import (
 )
 from alphac4.certificate.file import Certificate, write_certificate
 from alphac4.certificate.walk import Claim
+from alphac4.cli import main
 from alphac4.commands.measure import ArenaCommand
 from alphac4.game import make_geometry
 
@@ -154,6 +156,21 @@ def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(
     save_untrained(net)
     with pytest.raises(match="checkpoints"):
         arena(path, **options)
+    assert path.read_bytes() == before
+
+
+def test_a_record_of_a_backend_that_the_processor_lacks_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    command = ["arena", f"{save_untrained(tmp_path / 'net.safetensors')}@0", "random", "--output", str(path)]
+    assert main([*command, "--games", "2", "--processes", "1"]) == 0
+    path.write_text(re.sub('"backend":"[^"]+"', '"backend":"openvino-bf16"', path.read_text()))
+    before = path.read_bytes()
+    monkeypatch.setattr("alphac4.nn.backends.openvino_has_bf16", lambda: False)
+    capsys.readouterr()
+    assert main([*command, "--games", "2"]) == 2
+    assert f"{path}: was made with the backend openvino-bf16, which does not work" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 

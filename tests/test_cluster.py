@@ -7,12 +7,14 @@ import logging
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from campaigns.cluster_kills import QUICK_TO_NOTICE, check_folder, workers
@@ -32,8 +34,8 @@ from alphac4.runs import judge as judging
 from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
+from alphac4.selfplay.samples import Block
 from alphac4.training.config import GateConfig, TrainConfig, from_dict
-from alphac4.training.loop import Progress
 from alphac4.training.matches import Contender, Matches, PlayerProvider
 
 pytestmark = pytest.mark.slow
@@ -102,29 +104,44 @@ def test_a_run_on_a_cluster_resumes_on_one_machine(
 def test_a_run_survives_killed_actors_nodes_and_drivers(
     cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other actors replace lost ones, and no position is recorded twice."""
+    """Other actors replace lost ones, and no position is recorded twice.
+
+    Both actors have played before one of them and the node of the other are killed, so that the run cannot end without
+    a block of a replacement.
+    """
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
     with TrainingSession(run, tiny(), cluster=cluster.address) as session:
+        play, received, played = session.loop.actors.play, itertools.count(1), set[int]()
+        first: list[int] = []  # processes of the first actors
 
         def kill_actor() -> None:
-            shutil.copytree(run, snapshot)  # as a killed driver would leave it
-            os.kill(min(workers(cluster, "ray::RemoteActor")), signal.SIGKILL)
+            first.extend(workers(cluster, "ray::RemoteActor"))
+            os.kill(first[0], signal.SIGKILL)
 
         def kill_node() -> None:
-            cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+            daemon = psutil.Process(first[1]).ppid()
+            nodes = {node.all_processes["raylet"][0].process.pid: node for node in cluster.worker_nodes}
+            cluster.remove_node(nodes[daemon], allow_graceful=False)
 
-        after_block = {4: kill_actor, 10: kill_node}
-        on_progress, received = session.costs.on_progress, itertools.count(1)
+        kills = [kill_actor, lambda: None, lambda: None, kill_node]
 
-        def receive_and_kill(progress: Progress) -> None:
-            on_progress(progress)
-            if progress.games:
-                after_block.pop(next(received), lambda: None)()
+        def play_and_kill(samples: int, on_block: Callable[[int, Block], None], *given: Any, **options: Any) -> None:
+            def receive(index: int, block: Block) -> None:
+                on_block(index, block)
+                played.add(index)
+                if next(received) == 4:
+                    shutil.copytree(run, snapshot)  # as a killed driver would leave it
+                if len(played) < 2:
+                    time.sleep(5)  # the other actor is still starting
+                elif kills:
+                    kills.pop(0)()
 
-        monkeypatch.setattr(session.costs, "on_progress", receive_and_kill)
+            play(samples, receive, *given, **options)
+
+        monkeypatch.setattr(session.loop.actors, "play", play_and_kill)
         with caplog.at_level(logging.WARNING):
             session.train()
-    assert not after_block
+    assert not kills
     check_folder(run, 3)
     assert "; its replacement on node " in caplog.text
     reports = read_reports(run / "reports.jsonl")

@@ -88,6 +88,21 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("arena random random", "at least two different players"),
         ("arena random uct:10 --games 3", "--games must be an even number, not 3"),
         ("arena random uct:10 --sprt 30 0", "ELO0 below ELO1"),
+        ("search 44 --player uct:9 --depth 2", "--depth has no effect without --svg: leave it out"),
+        ("search 44 --player uct:9 --width=3", "--width has no effect without --svg: leave it out"),
+        ("solve 112233 --column-scores", "--column-scores has no effect without --batch: leave it out"),
+        ("solve 112233 --column_scores", "--column-scores has no effect without --batch: leave it out"),
+        ("certificate verify --side first", "--side has no effect with verify: leave it out"),
+        ("certificate verify FILE --backend torch-fp32", "--backend has no effect with verify: leave it out"),
+        ("doctor --only checks --network fast", "--network has no effect without the part inference"),
+        ("doctor --only checks --device cpu", "--device has no effect without the part presets"),
+        ("evaluate uct:9 --simulations 5 --count 1", "simulations apply to a checkpoint without a limit, such as best"),
+        ("evaluate random --backend foo --count 1", "unknown backend 'foo' on this machine; available: auto, torch-"),
+        ("arena random uct:9 --games 2 --backend foo", "unknown backend 'foo' on this machine"),
+        ("prove random --max-stones 2 --backend foo", "unknown backend 'foo' on this machine"),
+        ("search 44 --player certificate:", "a file's name is missing; write certificate:FILE"),
+        ("--version 3", "unknown command '--version'"),
+        ("help nothing", "unknown command 'nothing'"),
         ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes has no effect with --cluster"),
         ("arena random missing.safetensors", "missing.safetensors: no such file"),
         ("play --moves 49", "illegal move"),
@@ -126,6 +141,8 @@ def test_overview_lists_commands_in_groups_with_valid_examples(run_command: Call
     assert re.findall(r"^(\w+):$", page, re.MULTILINE) == [*GROUPS, "Examples"]
     assert set(re.findall(r"^  alphac4 (\w+)", page, re.MULTILINE)) <= set(COMMANDS)
     assert "uct:1000" in run_command("players")
+    assert "usage: alphac4 play web" in run_command("help play web")
+    assert run_command("-h --help") == page
 
 
 @pytest.mark.parametrize("name", COMMANDS)

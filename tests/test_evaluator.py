@@ -26,7 +26,9 @@ from alphac4.nn.backends import (
     Backend,
     TorchBackend,
     backend_names,
+    backend_or_auto,
     backend_order,
+    has_backend,
     make_backend,
     random_boards,
     random_inputs,
@@ -56,18 +58,6 @@ def reference(network: PolicyValueNetwork, planes: Array) -> tuple[Array, Array]
     return policy.numpy(), torch.softmax(value, dim=1).numpy()
 
 
-def cannot_start(name: str, network: PolicyValueNetwork) -> bool:
-    """Return whether OpenVINO rejects bf16 on this processor; all other backends must start."""
-    if name != "openvino-bf16":
-        return False
-    try:
-        planes = random_inputs(network.config, 1, np.random.default_rng(0))
-        Evaluator(network, batch_size=1, backend=name, device="cpu", threads=1).evaluate(planes)
-    except RuntimeError:
-        return True
-    return False
-
-
 @pytest.fixture
 def fresh(network: PolicyValueNetwork) -> PolicyValueNetwork:
     """An untrained network, whose tower does not change its nearly uniform probabilities."""
@@ -83,7 +73,7 @@ def test_every_backend_matches_pytorch_before_and_after_an_update(
 
     A backend that keeps compiled requests per thread must not use the old weights.
     """
-    if cannot_start(name, network):
+    if not has_backend(name, "cpu"):
         return
     evaluator = Evaluator(fresh, batch_size=64, backend=name, device="cpu", threads=1)
     in_logits, in_chances = (0.1, 0.15) if name == INT8 else (0.04, 0.04) if "bf16" in name else (1e-4, 1e-4)
@@ -146,7 +136,7 @@ def test_a_backend_with_wrong_outputs_is_not_chosen(
 def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
     for name in BACKENDS:
         for weights in (network, fresh):
-            assert cannot_start(name, network) or select_backend([name], weights, 32, 1)[0] == name
+            assert not has_backend(name, "cpu") or select_backend([name], weights, 32, 1)[0] == name
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -154,7 +144,7 @@ def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, 
 def test_every_backend_is_accurate_for_the_shipped_networks(name: str, backend: str) -> None:
     """int8 is included on processors where its products saturate."""
     network = load_checkpoint(Path(name)).network
-    assert cannot_start(backend, network) or select_backend([backend], network, 128, 1)[0] == backend
+    assert not has_backend(backend, "cpu") or select_backend([backend], network, 128, 1)[0] == backend
 
 
 @needs_8_bits
@@ -190,6 +180,28 @@ print(has_int8_saturation(), select_backend([INT8], network, 128, 1)[0], Evaluat
     assert eight_bits == INT8
     assert chosen.endswith("-fp32")
     assert result.stderr == ""  # bf16 is not tried without its instructions
+
+
+def test_a_named_backend_that_the_processor_lacks_is_an_error(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes of a cluster use their fastest backend instead."""
+    names = ["torch-fp32", "openvino-bf16"]
+    monkeypatch.setattr(backends, "backend_names", lambda _device, _network=None: names)
+    monkeypatch.setattr(backends, "openvino_has_bf16", lambda: False)
+    message = "unknown backend 'openvino-bf16' for this network on this machine; available: auto, torch-fp32$"
+    with pytest.raises(ValueError, match=message):
+        Evaluator(network, backend="openvino-bf16", device="cpu")
+    assert [backend_or_auto(name) for name in names] == ["torch-fp32", "auto"]
+
+
+@needs_8_bits
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="needs x86")
+def test_openvino_has_no_bf16_with_avx2_only() -> None:
+    program = "from alphac4.nn.backends import openvino_has_bf16; print(openvino_has_bf16())"
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("block", [0, 1])
@@ -486,7 +498,7 @@ def test_outputs_for_a_position_do_not_depend_on_its_batch(backend: str, weights
         network = probe_network(PolicyValueNetwork(configs[weights]).eval())
     else:
         network = load_checkpoint(Path(weights)).network
-    if cannot_start(backend, network) or not is_batch_invariant(backend, network):
+    if not has_backend(backend, "cpu") or not is_batch_invariant(backend, network):
         return
     planes = random_inputs(network.config, 128, np.random.default_rng(2))
     whole = Evaluator(network, batch_size=128, device="cpu", backend=backend, threads=1, batch_invariant=True).evaluate(

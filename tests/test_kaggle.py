@@ -54,6 +54,15 @@ def test_the_submission_takes_a_win_and_blocks(monkeypatch: pytest.MonkeyPatch) 
     assert {moves: play_column(moves) for moves in TACTICS} == TACTICS
 
 
+def test_the_submission_plays_a_legal_move_if_another_player_is_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kaggle never asks the second player on an empty board; the stones of ``mark`` are those of the side to move."""
+    patch_clock(monkeypatch, 0.001)
+    for moves in ("", "4", "444444", "112233"):
+        obs = Struct(board=Position.from_moves(moves).to_kaggle(), mark=2 - len(moves) % 2)
+        column = submission.agent(obs, Struct(rows=6, columns=7, inarow=4, actTimeout=0.05))
+        assert column in Position.from_moves(moves).legal_columns()
+
+
 def test_a_network_trained_without_diagonals_is_not_exported(network: PolicyValueNetwork) -> None:
     with pytest.raises(ValueError, match="diagonal"):
         submission_text(Checkpoint(network=network, geometry=make_geometry(diagonals=False)))

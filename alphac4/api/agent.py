@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from alphac4.api.positions import PositionLike, read_positions
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer, checked_moves, keep_trees
-from alphac4.arena.specifications import LEAVES, common_geometry, find_network, parse_player
+from alphac4.arena.players import (
+    NetworkPlayer,
+    Player,
+    PlayerError,
+    SearchingPlayer,
+    checked_moves,
+    is_player,
+    keep_trees,
+)
+from alphac4.arena.specifications import LEAVES, common_geometry, describe, find_network, parse_player
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD, as_integer
+from alphac4.game.rules import STANDARD, as_integer, check_geometry
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
@@ -38,9 +46,15 @@ class Agent:
     Args:
         player: the player.
         geometry: its board.
+
+    Raises:
+        TypeError: for an object that is not a player, or a board of another type.
     """
 
     def __init__(self, player: Player, geometry: Geometry = STANDARD) -> None:
+        check_geometry(geometry)
+        if not is_player(player):
+            raise TypeError(f"{player!r:.60} is not a player: it needs a name, a string, and choose(positions)")
         self.player = player
         self.geometry = geometry
         self.name = player.name
@@ -149,10 +163,11 @@ def load(
     """
     batch_size = as_integer(batch_size, "batch_size", 1)
     threads = None if threads is None else as_integer(threads, "threads", 1)
-    if geometry is not None and not isinstance(geometry, Geometry):
-        raise TypeError(f"geometry must be a board from make_geometry, not {geometry!r:.60}")
+    if geometry is not None:
+        check_geometry(geometry)
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
+        _check_board(str(player), checkpoint.geometry, geometry)
         player, geometry = checkpoint.network, checkpoint.geometry
     is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
     is_written = isinstance(player, str | Path)
@@ -161,10 +176,12 @@ def load(
         raise PlayerError("planes apply to a function or a module; leave planes out for any other player")
     if planes is not None and planes not in PLANES:
         raise PlayerError(f"planes are {' or '.join(PLANES)}, not {quote(planes)}")
+    if puct is not None and not hasattr(puct, "_fields"):
+        raise TypeError(f"puct must be a PuctConfig, or the parameters of your own rule, not {puct!r:.60}")
     if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
         raise PlayerError(f"puct applies to networks, and {player} is not one; leave puct out")
-    if isinstance(player, Agent):
-        return player
+    for number in seed if isinstance(seed, Sequence) and not isinstance(seed, str) else [seed]:
+        as_integer(number, "seed", 0)
     rng, board = np.random.default_rng(seed), geometry or STANDARD
     if is_written:
         board = geometry or common_geometry((str(player),))
@@ -177,9 +194,12 @@ def load(
             "puct": puct,
         }
         return Agent(parse_player(str(player), compute=compute, **options), board)
+    if (device, backend, threads) != ("auto", "auto", None):
+        raise PlayerError("device, backend and threads do not apply to a player or network of your own: leave them out")
+    if isinstance(player, Agent):
+        _check_board(player.name, player.geometry, geometry)
+        return player
     if not is_own_network:
-        if not hasattr(player, "choose"):
-            raise TypeError(f"{player!r:.60} is not a player: it has no choose(positions), and is not a function")
         return Agent(cast(Player, player), board)
     count = None if planes is None else PLANES[planes]
     if planes is None and isinstance(player, Network):  # the package's own
@@ -192,3 +212,8 @@ def load(
     budget = Budget(simulations=DEFAULT_SIMULATIONS)
     search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
     return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)
+
+
+def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> None:
+    if requested is not None and requested != actual:
+        raise PlayerError(f"{player}: plays on {describe(actual)}, not on {describe(requested)}; leave geometry out")

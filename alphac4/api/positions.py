@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import check_stones, count_of
 from alphac4.game.rules import STANDARD, as_integer
@@ -125,22 +127,36 @@ def draw_board(
         geometry: the board of a move string.
 
     Raises:
-        TypeError: for anything but a move string or a position.
-        ValueError: for an illegal move, or a policy for another number of columns.
+        TypeError: for an argument of another type.
+        ValueError: for an illegal move, or a policy that is not a probability per column.
     """
     from alphac4.runs import figures
 
     found = as_position(position, geometry)
-    if policy is not None and len(policy) != found.geometry.columns:
-        raise ValueError(
-            f"policy needs {count_of(found.geometry.columns, 'number')}, one for each column, not {len(policy)}"
-        )
+    if policy is not None:
+        _check_policy(policy, found.geometry.columns)
+    if axes is not None and not hasattr(axes, "add_patch"):
+        raise TypeError(f"axes must be axes of Matplotlib, not {axes!r:.60}")
     if axes is None:
         from matplotlib import pyplot
 
         axes = pyplot.subplots(figsize=(3.2, 3.4), layout="constrained")[1]
     figures.draw_board(axes, found, policy, title)
     return axes
+
+
+def _check_policy(policy: Sequence[float], columns: int) -> None:
+    """Raise the errors of `draw_board` for an invalid policy."""
+    try:
+        shares = np.asarray(policy, np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}") from error
+    if shares.ndim != 1:
+        raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}")
+    if len(shares) != columns:
+        raise ValueError(f"policy needs {count_of(columns, 'number')}, one for each column, not {len(shares)}")
+    if not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(f"policy must be probabilities from 0 to 1, not {policy!r:.60}")
 
 
 def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int = 8) -> "Figure":
@@ -152,9 +168,11 @@ def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int
         moments: the number of positions, including the last one.
 
     Raises:
-        TypeError: if ``moments`` is not an integer.
+        TypeError: for an argument of another type.
         ValueError: for fewer than two moments.
     """
     from alphac4.runs import figures
 
+    if not hasattr(game, "policies"):
+        raise TypeError(f"game must be a GameRecord, such as report.selfplay.sample_games[0], not {game!r:.60}")
     return figures.game_figure(game, geometry, as_integer(moments, "moments", 2))

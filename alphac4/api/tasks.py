@@ -1,5 +1,6 @@
 """Matches, training, reports of runs and measurements of strength for Python users."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry
 from alphac4.compute import choose_compute
-from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
@@ -23,6 +24,8 @@ from alphac4.runs.session import train as train_run
 from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, StopTraining
+
+DEFAULT_BUDGETS = (0, 100)  # simulations of `evaluate`
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
 """Any player that `load` accepts."""
@@ -54,7 +57,7 @@ def play_match(
         TypeError: for an argument of another type.
         ValueError: for a player that cannot be created, an odd number of games, or an illegal move.
     """
-    games = as_integer(games, "games")
+    games, seed = as_integer(games, "games"), as_integer(seed, "seed", 0)
     if games < 2 or games % 2:
         raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
     board = geometry or _common_board(first, second)
@@ -134,8 +137,8 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
         ValueError: if there is no run.
     """
     path = Path(run)
-    path = path / reports.REPORTS_FILE if path.is_dir() else path
-    if not path.is_file():
+    path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
+    if not os.path.isfile(path):  # noqa: PTH113
         raise ValueError(f"{run}: no reports of a run here")
     return reports.read_reports(path)
 
@@ -143,7 +146,7 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
 def evaluate(
     player: str | Path = "best",
     *,
-    simulations: Sequence[int] = (0, 100),
+    simulations: Sequence[int] | None = None,
     positions: Sequence[str | Path] = (),
     count: int | None = None,
     references: Sequence[str] = (),
@@ -155,7 +158,7 @@ def evaluate(
 
     Args:
         player: a specification, as on the command line.
-        simulations: budgets of a network, each of which is measured; 0 is the raw network.
+        simulations: budgets of a checkpoint, each of which is measured; 0 is the raw network. By default 0 and 100.
         positions: files to use instead of the package's six sets.
         count: the number of positions to use of each set; by default all.
         references: other players to measure.
@@ -169,11 +172,15 @@ def evaluate(
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
         raise TypeError("positions and references must be lists, even for a single item")
-    if isinstance(simulations, str) or not isinstance(simulations, Iterable):
+    if not all(isinstance(name, str | Path) for name in (player, *positions, *references)):
+        raise TypeError("player, positions and references must be names and files as text, or paths")
+    if isinstance(simulations, str) or not isinstance(simulations, Iterable | None):
         raise TypeError(f"simulations must be a list of numbers, not {simulations!r:.60}")
-    budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
-    if not budgets:
+    requested = [Budget(simulations=number).simulations or 0 for number in simulations or ()]
+    if simulations is not None and not requested:
         raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")
+    budgets = choose_budgets(requested, DEFAULT_BUDGETS, [str(player), *references])
+    seed = as_integer(seed, "seed", 0)
     count = None if count is None else as_integer(count, "count", 1)
     measurement = Measurement(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),

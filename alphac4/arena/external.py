@@ -17,13 +17,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from alphac4.arena.players import Player, PlayerError
+from alphac4.arena.players import Player, PlayerError, is_player
 from alphac4.arena.syntax import read_literal
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
-from alphac4.storage.records import quote
+from alphac4.storage.records import quote, shorten
 
 START_TIMEOUT_S = 120.0  # time for loading and compiling
 MOVE_TIMEOUT_S = 300.0  # time for a move
@@ -62,8 +62,8 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
         raise
     except Exception as error:  # somebody else's code
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PlayerError(f"{quote(specification)} cannot be created: {message}") from error
-    if not isinstance(getattr(player, "name", None), str) or not callable(getattr(player, "choose", None)):
+        raise PlayerError(f"{quote(specification)} cannot be created: {shorten(message)}") from error
+    if not is_player(player):
         raise PlayerError(
             f"{quote(specification)} returned a {type(player).__name__}; a player has a name and choose(positions)"
         )
@@ -107,7 +107,7 @@ class EnginePlayer:
                 start_new_session=True,  # so that the program's own children can be ended with it
             )
         except (OSError, ValueError) as error:
-            raise PlayerError(f"{quote(self.name)} cannot be started: {error}") from error
+            raise PlayerError(f"{quote(self.name)} cannot be started: {shorten(str(error))}") from error
         self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
         assert self._process.stdout is not None
         self._lines = queue.Queue[str | None](MAX_QUEUED_LINES)

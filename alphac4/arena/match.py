@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from alphac4.arena.players import Player, checked_moves
 from alphac4.arena.ratings import Interval, score_interval
+from alphac4.bars import Bar
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
@@ -102,7 +102,7 @@ def play_shared(
         if opening.outcome() is not None:
             raise ValueError(f"the opening {opening.moves!r} is finished; openings must leave a move")
     label = f"{challengers[0].name} v. {opponents[0].name}"
-    bar = tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
+    bar = Bar(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
 
     def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult | _Forfeit:
         return _play(challenger, opponent, [openings[index] for index in part], check, bar.update)

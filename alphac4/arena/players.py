@@ -59,6 +59,12 @@ class SearchingPlayer(Player, Protocol):
         """Return a node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
 
 
+def is_player(value: object) -> bool:
+    """Return whether an object has what every player has: a name, a string, and a method ``choose``."""
+    is_instance = not isinstance(value, type)
+    return is_instance and isinstance(getattr(value, "name", None), str) and callable(getattr(value, "choose", None))
+
+
 def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     """Return the 0-based columns that a player chooses, after checking that they are legal moves.
 

@@ -241,10 +241,18 @@ def player_networks(specification: str) -> list[NamedNetwork]:
 
 
 def certificate_files(specification: str) -> list[Path]:
-    """Return the certificates of a player such as "certificate", "certificate:FILE" or "best@certificate"."""
+    """Return the certificates of a player such as "certificate", "certificate:FILE" or "best@certificate".
+
+    Raises:
+        PlayerError: if a name is missing.
+    """
     network = find_network(specification)
     kind, colon, argument = specification.partition(":")
     if network is None and kind == CERTIFICATE and colon:
+        if not all(argument.split(",")):
+            raise PlayerError(
+                f"{quote(specification)}: a file's name is missing; write certificate:FILE or certificate:FILE,FILE"
+            )
         return [Path(name) for name in argument.split(",")]
     is_shipped = specification == CERTIFICATE or (network is not None and network.limit == CERTIFICATE)
     return shipped_certificates() if is_shipped else []

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.ratings import Rating, SprtState, elo_interval, fit_ratings, pair_counts, sprt
@@ -30,6 +29,7 @@ from alphac4.arena.specifications import (
     player_digest,
     read_network,
 )
+from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
@@ -154,7 +154,7 @@ def play_round_robin(
     games = 2 * tournament.pairs * len(done)
     with (
         _workers(tournament, min(processes, missing), pool) as (count, start),
-        tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar,
+        Bar(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar,
     ):
         for part, result in _results_as_completed(_unplayed_parts(tournament, done), count, start):
             done[part.pairing][part.number] = result
@@ -250,7 +250,7 @@ def _prepare_process() -> None:
     adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout = sys.stderr  # only the parent prints results
-    tqdm.set_lock(threading.RLock())  # the default is a semaphore of the system, which a terminated process would leak
+    Bar.set_lock(threading.RLock())  # the default is a semaphore of the system, which a terminated process would leak
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

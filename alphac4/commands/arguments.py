@@ -34,8 +34,10 @@ def read_arguments(
 ) -> Options:
     """Parse the options of ``alphac4 COMMAND`` into a dataclass; ``--help`` prints its docstring first.
 
+    If the dataclass has a method ``unused_options``, it returns the options that have no effect, with the reason.
+
     Raises:
-        ValueError: for values that the dataclass rejects, and for unknown players.
+        ValueError: for values that the dataclass rejects, for unknown players, and for options that have no effect.
         SystemExit: after ``--help``, and with code 2 after an error message by tyro.
     """
     if {"-h", "--help"} & set(arguments):
@@ -63,6 +65,10 @@ def read_arguments(
         if level := next((player for player in players if player in LEVELS_BY_NAME), None):
             raise ValueError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
         check_players(*players, others=[NO_PLAYER])
+    given = {word[2:].partition("=")[0].replace("-", "_") for word in arguments if word.startswith("--")}
+    for name, reason in getattr(options, "unused_options", dict)().items():
+        if name in given:
+            raise ValueError(f"--{name.replace('_', '-')} has no effect {reason}: leave it out")
     return options
 
 
@@ -124,10 +130,10 @@ def _note_compilation() -> None:
 
 def _note(text: str) -> None:
     """Print a line to the standard error, above a progress bar if there is one."""
-    if "tqdm" in sys.modules:
-        from tqdm import tqdm
+    if "alphac4.bars" in sys.modules:
+        from alphac4.bars import Bar
 
-        tqdm.write(text, file=sys.stderr)
+        Bar.write(text, file=sys.stderr)
     else:
         print(text, file=sys.stderr)
 
@@ -174,9 +180,20 @@ class ComputeOptions:
         """Return these options with the backend of the journal at ``path``, unless another backend is named.
 
         Two backends differ in the last digits, so that a resumed command must keep to one.
+
+        Raises:
+            ValueError: if this machine's CPU lacks the backend.
         """
-        about = None if path is None else read_about(path, kind)
-        return replace(self, backend=str(about.get("backend", "auto"))) if about and self.backend == "auto" else self
+        about = None if path is None or self.backend != "auto" else read_about(path, kind)
+        if not about:
+            return self
+        from alphac4.nn.backends import backend_or_auto
+
+        backend = str(about.get("backend", "auto"))
+        if not backend.startswith("cuda") and backend_or_auto(backend) != backend:
+            text = "which does not work on this machine: resume where it does, or choose another file"
+            raise ValueError(f"{path}: was made with the backend {backend}, {text}")
+        return replace(self, backend=backend)
 
     def choose(self, threads: int | None = None) -> "Compute":
         """Return the compute that runs networks in this process."""

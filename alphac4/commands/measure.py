@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 MAX_ELO = 2000  # largest hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
 SHOWN_FAILURES = 10
+BUDGETS = (0, 1, 32, 100, 600, 1600)  # default of --simulations
 CERTIFICATE_BATCH = 256  # usual batch size of the network
 
 
@@ -80,10 +81,12 @@ class ArenaCommand(RangedSettings):
             raise ValueError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
             )
-        if self.compute.cluster is not None and self.processes is not None:
-            raise ValueError("--processes has no effect with --cluster, which uses one process per core: leave it out")
         if self.sprt is not None and self.sprt[0] >= self.sprt[1]:
             raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
+
+    def unused_options(self) -> dict[str, str]:
+        """Return the options of a single machine if there is a cluster."""
+        return {} if self.compute.cluster is None else {"processes": "with --cluster, which uses one process per core"}
 
     def __call__(self) -> int:
         """Play the games that are not recorded yet; print the crosstable and the score of each pairing."""
@@ -137,9 +140,9 @@ class EvaluateCommand(RangedSettings):
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best"
     """A checkpoint (FILE.safetensors, best or quick), measured with each number of simulations, or any other player
     that `alphac4 players` lists."""
-    simulations: Annotated[tuple[str, ...], metavar("N [N ...]")] = ("0", "1", "32", "100", "600", "1600")
+    simulations: Annotated[tuple[str, ...], metavar("N [N ...]")] = ()
     """Numbers of simulations per position to measure a checkpoint with, such as 0 100 or 0,100. 0 is the raw policy,
-    without search."""
+    without search. Default: 0 1 32 100 600 1600."""
     positions: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
     """Files to use instead of the package's six sets: lines with moves, then a score per column."""
     count: Annotated[Count, Range(1, MAX_NUMBER)] = None
@@ -162,7 +165,7 @@ class EvaluateCommand(RangedSettings):
         from alphac4.evaluation.positions import choose_sets
 
         sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
-        words = [word.strip() for word in ",".join(self.simulations).split(",")]
+        words = [word.strip() for word in ",".join(self.simulations or ["0"]).split(",")]
         if not all(is_whole_number(word, 0, MAX_SIMULATIONS) for word in words):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
             raise ValueError(f"{text}; the maximum is {MAX_SIMULATIONS:,}")
@@ -172,12 +175,14 @@ class EvaluateCommand(RangedSettings):
             check_picture(self.picture)
         check_output(self.picture)
         with loading():
-            from alphac4.evaluation.measurement import Measurement, measure_strength
+            from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
 
+        requested = list(map(int, words)) if self.simulations else []
+        budgets = choose_budgets(requested, BUDGETS, (self.player, *self.references))
         with self.compute.pool() as pool, contextlib.redirect_stdout(sys.stderr):  # external players may print
             measurement = Measurement(
                 sets=sets,
-                budgets=sorted(set(map(int, words))),
+                budgets=budgets,
                 seed=self.seed,
                 compute=self.compute.choose(),
                 pool=pool,
@@ -233,7 +238,6 @@ class ProveCommand(RangedSettings):
         """Walk, and print a line per number of stones."""
         with loading():
             import numpy as np
-            from tqdm import tqdm
 
             from alphac4.arena.specifications import (
                 LEAVES,
@@ -244,6 +248,7 @@ class ProveCommand(RangedSettings):
                 player_digest,
                 pool_players,
             )
+            from alphac4.bars import Bar
             from alphac4.certificate.walk import Claim
             from alphac4.evaluation.metrics import BATCH
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, outcome_solver, walk_games
@@ -283,7 +288,7 @@ class ProveCommand(RangedSettings):
             "mistakes": MoveKind.MISTAKE,
         }
         reports: list[LevelReport] = []
-        with options.pool() as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
+        with options.pool() as pool, Bar(unit="pos", disable=None, leave=False) as bar:
             if pool is not None:
                 players = pool_players(
                     pool, self.player, players[0], geometry=geometry, backend=backend, seed=self.seed
@@ -332,7 +337,7 @@ class ProveCommand(RangedSettings):
 
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
-    """Update a tqdm bar with the progress among the positions of this number of stones."""
+    """Update a bar with the progress among the positions of this number of stones."""
     from alphac4.game.position import count_of
 
     if done == 0:
@@ -380,6 +385,11 @@ class CertificateCommand(RangedSettings):
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the options of `build` for `verify`."""
+        names = [item.name for item in fields(self) if item.name not in ("task", "file")]
+        return dict.fromkeys(names, "with verify") if self.task == "verify" else {}
+
     def __call__(self) -> int:
         """Build a certificate, or verify one or all of the project; return 1 if a claim is not shown."""
         if self.task == "verify":
@@ -396,9 +406,8 @@ class CertificateCommand(RangedSettings):
         that rely on its move.
         """
         with loading():
-            from tqdm import tqdm
-
             from alphac4.arena.specifications import LEAVES, common_geometry, player_digest
+            from alphac4.bars import Bar
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
             from alphac4.certificate.walk import NO_MOVE, Claim
             from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, build, moves_in_order
@@ -420,7 +429,7 @@ class CertificateCommand(RangedSettings):
         }
         known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})
         levels: dict[int, LevelReport] = {}
-        with tqdm(unit="pos", disable=None, leave=False) as bar:
+        with Bar(unit="pos", disable=None, leave=False) as bar:
             headings = ("stones", "positions", "by rules", "by proof", "by move")
             bar.write(" ".join(f"{heading:>10}" for heading in headings), file=sys.stdout)
             for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
@@ -530,8 +539,8 @@ class PositionsCommand(RangedSettings):
         """Write the files, starting with the quickest set."""
         with loading():
             import numpy as np
-            from tqdm import tqdm
 
+            from alphac4.bars import Bar
             from alphac4.evaluation.positions import (
                 PUBLIC_NAMES,
                 SETS,
@@ -556,7 +565,7 @@ class PositionsCommand(RangedSettings):
                 rng, stage = np.random.default_rng([self.seed, SETS.index(name)]), name.partition("-")[0]
                 candidates = sampled_positions(sources[name], rng) if sources else random_positions(stage, rng)
                 path = self.folder / f"{name}{SUFFIX}"
-                with tqdm(total=self.count, desc=name, unit="pos", disable=None) as bar:
+                with Bar(total=self.count, desc=name, unit="pos", disable=None) as bar:
                     counts[name] = write_set(path, name, self.count, candidates, solver, on_position=bar.update)
                 if counts[name] < self.count:
                     short = "%s: wrote only %d of %d positions, because the source has no others for this set"

@@ -370,6 +370,10 @@ class SearchCommand(RangedSettings):
     """Seed of the search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the options of the picture if none is drawn."""
+        return dict.fromkeys(("depth", "width"), "without --svg") if self.svg is None else {}
+
     def __call__(self) -> int:
         """Search, print, draw."""
         with loading():
@@ -434,6 +438,10 @@ class SolveCommand:
     json: bool = False
     """Print JSON instead of a table; with --batch, one object per line."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
+
+    def unused_options(self) -> dict[str, str]:
+        """Return the options of a batch if there is none."""
+        return {} if self.batch else {"column_scores": "without --batch"}
 
     def __call__(self) -> int:
         """Score one position or a batch; return 2 if a line of the batch is invalid."""
@@ -543,8 +551,7 @@ class PuzzlesCommand(RangedSettings):
         with loading():
             from collections import Counter
 
-            from tqdm import tqdm
-
+            from alphac4.bars import Bar
             from alphac4.game.position import count_of
             from alphac4.puzzles import Puzzle, format_puzzles
             from alphac4.puzzles.generation import generate_puzzles
@@ -553,7 +560,7 @@ class PuzzlesCommand(RangedSettings):
         puzzles: list[Puzzle] = []
         with (
             lock_file(self.output),
-            tqdm(total=self.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar,
+            Bar(total=self.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar,
         ):
             if self.output.is_file() and self.output.stat().st_size:
                 raise ValueError(f"{self.output}: exists already; choose another file with --output, or remove it")

@@ -141,8 +141,8 @@ class SelfplayCommand(RangedSettings):
         """Play, record and print statistics; return 130 after Ctrl-C."""
         with loading():
             import numpy as np
-            from tqdm import tqdm
 
+            from alphac4.bars import Bar
             from alphac4.compute import choose_compute
             from alphac4.game.position import count_of
             from alphac4.selfplay.games import move_string
@@ -174,7 +174,7 @@ class SelfplayCommand(RangedSettings):
                 )
                 with (
                     contextlib.closing(actors),
-                    tqdm(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
+                    Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
                 ):
                     actors.play(self.samples, on_block, last=True)
                     samples = sort_by_content(concatenate(parts))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from alphac4.compute.cores import Compute
 from alphac4.compute.gpu.device import TREES, cuda_device, is_gpu, is_simulated
 from alphac4.compute.gpu.self_test import self_test_error
-from alphac4.nn.backends import backend_names
+from alphac4.nn.backends import check_backend, has_backend
 from alphac4.storage.records import quote
 
 if TYPE_CHECKING:  # Ray is optional, and slow to import
@@ -40,8 +40,12 @@ def choose_compute(
 
     Raises:
         RuntimeError: for CUDA without a device, or a cluster that cannot be used.
-        ValueError: for another device, less than one thread, or a backend that a cluster cannot have.
+        TypeError: for an argument of another type.
+        ValueError: for another device, less than one thread, or a backend that this machine lacks or a cluster cannot
+            have.
     """
+    if not isinstance(device, str):
+        raise TypeError(f"device must be one of {', '.join(DEVICES)}, not {quote(device)}")
     if device not in DEVICES:
         reason = " (Apple's GPU is not supported)" if device == "mps" else ""
         raise ValueError(f"unknown device {quote(device)}{reason}; available: {', '.join(DEVICES)}")
@@ -55,9 +59,10 @@ def choose_compute(
 
         nodes = Cluster(cluster, device, backend)
     trees_on_gpu = nodes is None and wants_gpu and _can_keep_trees(inference_device, backend)
-    is_unused = wants_gpu and inference_device == "cpu" and backend.startswith("cuda-")
-    if trees_on_gpu or is_unused or (nodes is not None and backend not in backend_names(inference_device)):
+    is_unused = wants_gpu and inference_device == "cpu" and str(backend).startswith("cuda-")
+    if trees_on_gpu or is_unused or (nodes is not None and not has_backend(backend, inference_device)):
         backend = "auto"  # the named one, if any, is that of a GPU that is not used, or of self-play
+    check_backend(backend, inference_device)
     return Compute(inference_device, backend, threads, for_run=for_run, cluster=nodes, trees_on_gpu=trees_on_gpu)
 
 

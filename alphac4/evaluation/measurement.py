@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import (
@@ -18,6 +17,7 @@ from alphac4.arena.specifications import (
     player_digest,
     pool_players,
 )
+from alphac4.bars import Bar
 from alphac4.compute import Compute, choose_compute
 from alphac4.evaluation.metrics import BATCH, collect_answers, judge_sets
 from alphac4.evaluation.positions import PositionSet
@@ -32,7 +32,7 @@ from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
-from alphac4.storage.records import quote
+from alphac4.storage.records import quote, shorten
 
 if TYPE_CHECKING:
     from alphac4.compute import Pool
@@ -70,7 +70,7 @@ def measure_strength(
         subjects.append(_Subject(measure=measure, simulations=subjects[0].simulations))
     subjects += [_prepare(name, measurement) for name in references]
     work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
-    with tqdm(total=work, unit="sim", unit_scale=True, disable=None, leave=False) as bar:
+    with Bar(total=work, unit="sim", unit_scale=True, disable=None, leave=False) as bar:
         reports = [subject.measure(bar) for subject in subjects]
     return StrengthReport(subjects=reports)
 
@@ -79,7 +79,7 @@ def measure_strength(
 class _Subject:
     """Player to measure."""
 
-    measure: Callable[[tqdm], SubjectReport]
+    measure: Callable[[Bar], SubjectReport]
     simulations: int  # per position; the raw evaluation counts as one
 
 
@@ -111,6 +111,18 @@ def _unlimited_network(specification: str) -> NamedNetwork | None:
     return None if network is None or network.limit or network.is_onnx else network
 
 
+def choose_budgets(requested: Sequence[int], default: Sequence[int], players: Sequence[str]) -> list[int]:
+    """Return the budgets for checkpoints, ascending: those that are ``requested``, or else the default.
+
+    Raises:
+        ValueError: if budgets are requested, but all ``players`` have their own.
+    """
+    if requested and not any(map(_unlimited_network, players)):
+        names = ", ".join(map(shorten, players))
+        raise ValueError(f"simulations apply to a checkpoint without a limit, such as best: leave them out for {names}")
+    return sorted(set(requested or default))
+
+
 def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
     """Return an untrained network of the same architecture; its initial weights depend only on the seed."""
     with torch.random.fork_rng(devices=[]):
@@ -119,7 +131,7 @@ def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
     return Checkpoint(network=network, geometry=checkpoint.geometry)
 
 
-def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: tqdm) -> SubjectReport:
+def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: Bar) -> SubjectReport:
     players = [player]
     if measurement.pool is not None:
         backend, geometry = measurement.compute.backend, measurement.geometry
@@ -136,7 +148,7 @@ def _measure_network(
     measurement: Measurement,
     network: NamedNetwork,
     digest: str | None,
-    bar: tqdm,
+    bar: Bar,
 ) -> SubjectReport:
     """Measure a network with every budget."""
     compute = measurement.compute
@@ -171,7 +183,7 @@ def _measure_network(
 
 
 def _measure(
-    players: Sequence[Player], budget: int | None, measurement: Measurement, simulations: int, bar: tqdm
+    players: Sequence[Player], budget: int | None, measurement: Measurement, simulations: int, bar: Bar
 ) -> BudgetReport:
     """Collect and judge the answers of copies of one player in all positions."""
 

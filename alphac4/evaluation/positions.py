@@ -101,11 +101,15 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
     """Read a file in the ``.columns`` format; its name becomes the name of the set.
 
     Raises:
-        OSError: if the file cannot be read.
-        FileError: if a line is invalid.
+        FileError: if the file cannot be read, or a line is invalid.
     """
     stem = path.name.removesuffix(SUFFIX)
-    return parse_positions(read_text_lines(path), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
+    try:
+        lines = read_text_lines(path)
+    except OSError as error:
+        expected = "expected a file with moves and a score per column on each line"
+        raise FileError(f"{path}: {error.strerror}; {expected}") from error
+    return parse_positions(lines, str(path), PUBLIC_NAMES.get(stem, stem), geometry)
 
 
 @cache

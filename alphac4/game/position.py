@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from alphac4.game import rules
-from alphac4.game.rules import STANDARD, Geometry, as_integer
+from alphac4.game.rules import STANDARD, Geometry, as_integer, check_geometry
 
 MAX_EXAMPLE = 20  # characters of a move string in a message
 COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
@@ -170,8 +170,7 @@ class Position:
             bits = getattr(self, name)
             if type(bits) is not np.uint64:
                 object.__setattr__(self, name, _as_bits(bits, name))
-        if not isinstance(self.geometry, Geometry):
-            raise TypeError(f"geometry must be a board from make_geometry, not {self.geometry!r:.60}")
+        check_geometry(self.geometry)
         if not isinstance(self.moves, str | None):
             raise TypeError(f"moves must be a string such as '4455', not {self.moves!r:.60}")
         if self.own & ~self.occupied:
@@ -209,8 +208,12 @@ class Position:
         ``mark`` is the side to move, 1 or 2; by default the counts of stones decide it.
 
         Raises:
+            TypeError: for anything but a sequence of cells and a board.
             ValueError: for a wrong length, unknown values, a wrong ``mark``, or a board that `check_stones` rejects.
         """
+        check_geometry(geometry)
+        if isinstance(board, str) or not (hasattr(board, "__len__") and hasattr(board, "__getitem__")):
+            raise TypeError(f"board must be a list of cells with 0, 1 or 2, row by row, not {board!r:.60}")
         if len(board) != geometry.cells:
             raise ValueError(
                 f"a {geometry.rows} x {geometry.columns} board has {geometry.cells} cells, not {len(board)}"

@@ -25,6 +25,7 @@ from alphac4.compiled import allocating, compiled, inlined
 
 U64_0 = np.uint64(0)
 U64_1 = np.uint64(1)
+MAX_INTEGER_BITS = 256  # of an argument; seeds may have 128
 
 Words = npt.NDArray[np.uint64]
 
@@ -47,14 +48,26 @@ def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
 
     Raises:
         TypeError: for anything but an integer of Python or NumPy.
-        ValueError: for a smaller number.
+        ValueError: for a smaller number, or one that is too large for any argument.
     """
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r:.60}")
     number = operator.index(value)
+    if number.bit_length() > MAX_INTEGER_BITS:  # Python would refuse to show thousands of digits
+        raise ValueError(f"{name} is too large: a number of {number.bit_length()} bits")
     if minimum is not None and number < minimum:
         raise ValueError(f"{name} must be at least {minimum}, not {number}")
     return number
+
+
+def check_geometry(geometry: Any) -> None:
+    """Check that an argument is a board.
+
+    Raises:
+        TypeError: for anything but a `Geometry`.
+    """
+    if not isinstance(geometry, Geometry):
+        raise TypeError(f"geometry must be a board from make_geometry, not {geometry!r:.60}")
 
 
 def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Geometry:

@@ -1,8 +1,9 @@
 """Settings of the network-guided search, in a module of their own so that they can be read without Numba."""
 
+from numbers import Real
 from typing import NamedTuple
 
-from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, check_ranges
+from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, check_ranges, quote
 
 
 class PuctConfig(NamedTuple):
@@ -28,8 +29,12 @@ def check_puct(config: PuctConfig) -> PuctConfig:
     """Return ``config`` with all numbers as floats, so that a search is compiled once.
 
     Raises:
+        TypeError: for anything but numbers.
         ValueError: for a number that is not finite, or a weight or a temperature that is not positive.
     """
+    for name, number in config._asdict().items():
+        if not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, not {quote(number)}")
     positive, finite = (MIN_POSITIVE, MAX_NUMBER), (-MAX_NUMBER, MAX_NUMBER)
     check_ranges(config, c_init=positive, c_base=positive, prior_temperature=positive)
     check_ranges(config, fpu_reduction=finite, root_fpu_reduction=finite)

@@ -40,6 +40,7 @@ from alphac4.mcts.tree import (
 )
 from alphac4.storage.records import quote
 
+MAX_SECONDS = 1e9  # of a search
 MAX_VISITS = 2**24  # visits of a root: beyond that, float32 sums of results cannot grow by 1
 TIMED_NODES = 200_000  # nodes of a tree whose search is limited by time
 
@@ -63,7 +64,8 @@ class Budget:
         seconds: wall time per position.
 
     Raises:
-        ValueError: if neither is given, or one is negative, not finite, fractional or above `MAX_VISITS`.
+        TypeError: for anything but numbers.
+        ValueError: if neither is given, one is negative, not finite, fractional or above its maximum.
     """
 
     simulations: int | None = None
@@ -73,14 +75,17 @@ class Budget:
         simulations, seconds = self.simulations, self.seconds
         if simulations is None and seconds is None:
             raise ValueError("a search needs a budget: give simulations, seconds or both")
+        for name, number in vars(self).items():
+            if number is not None and (not isinstance(number, Real) or isinstance(number, bool)):
+                raise TypeError(f"{name} must be a number, not {quote(number)}")
         if simulations is not None:
-            if not isinstance(simulations, Real) or not 0 <= simulations < math.inf or simulations % 1:
+            if not 0 <= simulations < math.inf or simulations % 1:
                 raise ValueError(f"simulations must be a whole number of at least 0, not {quote(simulations)}")
             if simulations > MAX_VISITS:
-                raise ValueError(f"simulations must be at most {MAX_VISITS:,}, not {simulations}")
+                raise ValueError(f"simulations must be at most {MAX_VISITS:,}, not {quote(simulations)}")
             object.__setattr__(self, "simulations", int(simulations))  # accepts 1e3
-        if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds < math.inf):
-            raise ValueError(f"seconds must be a positive number, not {quote(seconds)}")
+        if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+            raise ValueError(f"seconds must be a positive number of at most {MAX_SECONDS:g}, not {quote(seconds)}")
 
 
 class TreeSearch(ABC):

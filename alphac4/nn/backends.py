@@ -27,6 +27,7 @@ from alphac4.machine import processor_name
 from alphac4.nn import winograd
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Network, PolicyValueNetwork, Tower, fold_batch_norm
+from alphac4.storage.records import quote
 
 Array = npt.NDArray[np.float32]
 
@@ -137,9 +138,30 @@ def make_backend(name: str, network: Network, batch: int, threads: int, min_batc
     return TorchBackend(network, device, dtype, threads, by_winograd=library == "winograd")
 
 
+def has_backend(name: str, device: str, network: NetworkConfig | None = None) -> bool:
+    """Return whether a device of this machine has a backend; with ``network``, whether the backend can run it."""
+    return name in backend_names(device, network) and (name != "openvino-bf16" or openvino_has_bf16())
+
+
+def check_backend(name: str, device: str, network: NetworkConfig | None = None) -> None:
+    """Check that a backend is "auto", or that `has_backend` returns True.
+
+    Raises:
+        TypeError: if the name is not a string.
+        ValueError: if this machine lacks the backend.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"backend must be a name such as 'auto', not {quote(name)}")
+    if name == "auto" or has_backend(name, device, network):
+        return
+    available = [each for each in backend_names(device, network) if has_backend(each, device, network)]
+    where = " for this network" if network is not None else ""
+    raise ValueError(f"unknown backend {quote(name)}{where} on this machine; available: auto, {', '.join(available)}")
+
+
 def backend_or_auto(name: str) -> str:
     """Return ``name`` if this machine's CPU has that backend, else "auto"."""
-    return name if name in backend_names("cpu") else "auto"
+    return name if has_backend(name, "cpu") else "auto"
 
 
 def require_backend(name: str) -> str:
@@ -364,6 +386,26 @@ def _preserve_signal_stack() -> Iterator[None]:
         yield
     finally:
         libc.sigaltstack(ctypes.byref(before), None)
+
+
+@functools.cache
+def openvino_has_bf16() -> bool:
+    """Return whether OpenVINO computes in bf16 on this processor.
+
+    With AVX2 only, it fails to compile a network. This compiles a convolution, because OpenVINO can be configured to
+    use fewer instructions than the processor has.
+    """
+    core = _openvino_core()
+    from openvino import Model, opset13
+
+    planes = opset13.parameter([1, 16, 6, 7], np.float32)
+    kernel = np.ones((16, 16, 3, 3), np.float32)
+    model = Model([opset13.convolution(planes, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    try:
+        core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 1})
+    except Exception:
+        return False
+    return True
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from alphac4.machine import cores
-from alphac4.nn.backends import Array, Backend, backend_names, backend_order, make_backend, random_inputs, torch_threads
+from alphac4.nn.backends import Array, Backend, backend_order, check_backend, make_backend, random_inputs, torch_threads
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
@@ -69,9 +69,7 @@ class Evaluator:
         threads: int | None = None,
         batch_invariant: bool = False,
     ) -> None:
-        if backend not in ("auto", *backend_names(device, network.config)):
-            available = ", ".join(backend_names(device, network.config))
-            raise ValueError(f"unknown backend {backend!r} for this network on this machine; available: {available}")
+        check_backend(backend, device, network.config)
         self._min_rows = MIN_INVARIANT_BATCH if batch_invariant else 1
         self.batch_size = batch_size = max(batch_size, self._min_rows)
         self.input_planes = network.config.input_planes

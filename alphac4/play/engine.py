@@ -13,7 +13,7 @@ from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analyst
 from alphac4.solver.solver import exact
-from alphac4.storage.records import MAX_SIMULATIONS, quote
+from alphac4.storage.records import MAX_MESSAGE_LENGTH, MAX_SIMULATIONS, quote, shorten
 from alphac4.version import __version__
 
 DEFAULT_PLAYER, DEFAULT_NODES = "best", 600
@@ -82,7 +82,7 @@ class Engine:
                 raise ValueError(f"{command} takes no arguments, but {quote(' '.join(arguments))} follows")
             action(*[arguments] * takes_arguments)
         except (ValueError, RuntimeError, OSError) as error:
-            self._write(f"error {' '.join(str(error).split())}")
+            self._write(f"error {shorten(' '.join(str(error).split()), MAX_MESSAGE_LENGTH)}")
         return True
 
     def wait(self) -> None:

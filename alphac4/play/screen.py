@@ -6,8 +6,8 @@ import sys
 from typing import Self, TextIO
 
 import numpy as np
-from tqdm import tqdm
 
+from alphac4.bars import Bar
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
 from alphac4.machine import NOTICE_DELAY_S, notify_if_slow, terminal_width, wrap_text
@@ -123,7 +123,7 @@ class SolvingProgress:
         self._solver = solver
         self._nodes = solver.nodes
         stream = stream or sys.stderr
-        self._bar = tqdm(
+        self._bar = Bar(
             desc=label,
             unit=" positions",
             unit_scale=True,

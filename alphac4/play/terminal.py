@@ -17,7 +17,7 @@ from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
 from alphac4.play.opponents import certificates
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
-from alphac4.storage.records import did_you_mean, quote, shorten
+from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
 from alphac4.storage.text import encoding_problem
 
 HELP = """\
@@ -293,7 +293,7 @@ class TerminalGame:
         except OSError as error:
             self.screen.line(f"{shorten(str(error.filename or rest))}: {error.strerror or error}")
         except ValueError as error:
-            self.screen.line(str(error))
+            self.screen.line(shorten(str(error), MAX_MESSAGE_LENGTH))
 
     def _drop(self, column: int) -> None:
         if self._is_over():

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from tqdm import tqdm
-
+from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.position import count_of
@@ -284,7 +283,7 @@ def write_progress(text: str) -> None:
     """Write a text above the progress bars; errors are ignored if standard error is closed or full."""
     if sys.stderr:
         with contextlib.suppress(OSError):
-            tqdm.write(wrap_text(text, sys.stderr), file=sys.stderr)
+            Bar.write(wrap_text(text, sys.stderr), file=sys.stderr)
             sys.stderr.flush()
 
 
@@ -292,7 +291,7 @@ class ProgressBar(Callback):
     """Progress bar of each phase of an iteration on a terminal; matches have their own bars."""
 
     def __init__(self) -> None:
-        self._bar: tqdm[Any] | None = None  # bar of the current phase
+        self._bar: Bar | None = None  # bar of the current phase
         self._phase = ""
 
     def on_progress(self, progress: Progress) -> None:
@@ -301,7 +300,7 @@ class ProgressBar(Callback):
             self.close()
             self._phase = progress.phase
             if progress.total:
-                self._bar = tqdm(
+                self._bar = Bar(
                     total=progress.total,
                     desc=f"iteration {progress.iteration}: {progress.phase}",
                     unit="pos" if progress.phase == "self-play" else "step",

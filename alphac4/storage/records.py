@@ -18,6 +18,7 @@ MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 by
 MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
 MIN_POSITIVE = 1e-9  # of numbers that must be above 0
 MAX_QUOTE_LENGTH = 200  # characters of a user's input in a message
+MAX_MESSAGE_LENGTH = 1200
 
 _T = TypeVar("_T")
 
@@ -137,7 +138,10 @@ def shorten(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
 
 def quote(value: object) -> str:
     """Return the repr of a user's input for a message, shortened."""
-    return shorten(repr(value))
+    try:
+        return shorten(repr(value))
+    except ValueError:  # an integer with thousands of digits
+        return "such a large number"
 
 
 def first_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
 from alphac4.compute.gpu.device import TREES, allocate_with_backoff
 from alphac4.game import Geometry
 from alphac4.machine import adapt_process
-from alphac4.nn.backends import backend_names
+from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
 from alphac4.selfplay.actor import CHECK_INTERVAL_S, UNLIMITED_MOVES, Actor, SelfPlayer
@@ -132,7 +132,7 @@ def make_player(
         network,
         batch_size=task.slots,
         device=task.device,
-        backend=task.backend if task.backend in backend_names(task.device) else "auto",
+        backend=task.backend if has_backend(task.backend, task.device) else "auto",
         int8=True,
         threads=1,
     )
