@@ -97,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in HELP_WORDS:
-        command = [word for word in arguments if word not in HELP_WORDS]
-        arguments = [*command, "--help"] if command else []
+        named = [word for word in arguments if word not in HELP_WORDS]
+        arguments = [*named, "--help"] if named else []
     if not arguments:
         print(_overview())
         return 0

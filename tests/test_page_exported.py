@@ -64,7 +64,7 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
     press(page, "h")
     expect(page, "#status", "Hint: column")
     page.goto(address + "#112233")
-    expect(page, "#columns tr.best", "^4.*wins in 1")
+    expect(page, "#columns tr.best", "^4.*wins within 1 move")
     page.uncheck("#analyse")
     page.goto(address + "#2266137")  # takes long
     page.click("#exact")
@@ -125,6 +125,18 @@ def test_searches_of_the_exported_page_stop_when_they_are_superseded(browser: Br
     page.select_option("#second", "master")
     press(page, "4")
     expect_moves(page, "44")
+
+
+def test_level_perfect_reports_its_progress(browser: Browser, static_address: str) -> None:
+    page = browser.new_page()
+    page.goto(static_address + "#2266137")  # takes long
+    page.select_option("#second", "perfect")
+    page.click("#resume")
+    expect(page, "#status", r"Yellow \(perfect\) is thinking … \d+ s")
+    page.goto(static_address + "#44444522266")
+    page.click("#resume")
+    expect(page, "#status", "Your move|, [1-7] of 7 moves solved")
+    expect(page, "#status", "Your move")
 
 
 def test_hint_of_the_exported_page_keeps_a_win(browser: Browser, static_address: str, static_folder: Path) -> None:

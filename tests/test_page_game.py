@@ -4,7 +4,18 @@ import threading
 from typing import Any
 
 import pytest
-from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
+from page_browser import (
+    DESKTOP,
+    FITS,
+    FITS_WITH_LARGE_TEXT,
+    PHONE,
+    Browser,
+    audit,
+    expect,
+    expect_count,
+    expect_moves,
+    press,
+)
 
 from alphac4.game import make_geometry
 from alphac4.play.levels import LEVELS
@@ -18,6 +29,12 @@ window.fetch = async (...request) => {
   if (request[0] === "api/setup") await new Promise((resolve) => setTimeout(resolve, 2000));
   return fetched(...request);
 };
+"""
+DROP_AND_RELOAD = """
+(column) => {
+  document.querySelectorAll(".column")[column].dispatchEvent(new MouseEvent("click", { detail: 1 }));
+  location.reload();
+}
 """
 WORDS = ["loss 1", "loss 1", "loss 11", "loss 1", "loss 1", "loss 1", "loss 1"]
 
@@ -133,6 +150,26 @@ def test_rematch_swaps_the_sides_after_the_end_of_a_game(browser: Browser, addre
     expect_count(page, "#moves li", 1)  # the level's
     expect(page, "#status", r"^You are Yellow\. Your move\.$")
     assert page.locator("#result").is_hidden()
+    page.go_back()
+    expect(page, "#result", "^You win!$")
+    assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["", "beginner"]
+    expect_moves(page, "4455667")
+    page.go_forward()
+    expect_count(page, "#moves li", 1)
+    assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["beginner", ""]
+
+
+def test_a_reload_at_once_after_a_move_keeps_it(browser: Browser, address: str) -> None:
+    """Browsers store the address and the history's state with a delay. Afterwards the level answers."""
+    page = browser.new_page()
+    page.route("**/api/move", lambda route: route.fulfill(json={"column": 0, "player": "beginner"}))
+    page.goto(address + "#4455")
+    expect(page, "#resume", "Play on")
+    for column, moves in ((2, "445531"), (6, "44553171")):
+        page.evaluate(DROP_AND_RELOAD, column)
+        page.wait_for_selector(".column[aria-disabled='false']")
+        expect_moves(page, moves)
+        expect(page, "#status", "Your move")
 
 
 @pytest.mark.parametrize("way", ["reload", "undo and forward", "puzzles and back"])
@@ -191,6 +228,12 @@ def test_board_does_not_move_when_analysis_opens(size: dict[str, int], browser: 
     page.wait_for_selector("#variation button")
     page.evaluate("scrollTo(0, 0)")
     assert page.locator("#board").bounding_box() == before
+    card = page.locator(".play").bounding_box()
+    assert before["x"] + before["width"] / 2 == pytest.approx(card["x"] + card["width"] / 2, abs=1)
+    if size == PHONE:
+        assert page.evaluate(FITS_WITH_LARGE_TEXT)
+        widths = [page.locator(name).bounding_box()["width"] for name in ("#first", "#second")]
+        assert min(widths) > 150, "the lists show the players' names"
 
 
 @pytest.mark.parametrize(("width", "height"), [(1024, 640), (844, 390)])
@@ -272,6 +315,10 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect_count(page, ".pill.opinion", 0)
     expect_count(page, ".stone.suggested", 1)
     expect(page, "#effort", "2,000 simulations")  # from now on the line does not change
+    page.hover("#variation button >> nth=1")
+    expect_count(page, ".stone:not(.possible)", 4)
+    page.mouse.move(1, 1)
+    expect_count(page, ".stone:not(.possible)", 2)
     page.click("#variation button >> nth=1")
     expect_count(page, "#moves li", 4)
     press(page, ["ArrowLeft"])

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 from helpers import Counting, LateSolver
-from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
+from page_browser import (
+    DESKTOP,
+    FITS,
+    FITS_WITH_LARGE_TEXT,
+    PHONE,
+    Browser,
+    audit,
+    expect,
+    expect_count,
+    expect_moves,
+    press,
+)
 
 from alphac4.cli import main
 from alphac4.game import Position
@@ -16,6 +27,7 @@ from alphac4.solver.solver import exact
 
 pytestmark = pytest.mark.slow
 GAME = "6372714243736534153221"  # moves 17 to 21 are mistakes
+LONG_LINES = "61222675113454225611"  # the better line of move 15 has ten moves
 
 
 def open_puzzles(browser: Browser, address: str, puzzle: Puzzle | None = None, size: dict[str, int] = DESKTOP) -> Any:
@@ -68,6 +80,7 @@ def test_puzzles_are_solved_and_the_streak_is_stored(browser: Browser, address: 
     expect(page, "#solved", "3 of")
     expect(page, "#streak", "0")
     assert page.evaluate(FITS)
+    assert page.evaluate(FITS_WITH_LARGE_TEXT)
 
 
 def test_puzzles_solved_in_two_tabs_are_both_stored(browser: Browser, address: str) -> None:
@@ -132,11 +145,10 @@ def test_puzzles_have_links(browser: Browser, address: str) -> None:
 
 @pytest.fixture
 def reviewed(browser: Browser, address: str) -> Any:
-    """Opens a page with the review of `GAME` without its last move, for two people."""
-    game = GAME[:-1]
-    review = review_game(game, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
+    """Opens a page with the review of a game, by default of `GAME` without its last move, for two people."""
 
-    def open_page(size: dict[str, int] = DESKTOP) -> tuple[Any, dict[str, Any]]:
+    def open_page(size: dict[str, int] = DESKTOP, game: str = GAME[:-1]) -> tuple[Any, dict[str, Any]]:
+        review = review_game(game, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
         page = browser.new_page(size)
         page.route("**/api/review", lambda route: route.fulfill(body=json.dumps(review) + "\n"))
         page.goto(f"{address}#{game}")
@@ -203,6 +215,22 @@ def test_analysis_is_hidden_during_an_exercise_and_other_lines_lead_back_to_the_
     expect(page, "#mistake-number", "^Mistake 1 of")
 
 
+def test_moves_of_a_better_line_are_played_on_the_board(reviewed: Any) -> None:
+    """One can step through the line, and return to the mistake."""
+    page, review = reviewed(game=LONG_LINES)
+    ply, game = review["mistakes"][0], review["moves"]
+    line = "".join(review["reviewed"][ply - 1]["line"])
+    page.click("#review-show")
+    page.locator(".line button").nth(1).click()
+    expect_moves(page, game[: ply - 1] + line[:2])
+    expect_count(page, "#moves li", ply - 1 + len(line))
+    press(page, ["ArrowRight"])
+    expect_moves(page, game[: ply - 1] + line[:3])
+    page.click("#review-back")
+    expect_moves(page, game[: ply - 1])
+    expect_count(page, ".line button", len(line))
+
+
 def test_review_starts_with_the_persons_own_mistake(reviewed: Any) -> None:
     """The other side's mistakes can be reached from there."""
     page, review = reviewed()
@@ -246,6 +274,7 @@ def test_buttons_for_mistakes_are_visible_on_a_phone(reviewed: Any) -> None:
         box = page.locator(name).bounding_box()
         assert box["y"] + box["height"] < PHONE["height"]
     assert page.evaluate(FITS)
+    assert page.evaluate(FITS_WITH_LARGE_TEXT)
 
 
 def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path: Path) -> None:
@@ -260,6 +289,10 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     expect(page, "#now", "Start of the game")
     press(page, ["ArrowDown"])
     expect(page, "#now", "With best play")
+    stones = page.locator("g.stone:not(.possible)").count()
+    page.locator(".line button").nth(2).click()
+    expect_count(page, "g.stone:not(.possible)", stones + 2)
+    assert page.locator(".line button").nth(2).get_attribute("aria-current") == "true"
     audit(page)
     page.click("#to-end")
     expect(page, "#now", "7. Red plays 4")

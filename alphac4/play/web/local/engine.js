@@ -102,9 +102,10 @@ class Local {
     return this.once("judge", async () => new Judge(this.settings, await this.file("book.json")));
   }
 
-  async move(moves, level, signal) {
+  // onSolved(done, total) counts the moves that the solver has scored for the level perfect.
+  async move(moves, level, signal, onSolved) {
     const request = { moves: this.columns(moves), level }, { perfect, certified } = this.settings.levels.find(({ name }) => name === level);
-    if (perfect) return { column: this.any(await (await this.judge()).columns(request.moves, signal)), player: level };
+    if (perfect) return { column: this.any(await (await this.judge()).columns(request.moves, signal, onSolved)), player: level };
     if (certified) {
       // The first player wins, and so does the second after a losing first move.
       const seconds = moves.length % 2 === 0 || (await this.entry(request.moves.slice(0, 1))) ? WIN_SECONDS : SOLVER_TIMEOUT_S;

@@ -71,11 +71,17 @@ export class Judge {
     worker.postMessage({ id, position, weak });
   }
 
-  // Resolve to { column, score, outcome, best } of each legal move, like the server's solver.
-  async columns(moves, signal) {
+  // Resolve to { column, score, outcome, best } of each legal move, like the server's solver. onSolved(done, total) is
+  // called after each of them.
+  async columns(moves, signal, onSolved) {
     const { board, setup } = this, position = board.at(moves);
     const legal = [...Array(setup.columns).keys()].filter((column) => board.landing(position.occupied, column));
-    const scores = await Promise.all(legal.map(async (column) => -(await this.score(board.play(position, column), signal)) || 0));
+    let done = 0;
+    const scores = await Promise.all(legal.map(async (column) => {
+      const score = await this.score(board.play(position, column), signal);
+      onSolved?.(++done, legal.length);
+      return -score || 0;
+    }));
     return legal.map((column, index) => {
       const score = scores[index];
       return { column, score, outcome: describe(score, movesToEnd(setup, moves.length, score)), best: score === Math.max(...scores) };

@@ -9,11 +9,12 @@ const WIN = 100, DRAW = 0, ILLEGAL = -128, UNPROVEN = 127;
 const outcome = (proof) => Math.sign(proof);
 const parentProof = (proof) => (proof === DRAW ? DRAW : proof > 0 ? 1 - proof : -proof - 1);
 
+// A proven outcome as text. A search proves an upper bound on the distance, because it need not find the fastest win.
 export function describeProof(proof) {
   if (proof === ILLEGAL || proof === UNPROVEN) return "";
   if (proof === DRAW) return "draws";
   const moves = Math.floor((WIN - Math.abs(proof) + 1) / 2); // those of the winner
-  return `${proof > 0 ? "wins" : "loses"} in ${moves} move${moves === 1 ? "" : "s"}`;
+  return `${proof > 0 ? "wins" : "loses"} within ${moves} move${moves === 1 ? "" : "s"}`;
 }
 
 class Node {

@@ -1,6 +1,6 @@
 // Analysis of the position on the board: the proven result, then the network's evaluation.
 
-import { $, COLOURS, counted, element, makeButton, percent, signed } from "./dom.js";
+import { $, COLOURS, counted, element, makeButton, onHover, percent, signed } from "./dom.js";
 import { drawTree, mostVisited } from "./tree.js";
 
 function bar(share, kind = "") {
@@ -10,9 +10,10 @@ function bar(share, kind = "") {
 }
 
 export class Analysis {
-  // onFound(moves, value) receives the search's value in [-1, 1] for red; onPlay(columns) plays the moves of a line.
-  constructor({ rules, setup, engine, solver }, { onFound, onPlay }) {
-    Object.assign(this, { rules, setup, engine, solver, onFound, onPlay });
+  // onFound(moves, value) receives the search's value in [-1, 1] for red; onPlay(columns) plays the moves of a line,
+  // and onPreview(columns) shows them until onPreview([]).
+  constructor({ rules, setup, engine, solver }, { onFound, onPlay, onPreview }) {
+    Object.assign(this, { rules, setup, engine, solver, onFound, onPlay, onPreview });
     this.found = null; // latest analysis of the position shown
     this.searched = null; // position whose tree can be shown
     $("tree").addEventListener("toggle", () => $("tree").open && this.showTree([]));
@@ -43,11 +44,12 @@ export class Analysis {
     this.running = this.found = this.searched = null;
   }
 
-  // Labels above the columns: values, such as "+0.31", or proven outcomes.
+  // Labels above the columns: values, such as "+0.31", or proven outcomes; "win ≤5" is a win within 5 moves.
   get labels() {
     const { columns, best } = this.found ?? { columns: [] };
     return new Map(columns.filter(({ value, proof }) => proof || value !== null).map(({ column, value, proof }) => {
-      const [verb, , number] = proof.split(" "), short = { wins: `win ${number}`, loses: `loss ${number}`, draws: "draw" }[verb];
+      const [verb, , number] = proof.split(" "), within = number === "1" ? "1" : `≤${number}`;
+      const short = { wins: `win ${within}`, loses: `loss ${within}`, draws: "draw" }[verb];
       const tone = { wins: "win", loses: "loss", draws: "draw" }[verb] ?? (value > 0.2 ? "win" : value < -0.2 ? "loss" : "draw");
       return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === best, opinion: !proof }];
     }));
@@ -107,8 +109,12 @@ export class Analysis {
     const kept = changed < 0 ? line.length : changed;
     if (!box.firstChild) box.append("Its best line: ");
     for (const button of [...box.querySelectorAll("button")].slice(kept)) button.remove();
-    box.append(...line.slice(kept).map((column, index) =>
-      makeButton(this.rules.name(column), () => this.onPlay(line.slice(0, kept + index + 1)), { "aria-label": `Play the line up to ${this.rules.name(column)}, move ${kept + index + 1} of it` })));
+    if (kept < before.length) queueMicrotask(() => this.onPreview([])); // a removed button is not left
+    box.append(...line.slice(kept).map((column, index) => {
+      const moves = line.slice(0, kept + index + 1), name = this.rules.name(column);
+      const button = makeButton(name, () => this.onPlay(moves), { "aria-label": `Play the line up to ${name}, move ${moves.length} of it` });
+      return onHover(button, () => this.onPreview(moves), () => this.onPreview([]));
+    }));
     this.line = { moves, columns: line };
   }
 

@@ -4,6 +4,7 @@ import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
 import { $, COLOURS, announce, counted, enable, isEnabled, playSound, onPress, recall, remember, showStatus } from "./dom.js";
 import { engine } from "./engine.js";
+import { Entries } from "./entries.js";
 import { Game } from "./game.js";
 import { Puzzles } from "./puzzles.js";
 import { Record } from "./record.js";
@@ -30,7 +31,7 @@ const setup = await engine.setup().catch((error) => {
   fail(error, () => location.reload());
   throw error;
 });
-const rules = new Rules(setup), game = new Game(rules);
+const rules = new Rules(setup), game = new Game(rules), entries = new Entries();
 const board = new Board($("board"), rules, (column) => drop(column));
 const values = new Map(); // move string -> value in [-1, 1] for red, from live analyses and reviews
 const solver = new Solver({ rules, setup, engine }, show, fail);
@@ -43,6 +44,10 @@ const analysis = new Analysis({ rules, setup, engine, solver }, {
     for (const column of columns) game.play(column);
     go(game.ply);
   },
+  onPreview: (columns) => {
+    preview = columns;
+    show();
+  },
 });
 const review = new Review({ game, values, engine, offered: setup.review }, {
   onGo: go,
@@ -50,11 +55,24 @@ const review = new Review({ game, values, engine, offered: setup.review }, {
   onChange: () => (show(), analyse()),
   onFail: fail,
 });
-const record = new Record(rules, (ply) => (review.leave(), go(ply)), (ply) => review.ask(ply));
+const record = new Record(rules, {
+  onGo: (ply) => (review.leave(), go(ply)),
+  onMistake: (ply) => review.ask(ply),
+  onLine: (ply, line, shown) => {
+    review.leave();
+    game.load([...game.moves.slice(0, ply - 1), ...line], { ply: ply - 1 + shown, paused: true, shared: false });
+    update();
+    board.focus();
+    announce($("status").textContent);
+  },
+});
 new Share({ board, text: () => game.text, link: setup.link ?? "" });
 let puzzles = null, loading = null; // loaded when first shown; the promise while loading
 let mode = "game", hint = null, message = "", thinking = null;
+let progress = ""; // of a level's move, such as " 5 s"
+let preview = []; // moves of a line that are shown after the position
 let previous = null; // { moves, values, review } of the game before a new one, for undo
+const games = new Map(); // entry of the browser's history -> { moves, values, review } of an earlier game
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
@@ -87,11 +105,13 @@ function update() {
   thinking?.abort();
   thinking = null;
   hint = null;
-  message = "";
+  preview = [];
+  message = progress = "";
   solver.stop();
   analysis.stop();
   $("problem").hidden = true;
-  history.replaceState({ moves: rules.write(game.moves), paused: game.paused, shared: game.shared }, "", game.text ? `#${game.text}` : location.pathname);
+  const { paused, shared, players } = game;
+  entries.save({ hash: game.text, moves: rules.write(game.moves), paused, shared, players });
   if (game.player && !game.waits && !game.result) answer();
   show();
   analyse();
@@ -100,16 +120,24 @@ function update() {
 const analyse = () => analysis.follow(game, review.isOpen).catch((error) => error.name !== "AbortError" && fail(error));
 
 async function answer() {
-  const moves = game.text, controller = (thinking = new AbortController());
+  const moves = game.text, controller = (thinking = new AbortController()), started = Date.now();
   const pause = game.people.length ? MIN_ANSWER_MS : WATCHED_PAUSE_MS;
+  let solved = "";
+  const clock = setInterval(() => {
+    if (controller.signal.aborted) return clearInterval(clock);
+    progress = ` ${Math.round((Date.now() - started) / 1000)} s${solved}`;
+    if (mode === "game") showStatus(status());
+  }, 1000);
   try {
     const [{ column }] = await Promise.all([
-      engine.move(moves, game.player, controller.signal),
+      engine.move(moves, game.player, controller.signal, (done, total) => (solved = `, ${done} of ${counted(total, "move")} solved`)),
       new Promise((resolve) => setTimeout(resolve, pause)),
     ]);
     if (!controller.signal.aborted && game.text === moves) play(column);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
+  } finally {
+    clearInterval(clock);
   }
 }
 
@@ -123,7 +151,7 @@ function status() {
   const verdict = solver.verdict(game.text);
   if (verdict) return verdict;
   const you = people.length === 1 && ply < 2 ? `You are ${COLOURS[own]}. ` : ""; // until both have moved
-  if (!game.awaitsPerson) return `${you}${colour} (${player}) is thinking …`;
+  if (!game.awaitsPerson) return `${you}${colour} (${player}) is thinking …${progress}`;
   if (ply < game.moves.length) return `Move ${ply} of ${game.moves.length}. ${colour} to move.`;
   if (side !== own || people.length !== 1) return `${colour} to move.`;
   return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row wins`}.`;
@@ -143,7 +171,8 @@ function show() {
   const labels = review.exercise !== null && (isOpen || !live) ? review.labels
     : known ? solver.labels(text) : live && !result ? analysis.labels : new Map();
   record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, exercise: review.exercise, isRevealed: review.isRevealed });
-  board.draw(game.shown, {
+  if (preview.length) board.draw([...game.shown, ...preview], { active: false });
+  else board.draw(game.shown, {
     active: awaitsPerson, labels, hint: hint?.column ?? null, better: record.better,
     suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // only one kind of mark
   });
@@ -210,6 +239,9 @@ function solve() {
   solver.toggle(game.text);
 }
 
+// Whether these are two players of the lists; others may have been stored by another version of the page.
+const areOffered = (players) => players?.length === 2 && players.every((player) => !player || setup.levels.some(({ name }) => name === player));
+
 function choosePlayers(players) {
   game.players = players;
   players.forEach((player, side) => {
@@ -221,7 +253,11 @@ function choosePlayers(players) {
 }
 
 function begin() {
-  if (game.moves.length) previous = { moves: game.moves, values: [...values], review: review.found };
+  if (game.moves.length) {
+    previous = { moves: game.moves, values: [...values], review: review.found };
+    games.set(entries.id, previous);
+    entries.push();
+  }
   values.clear();
   review.forget();
   game.load([]);
@@ -261,7 +297,7 @@ async function choose(chosen, linked) {
     loading ??= engine.puzzles().finally(() => (loading = null)); // shared by clicks while loading
     const all = await loading.catch((error) => fail(error, () => choose(chosen, linked)));
     if (!all) return;
-    puzzles ??= new Puzzles({ rules, engine, board, puzzles: all });
+    puzzles ??= new Puzzles({ rules, engine, board, entries, puzzles: all });
   }
   mode = chosen;
   for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
@@ -281,7 +317,7 @@ async function choose(chosen, linked) {
 // Change between game and puzzles, as a step of the browser's history.
 function turnTo(chosen) {
   if (chosen === mode) return;
-  history.pushState(null, "", chosen === "puzzles" ? "#puzzles" : location.pathname);
+  entries.push(chosen === "puzzles" ? "puzzles" : game.text);
   choose(chosen);
 }
 
@@ -336,8 +372,8 @@ function prepare() {
       if (pointed) board.focus();
     });
   }
-  const names = ["", ...setup.levels.map(({ name }) => name)], remembered = recall("players", DEFAULT_PLAYERS);
-  choosePlayers(remembered.length === 2 && remembered.every((name) => names.includes(name)) ? remembered : DEFAULT_PLAYERS);
+  const remembered = recall("players", DEFAULT_PLAYERS);
+  choosePlayers(areOffered(remembered) ? remembered : DEFAULT_PLAYERS);
   for (const id of ["shapes", "large", "sound", "analyse"]) {
     const apply = () => {
       remember(id, $(id).checked);
@@ -352,7 +388,7 @@ function prepare() {
   $("exact").hidden = !setup.exact;
   $("modes").hidden = !setup.puzzles;
   $("keys").textContent = KEYS_HELP[mode];
-  addEventListener("popstate", load); // also if another link is typed in
+  addEventListener("popstate", () => load(false)); // also if another link is typed in
   addEventListener("resize", () => showStatus($("status").textContent));
   document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
   $("settings").addEventListener("keydown", ({ key }) => {
@@ -364,14 +400,22 @@ function prepare() {
   document.body.classList.remove("loading");
 }
 
-function load() {
-  const text = location.hash.slice(1);
-  const [shown, linked] = text.split("/");
+// Show the position or the puzzle of the address, with the game that belongs to it after a reload or a step back.
+function load(isReload) {
+  const kept = entries.find(isReload), text = kept?.hash ?? location.hash.slice(1), [shown, linked] = text.split("/");
   review.leave();
   if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
-  const moves = rules.read(text), kept = history.state; // set after a reload or a step back; null for a link
-  if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) game.load(rules.read(kept.moves), { ...kept, ply: moves.length });
-  else if (moves && rules.write(moves) !== game.text) game.load(moves);
+  const moves = rules.read(text), earlier = games.get(entries.id);
+  if (kept && areOffered(kept.players)) choosePlayers(kept.players);
+  if (earlier) {
+    previous = null;
+    for (const [position, value] of earlier.values) values.set(position, value);
+    review.found = earlier.review;
+  }
+  if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) {
+    const { paused, shared } = kept;
+    game.load(rules.read(kept.moves), { paused, shared, ply: moves.length });
+  } else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // so that no level's move replaces the message
   if (mode === "game") update();
   else choose("game");
@@ -382,4 +426,4 @@ function load() {
 }
 
 prepare();
-load();
+load(performance.getEntriesByType("navigation")[0]?.type === "reload");

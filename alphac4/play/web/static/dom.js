@@ -35,6 +35,13 @@ export function makeButton(text, action, attributes = {}) {
   return button;
 }
 
+// Call enter() when the mouse comes over an element, and leave() when it has left; touching does neither.
+export function onHover(node, enter, leave) {
+  node.addEventListener("pointerenter", ({ pointerType }) => pointerType === "mouse" && enter());
+  node.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && leave());
+  return node;
+}
+
 // Write the line above the board; slightly too long texts are smaller, so that the board does not move.
 export function showStatus(text) {
   const words = element("span", "", text), line = $("status");

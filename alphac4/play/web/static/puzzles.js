@@ -6,8 +6,8 @@ const MIN_ANSWER_MS = 600; // minimum time before a move of the page, so that th
 const NEAREST_COUNT = 10; // puzzles with the nearest wins, from which the next one is drawn
 
 export class Puzzles {
-  constructor({ rules, engine, board, puzzles }) {
-    Object.assign(this, { rules, engine, board });
+  constructor({ rules, engine, board, entries, puzzles }) {
+    Object.assign(this, { rules, engine, board, entries });
     // The id is the position in the file's orientation, also for a mirrored puzzle.
     this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ id: moves, moves, solution, distance, difficulty }));
     this.solved = new Set();
@@ -79,7 +79,7 @@ export class Puzzles {
 
   show() {
     if (!this.isVisible) return;
-    history.replaceState(null, "", `#puzzles/${this.puzzle.moves}`);
+    this.entries.save({ hash: `puzzles/${this.puzzle.moves}` });
     const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
     showStatus(this.text);
     $("puzzle-heading").textContent = `Puzzle ${stars}`;

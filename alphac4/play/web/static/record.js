@@ -22,9 +22,10 @@ function runs(points) {
 }
 
 export class Record {
-  // onGo(ply) shows the position after `ply` moves, onMistake(ply) the mistake of that move.
-  constructor(rules, onGo, onMistake = onGo) {
-    Object.assign(this, { rules, onGo, onMistake, moves: [], ply: 0, review: null, value: () => undefined });
+  // onGo(ply) shows the position after `ply` moves, onMistake(ply) the mistake of that move, and onLine(ply, line, shown)
+  // the first `shown` moves of a line, columns, instead of the moves from `ply` on.
+  constructor(rules, { onGo, onLine, onMistake = onGo }) {
+    Object.assign(this, { rules, onGo, onLine, moves: [], ply: 0, review: null, value: () => undefined });
     const steps = { "to-start": () => 0, back: () => this.ply - 1, forward: () => this.ply + 1, "to-end": () => this.moves.length };
     for (const [id, to] of Object.entries(steps)) onPress(id, () => onGo(to()));
     for (const [id, direction] of [["previous", -1], ["next", 1]]) onPress(id, () => onMistake(this.mistake(direction)));
@@ -139,6 +140,12 @@ export class Record {
     chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": not known yet"}`);
   }
 
+  // Buttons of the line after a better move; each shows the position after its move.
+  lineButtons({ ply, line }) {
+    const columns = line.map((name) => this.rules.names.indexOf(name));
+    return line.map((name, index) => makeButton(name, () => this.onLine(ply, columns, index + 1), { "aria-label": `Show the line up to ${name}, move ${index + 1} of it` }));
+  }
+
   // Write the review of the described move.
   describe() {
     const { review, current: move, ply, isRevealed } = this, lines = [];
@@ -151,8 +158,9 @@ export class Record {
     else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", counting this move" : ""}.`));
     else lines.push(element("p", "", `With best play, ${who} ${does(move.best)}; after this move it ${does(move.played)}.`));
     if (move.better.length && isRevealed) {
-      const line = move.line.length > 1 ? `, for example ${move.line.join(" ")}` : "";
-      lines.push(element("p", "", `Better: ${move.better.join(" or ")}${line}.`));
+      const names = move.better.join(" or ");
+      if (move.line.length < 2) lines.push(element("p", "", `Better: ${names}.`));
+      else lines.push(element("p", "line", `Better: ${names}, for example `, ...this.lineButtons(move)));
     }
     if (move.opinion && isRevealed) lines.push(element("p", "quiet", `The network estimated ${chance(move.opinion.value)} for ${who} and would have played ${move.opinion.move}.`));
     $("now").replaceChildren(...lines);

@@ -7,12 +7,18 @@ import { Rules } from "./rules.js";
 
 const REVIEWS = JSON.parse($("reviews").textContent);
 const rules = new Rules(REVIEWS[0]), board = new Board($("board"), rules, () => {});
-const record = new Record(rules, (ply) => go(ply));
+const record = new Record(rules, { onGo: (ply) => go(ply), onLine: showLine });
 let game = REVIEWS[0];
 
 function go(ply) {
   record.show({ moves: rules.read(game.moves), ply, value: (at) => game.values[at], review: game });
   board.draw(record.moves.slice(0, ply), { active: false, better: record.better });
+}
+
+// Show the first `shown` moves of a line on the board; the text and its buttons stay.
+function showLine(ply, line, shown) {
+  board.draw([...record.moves.slice(0, ply - 1), ...line.slice(0, shown)], { active: false });
+  [...document.querySelectorAll(".line button")].forEach((button, index) => button.setAttribute("aria-current", String(index + 1 === shown)));
 }
 
 function open(index) {

@@ -62,7 +62,7 @@ export async function drawTree(picture, { rules, moves, path, node, ask, onGo, i
       }
     });
     const mover = COLOURS[(shown.length + 1) % 2], root = path.length ? `after ${rules.name(path.at(-1))}` : "the position";
-    const texts = item ? [`${rules.name(item.column)} · ${item.visits.toLocaleString("en")}`, item.proof || `${percent((1 + item.value) / 2)} for ${mover}`] : [root, ""];
+    const texts = item ? [`${rules.name(item.column)} · ${item.visits.toLocaleString("en")}`, item.proof.replace(/ moves?$/, "") || `${percent((1 + item.value) / 2)} for ${mover}`] : [root, ""];
     texts.forEach((text, line) => (svg("text", { x: WIDTH / 2, y: 84 + 14 * line }, group).textContent = text));
     group.addEventListener("click", () => onGo(below));
   }
