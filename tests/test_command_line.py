@@ -94,7 +94,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("solve 112233 --column_scores", "--column-scores has no effect without --batch: leave it out"),
         ("certificate verify --side first", "--side has no effect with verify: leave it out"),
         ("certificate verify FILE --backend torch-fp32", "--backend has no effect with verify: leave it out"),
-        ("doctor --only checks --network fast", "--network has no effect without the part inference"),
+        ("doctor --only checks --network quick", "--network has no effect without the part inference"),
         ("doctor --only checks --device cpu", "--device has no effect without the part presets"),
         ("evaluate uct:9 --simulations 5 --count 1", "simulations apply to a checkpoint without a limit, such as best"),
         ("evaluate random --backend foo --count 1", "unknown backend 'foo' on this machine; available: auto, torch-"),
