@@ -194,11 +194,11 @@ def random_samples(count: int) -> Samples:
         own=own,
         occupied=occupied,
         policy=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),
-        full=rng.random(count) < 0.4,
+        full_searches=rng.random(count) < 0.4,
         outcome=rng.integers(-1, 2, count).astype(np.int8),
         value=np.zeros(count, np.float32),
         draw=np.zeros(count, np.float32),
-        returns=(returns / returns.sum(axis=1, keepdims=True)).astype(np.float16),
+        value_target=(returns / returns.sum(axis=1, keepdims=True)).astype(np.float16),
         final_own=own,
         final_occupied=occupied,
     )

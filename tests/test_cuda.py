@@ -286,7 +286,7 @@ def test_device_learner_matches_the_host_learner(
 @pytest.mark.gpu
 def test_device_learner_skips_non_finite_steps(tmp_path: Path, samples: Samples) -> None:
     replay, learner = Replay(tmp_path), device_learner(100)
-    broken = replace(samples, returns=np.full_like(samples.returns, np.nan))
+    broken = replace(samples, value_target=np.full_like(samples.value_target, np.nan))
     replay.add(samples.take(slice(0, 40)), 1)
     learner.learn(replay, 40, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
     before = learner.state()

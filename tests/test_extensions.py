@@ -73,7 +73,7 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
         {"loss": lambda outputs, batch: {"policy": 2 * alphac4.standard_losses(outputs, batch)["policy"]}},
         {"optimizer": lambda network: torch.optim.SGD(network.parameters(), lr=0.1)},
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
-        {"sampler": lambda window, _rng: window.full + 0.1},
+        {"sampler": lambda window, _rng: window.full_searches + 0.1},
         {"value_target": lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
         {"selection": PuctConfig(c_init=20.0)},
         {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
@@ -117,7 +117,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
     assert all("44" not in move.moves[2:3] for move in iteration.selfplay.sample_games)
     batch = seen["batch"]
     assert batch.planes.shape[1:] == (8, 6, 7)
-    torch.testing.assert_close(batch.wdl.sum(dim=1), torch.ones(len(batch.wdl)), atol=2e-3, rtol=0)
+    torch.testing.assert_close(batch.value_target.sum(dim=1), torch.ones(len(batch.value_target)), atol=2e-3, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,10 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
         ({"network": lambda _config: "CNN"}, "returned str; expected a torch.nn.Module"),
         ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\] and win/draw/loss"),
         ({"loss": lambda _outputs, _batch: torch.ones(3)}, "loss returned Tensor; expected a dictionary"),
-        ({"loss": lambda _o, batch: {"mine": batch.wdl.mean()}}, r"loss returned \[\] for the loss 'mine'; expected"),
+        (
+            {"loss": lambda _o, batch: {"mine": batch.value_target.mean()}},
+            r"loss returned \[\] for the loss 'mine'; expected",
+        ),
         ({"policy_target": lambda games: games.value}, r"policy_target returned shape .*; expected"),
         (
             {"value_target": lambda games: np.ones((*games.value.shape, 3))},
@@ -174,7 +177,7 @@ def test_run_records_the_targets_of_user_functions(tmp_path: Path) -> None:
     alphac4.train(config, run=tmp_path, progress=False, policy_target=leftmost, value_target=drawn)
     samples = load_shard(tmp_path / "replay" / "000001.safetensors")
     np.testing.assert_array_equal(samples.policy, leftmost(samples))
-    assert (samples.returns == [0, 1, 0]).all()
+    assert (samples.value_target == [0, 1, 0]).all()
     assert set(samples.outcome) <= {-1, 0, 1}
 
 

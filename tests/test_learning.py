@@ -56,11 +56,11 @@ def some_samples(count: int, seed: int = 0) -> Samples:
         own=own,
         occupied=occupied,
         policy=rng.dirichlet(np.ones(7), count).astype(np.float16),
-        full=rng.random(count) < 0.5,
+        full_searches=rng.random(count) < 0.5,
         outcome=rng.integers(-1, 2, count).astype(np.int8),
         value=rng.uniform(-1, 1, count).astype(np.float32),
         draw=rng.uniform(0, 0.2, count).astype(np.float32),
-        returns=rng.dirichlet(np.ones(3), count).astype(np.float16),
+        value_target=rng.dirichlet(np.ones(3), count).astype(np.float16),
         final_own=own,
         final_occupied=occupied | STANDARD.bottom,
     )
@@ -117,7 +117,7 @@ def test_gradient_is_the_clipped_sum_over_all_parts() -> None:
     """Compute each part's gradient with a copy of the network, and clip their sum."""
     learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART_SIZE))
     (batch,) = stream_of(some_samples(3 * PART_SIZE), 1, seed=0, size=3 * PART_SIZE)
-    batch = batch._replace(wdl=100 * batch.wdl)  # makes the gradient large enough to be clipped
+    batch = batch._replace(value_target=100 * batch.value_target)  # makes the gradient large enough to be clipped
     expected = []
     for part in zip(*(tensor.split(PART_SIZE) for tensor in batch), strict=True):
         copied = copy.deepcopy(learner.network)
@@ -228,10 +228,10 @@ def test_policies_of_fast_searches_have_the_configured_weight() -> None:
     """Weights have the mean 1 over the batch."""
     samples = some_samples(50)
     batch = next(batches(samples, STANDARD, 50, 1, np.random.default_rng(0), fast_search_weight=0.25))
-    weights = np.where(samples.full, 1.0, 0.25)
+    weights = np.where(samples.full_searches, 1.0, 0.25)
     weights /= weights.mean()
-    expected = np.array(sorted(zip(samples.returns[:, 0].tolist(), weights.tolist(), strict=True)))
-    actual = sorted(zip(batch.wdl[:, 0].tolist(), batch.policy_weight.tolist(), strict=True))
+    expected = np.array(sorted(zip(samples.value_target[:, 0].tolist(), weights.tolist(), strict=True)))
+    actual = sorted(zip(batch.value_target[:, 0].tolist(), batch.policy_weight.tolist(), strict=True))
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
@@ -239,8 +239,8 @@ def test_batches_are_whole_passes_over_the_window() -> None:
     samples = some_samples(40)
     made = list(stream_of(samples, 8, seed=3, size=10))
     for half in (made[:4], made[4:]):
-        drawn = np.concatenate([batch.wdl[:, 0] for batch in half])
-        assert sorted(drawn.tolist()) == sorted(samples.returns[:, 0].tolist())
+        drawn = np.concatenate([batch.value_target[:, 0] for batch in half])
+        assert sorted(drawn.tolist()) == sorted(samples.value_target[:, 0].tolist())
 
 
 @BOTH_OPTIMIZERS
@@ -281,7 +281,7 @@ def test_step_that_is_not_finite_is_skipped_and_reported(config: LearningConfig,
     """The state after the other batches is bit-identical to learning without the skipped one."""
     ours, others = make_learner(config), make_learner(config)
     stream = [random_batch(8, NETWORK, seed) for seed in range(3)]
-    stream[bad].wdl[0, 0] = np.nan
+    stream[bad].value_target[0, 0] = np.nan
     report = ours.learn_from(stream, SCHEDULE, 24)
     figures = []
     for index, batch in enumerate(stream):

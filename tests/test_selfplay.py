@@ -67,7 +67,7 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
                 assert policy.sum() == pytest.approx(policy[legal].sum()) == pytest.approx(1.0, abs=5e-3)
                 if left == 1 and outcome is not Outcome.DRAW:
                     assert samples.value[row] == 1.0
-                    if samples.full[row]:
+                    if samples.full_searches[row]:
                         wins = [c for c in legal if position.play(c).outcome() == Outcome.LOSS]
                         assert policy[wins].sum() == pytest.approx(1.0, abs=2e-3)
                         proven_wins += 1
@@ -145,11 +145,11 @@ def some_samples(count: int, start: int = 0) -> Samples:
         own=own,
         occupied=occupied,
         policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
-        full=np.ones(count, np.bool_),
+        full_searches=np.ones(count, np.bool_),
         outcome=(np.arange(count) % 3 - 1).astype(np.int8),
         value=np.arange(start, start + count).astype(np.float32) / 100,
         draw=np.full(count, 0.2, np.float32),
-        returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
+        value_target=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
         final_own=own,  # as if the game ended in this position
         final_occupied=occupied,
     )

@@ -18,7 +18,7 @@ from alphac4.storage.files import FileError
 
 logger = logging.getLogger(__name__)
 
-FORMAT = "alphac4-replay-5"
+FORMAT = "alphac4-replay-6"
 WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # exponent and slope of the window's growth (KataGo)
 _NAME = re.compile(r"\d{6,}\.safetensors")
 

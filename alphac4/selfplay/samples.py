@@ -25,11 +25,13 @@ class Samples:
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    full: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; a fast one's has `fast_search_weight`
+    full_searches: npt.NDArray[
+        np.bool_
+    ]  # [S] whether the policy is a full search's; a fast one's has `fast_search_weight`
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
-    returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
+    value_target: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
     final_own: npt.NDArray[np.uint64]  # [S] own stones at the end of the game
     final_occupied: npt.NDArray[np.uint64]  # [S] all stones at the end of the game
 
@@ -102,7 +104,7 @@ def make_samples(
     games: Games,
     *,
     policy: npt.NDArray[np.float32] | None = None,
-    returns: npt.NDArray[np.float32] | None = None,
+    value_target: npt.NDArray[np.float32] | None = None,
 ) -> Samples:
     """Return the samples of finished games with their targets.
 
@@ -111,24 +113,24 @@ def make_samples(
         config: the settings of self-play.
         games: G games.
         policy: policy targets [G, C, A] instead of the recorded ones.
-        returns: value targets [G, C, 3] instead of `lambda_returns`.
+        value_target: value targets [G, C, 3] instead of `lambda_returns`.
     """
     mask = recorded_plies(games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
     final_own, final_occupied = final_stones(geometry, games)
     policy = games.policy if policy is None else policy
-    if returns is None:
-        returns = lambda_returns(games, config.td_lambda).astype(np.float32)
+    if value_target is None:
+        value_target = lambda_returns(games, config.td_lambda).astype(np.float32)
     return Samples(
         own=games.own[mask],
         occupied=games.occupied[mask],
         policy=policy[mask].astype(np.float16),
-        full=games.full_searches[mask],
+        full_searches=games.full_searches[mask],
         outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
         value=games.value[mask],
         draw=games.draw[mask],
-        returns=returns[mask].astype(np.float16),
+        value_target=value_target[mask].astype(np.float16),
         final_own=final_own[mask],
         final_occupied=final_occupied[mask],
     )

@@ -232,14 +232,14 @@ class TrainingLoop:
     def _make_samples(self, games: Games) -> Samples:
         """Return the samples of finished games, with targets by the user's functions if there are any."""
         extensions, used = self.extensions, recorded_plies(games)
-        policy = returns = None
+        policy = value = None
         if extensions.policy_target is not None:
             shape = games.policy.shape
             policy = check_targets(extensions.policy_target(games), shape, used, "policy_target")
         if extensions.value_target is not None:
             shape = (*games.value.shape, 3)
-            returns = check_targets(extensions.value_target(games), shape, used, "value_target")
-        return make_samples(self.geometry, self.config.selfplay, games, policy=policy, returns=returns)
+            value = check_targets(extensions.value_target(games), shape, used, "value_target")
+        return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
 
     def _learn(self) -> LearningReport:
         """Learn from the replay window, and remove samples that have left it.

@@ -30,7 +30,7 @@ class LearningBatch(NamedTuple):
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes
     policy: Tensor  # float32 [B, A] target, sums to 1
     policy_weight: Tensor  # float32 [B], mean 1 over the batch
-    wdl: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
+    value_target: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
     final: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
     cell_weight: Tensor  # float32 [B]: positions per empty cell in the batch
 
@@ -71,18 +71,20 @@ def batches(
         seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        policy_weight = np.where(chosen.full, 1.0, fast_search_weight).astype(np.float32)
-        wdl = chosen.returns.astype(np.float32)
-        yield with_weights(*map(torch.from_numpy, (seen, policy, policy_weight, wdl, final)))
+        policy_weight = np.where(chosen.full_searches, 1.0, fast_search_weight).astype(np.float32)
+        value_target = chosen.value_target.astype(np.float32)
+        yield with_weights(*map(torch.from_numpy, (seen, policy, policy_weight, value_target, final)))
 
 
-def with_weights(planes: Tensor, policy: Tensor, policy_weight: Tensor, wdl: Tensor, final: Tensor) -> LearningBatch:
+def with_weights(
+    planes: Tensor, policy: Tensor, policy_weight: Tensor, value_target: Tensor, final: Tensor
+) -> LearningBatch:
     """Make a batch with normalised weights from the tensors of a whole batch, without waiting for the device."""
     count = len(planes)
     # At least 1, for batches in which all policies have the weight 0.
     policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
     cell_weight = (count / empty_cells(planes).sum().clamp(min=1.0)).expand(count)
-    return LearningBatch(planes, policy, policy_weight, wdl, final, cell_weight)
+    return LearningBatch(planes, policy, policy_weight, value_target, final, cell_weight)
 
 
 def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: float = 0.5) -> dict[str, Tensor]:
@@ -95,7 +97,7 @@ def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: fl
     """
     losses = {
         "policy": cross_entropy(outputs.policy, batch.policy) * batch.policy_weight,
-        "value": cross_entropy(outputs.value, batch.wdl),
+        "value": cross_entropy(outputs.value, batch.value_target),
     }
     if outputs.ownership is not None:
         losses["ownership"] = ownership_weight * ownership_loss(outputs.ownership, batch)

@@ -18,7 +18,7 @@ from common import train
 
 def by_error(window: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Return the weights [S] of the samples in the window."""
-    target = window.returns[:, 0].astype(np.float32) - window.returns[:, 2]
+    target = window.value_target[:, 0].astype(np.float32) - window.value_target[:, 2]
     return np.asarray(0.5 + np.abs(window.value - target), np.float32)
 
 

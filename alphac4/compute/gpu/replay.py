@@ -66,7 +66,7 @@ class DeviceReplay:
         self._fields = {name: empty(capacity, dtype=torch.int64) for name in BOARD_FIELDS} | {
             "policy": empty(capacity, geometry.columns),
             "weight": empty(capacity),
-            "returns": empty(capacity, 3),
+            "value_target": empty(capacity, 3),
         }
         # Always in the same memory, so that a graph can be captured.
         self._positions = {name: empty(batch_size, dtype=torch.int64) for name in BOARD_FIELDS}
@@ -99,8 +99,8 @@ class DeviceReplay:
         rows = rows.to(self.device)
         arrays = {name: getattr(samples, name) for name in BOARD_FIELDS} | {
             "policy": samples.policy.astype(np.float32),
-            "weight": np.where(samples.full, 1.0, self._fast_search_weight).astype(np.float32),
-            "returns": samples.returns.astype(np.float32),
+            "weight": np.where(samples.full_searches, 1.0, self._fast_search_weight).astype(np.float32),
+            "value_target": samples.value_target.astype(np.float32),
         }
         for name, array in arrays.items():
             self._fields[name].index_copy_(0, rows, to_tensor(array, self.device))
@@ -129,4 +129,4 @@ class DeviceReplay:
             launch(write_boards, self.batch_size, self._geometry, boards)
         policy = fields["policy"][rows]
         policy = torch.where(mirrored[:, None] != 0, policy.flip(1), policy)
-        return self._planes, policy, fields["weight"][rows], fields["returns"][rows], self._final
+        return self._planes, policy, fields["weight"][rows], fields["value_target"][rows], self._final
