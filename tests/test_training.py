@@ -280,7 +280,7 @@ def test_resumed_run_chooses_the_backends_of_an_uninterrupted_run(
 def test_candidate_with_infinite_outputs_loses_without_playing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    learning = SETTINGS["learning"] | {"learning_rate": 1e12}
+    learning = SETTINGS["learning"] | {"learning_rate": 1e30}
     with TrainingSession(tmp_path, tiny_run(iterations=1, learning=learning)) as session:
         (report,) = session.train()
     assert (report.gate.wins, report.gate.draws, report.gate.losses) == (0, 0, 2)
