@@ -332,7 +332,7 @@ def test_a_backend_that_raises_is_skipped(network: PolicyValueNetwork, monkeypat
 
 
 def test_unknown_backends_are_rejected(network: PolicyValueNetwork) -> None:
-    with pytest.raises(ValueError, match="available: torch-fp32"):
+    with pytest.raises(ValueError, match="available: auto, torch-fp32"):
         Evaluator(network, device="cpu", backend="abacus")
 
 
