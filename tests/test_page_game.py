@@ -329,6 +329,7 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     other.check("#analyse")
     expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
     expect_count(other, ".pill.opinion", 7)
+    expect_count(other, ".pill.opinion.strong", 1)
     other.goto(address + "#444")
     expect(other, "#viewpoint", r"for\s+Yellow \(to move\)")
     expect(other, "#verdict", r"Yellow loses in at most \d+ moves \(proven by the certificate\)")

@@ -46,12 +46,12 @@ export class Analysis {
 
   // Labels above the columns: values, such as "+0.31", or proven outcomes; "win ≤5" is a win within 5 moves.
   get labels() {
-    const { columns, best } = this.found ?? { columns: [] };
+    const { columns, move } = this.found ?? { columns: [] };
     return new Map(columns.filter(({ value, proof }) => proof || value !== null).map(({ column, value, proof }) => {
       const [verb, , number] = proof.split(" "), within = number === "1" ? "1" : `≤${number}`;
       const short = { wins: `win ${within}`, loses: `loss ${within}`, draws: "draw" }[verb];
       const tone = { wins: "win", loses: "loss", draws: "draw" }[verb] ?? (value > 0.2 ? "win" : value < -0.2 ? "loss" : "draw");
-      return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === best, opinion: !proof }];
+      return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === move, opinion: !proof }];
     }));
   }
 

@@ -62,7 +62,7 @@ const record = new Record(rules, {
     review.leave();
     game.load([...game.moves.slice(0, ply - 1), ...line], { ply: ply - 1 + shown, paused: true, shared: false });
     update();
-    board.focus();
+    $("forward").focus(); // the arrow keys step through the line
     announce($("status").textContent);
   },
 });
