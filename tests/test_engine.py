@@ -26,7 +26,7 @@ from alphac4.play.engine import COMMANDS, Engine
 class Conversation:
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.engine = Engine(self.lines.append, Analyst.named("uct:100"), 100)
+        self.engine = Engine(self.lines.append, Analyst.named("uct:100"))
 
     def say(self, *lines: str) -> list[str]:
         """Send lines, wait for the search, and return the output."""
@@ -57,6 +57,8 @@ def test_search_prints_info_and_ends_with_the_best_move() -> None:
     assert sum(int(number) for number in info[info.index("wdl") + 1 :][:3]) == 1000
     answer = talk.say("position 44", "go")
     assert answer[-2].split()[:3] == ["info", "nodes", "100"]
+    assert talk.say("setoption name player value uct:70", "go")[-2].split()[2] == "70"
+    assert talk.say("setoption name nodes value 50", "newgame", "position 44", "go")[-2].split()[2] == "50"
     assert talk.say("go movetime 50")[-1].startswith("bestmove")
     assert talk.say("position 112233", "exact")[0].split()[4] == "18"
 
@@ -198,7 +200,7 @@ def test_engine_answers_arbitrary_lines_by_its_protocol(lines: list[bytes]) -> N
         contextlib.redirect_stderr(errors),
     ):
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(line + b"\n" for line in commands))))
-        code = main(["engine", "--player", "uct:20", "--simulations", "20"])
+        code = main(["engine", "--player", "uct:20"])
     answers = output.getvalue().splitlines()
     assert (code, errors.getvalue()) == (0, "")
     assert {answer.split()[0] for answer in answers} <= ANSWERS
@@ -249,7 +251,7 @@ def test_engine_exits_without_an_error_when_its_output_is_closed() -> None:
 
 @pytest.mark.slow
 def test_engine_plays_games_through_pipes(rng: np.random.Generator) -> None:
-    player = EnginePlayer(shlex.join([*command("uct:200"), "--simulations", "200"]))
+    player = EnginePlayer(shlex.join(command("uct:200")))
     result = play_match(player, RandomPlayer(rng), [Position()])
     player.close()
     assert (result.wins, player._process.returncode) == (2, 0)

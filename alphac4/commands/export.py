@@ -12,7 +12,7 @@ from alphac4.arena.syntax import check_network
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
 from alphac4.storage.files import check_folder, check_not_existing, check_output, write_atomically
-from alphac4.storage.records import MAX_SIMULATIONS, BoardConfig, Range, RangedSettings
+from alphac4.storage.records import BoardConfig, RangedSettings
 
 logger = logging.getLogger(__name__)
 
@@ -102,10 +102,9 @@ class EngineCommand(RangedSettings):
     them briefly, docs/engine-protocol.md in full. Invalid input is answered by a line that starts with "error".
     """
 
-    player: PlayerName = "best"
-    """Player that searches: best, quick, a checkpoint's file, or uct with options."""
-    simulations: Annotated[int, Range(1, MAX_SIMULATIONS)] = 600
-    """Simulations per search if "go" gives no limit; the protocol's option `nodes`."""
+    player: PlayerName = "best@600"
+    """Player that searches: best, quick, a checkpoint's file, or uct with options. Its limit applies if "go" gives
+    none."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __call__(self) -> int:
@@ -115,7 +114,7 @@ class EngineCommand(RangedSettings):
             from alphac4.play.engine import Engine
         geometry = self.board.geometry()
         analyst = Analyst.named(self.player, geometry=geometry)
-        engine = Engine(lambda line: print(line, flush=True), analyst, self.simulations, geometry)
+        engine = Engine(lambda line: print(line, flush=True), analyst, geometry)
         try:
             for line in sys.stdin.buffer:
                 if not engine.handle(line.decode(errors="replace")) or engine.abandoned:

@@ -16,7 +16,7 @@ from alphac4.solver.solver import exact
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, MAX_SIMULATIONS, quote, shorten
 from alphac4.version import __version__
 
-DEFAULT_PLAYER, DEFAULT_NODES = "best", 600
+DEFAULT_PLAYER = "best@600"
 MAX_MOVETIME_MS = 24 * 3600 * 1000
 
 COMMANDS = (
@@ -39,8 +39,7 @@ class Engine:
 
     Args:
         write: writes one line of output; also called from the search's thread, one call at a time.
-        analyst: the player that searches, until `setoption` names another one.
-        nodes: simulations per search if "go" gives no limit.
+        analyst: the player that searches, with its own limit if "go" gives none, until `setoption` names another one.
         geometry: the board.
     """
 
@@ -48,10 +47,9 @@ class Engine:
         self,
         write: Callable[[str], None],
         analyst: Analyst,
-        nodes: int = DEFAULT_NODES,
         geometry: Geometry = STANDARD,
     ) -> None:
-        self.nodes = nodes
+        self.budget = analyst.budget
         self.geometry = geometry
         self.position = Position.from_moves("", geometry)
         self._write_line = write
@@ -124,7 +122,7 @@ class Engine:
     def _on_c4i(self) -> None:
         self._write(f"id name alphac4 {__version__}")
         self._write(f"option name player type string default {DEFAULT_PLAYER}")
-        self._write(f"option name nodes type spin default {DEFAULT_NODES} min 1")
+        self._write("option name nodes type spin default 600 min 1")
         self._write("c4iok")
 
     def _on_isready(self) -> None:
@@ -144,8 +142,9 @@ class Engine:
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
             self._analyst = Analyst.named(value, geometry=self.geometry)
+            self.budget = self._analyst.budget
         elif name == "nodes":
-            self.nodes = _positive(value, "nodes", MAX_SIMULATIONS)
+            self.budget = Budget(simulations=_positive(value, "nodes", MAX_SIMULATIONS))
         else:
             raise ValueError(f"unknown option {quote(arguments[1])}; the options are player and nodes")
 
@@ -176,13 +175,13 @@ class Engine:
                 endless = True
             else:
                 raise ValueError(f"unknown limit {quote(word)}; go takes nodes, movetime and infinite")
-        if nodes is None:
-            nodes = self.nodes if seconds is None and not endless else MAX_SIMULATIONS
+        budget = self.budget
+        if nodes is not None or seconds is not None or endless:
+            budget = Budget(simulations=MAX_SIMULATIONS if nodes is None else nodes, seconds=seconds)
         self._endless = endless
         analyst, position = self._analyst, self.position
 
         def search() -> str:
-            budget = Budget(simulations=nodes, seconds=seconds)
             analysis = analyst.analyze(position, budget, stop=self._stop, on_progress=self._inform)
             if endless:  # even if the position is proven, the answer is due at "stop"
                 self._stop.wait()
