@@ -59,7 +59,7 @@ def read_arguments(
             raise ValueError(refusal) from None
         sys.stderr.write(message.getvalue())
         raise
-    for name in ("player", "players", "reference") if command != "play" else ():
+    for name in ("player", "players", "references") if command != "play" else ():
         value = getattr(options, name, ())
         players = [value] if isinstance(value, str) else value
         if level := next((player for player in players if player in LEVELS_BY_NAME), None):
