@@ -22,7 +22,7 @@ COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 _thread = threading.local()
 
 
-class BlockEndedError(Exception):
+class WorkerThreadsEndedError(Exception):
     """Error for work in a thread whose `worker_threads` block has ended."""
 
 
@@ -142,11 +142,11 @@ def check_block() -> None:
     Long work calls this regularly: the program waits for its threads at exit.
 
     Raises:
-        BlockEndedError: if the block has ended.
+        WorkerThreadsEndedError: if the block has ended.
     """
     ended = getattr(_thread, "block_ended", None)
     if ended is not None and ended.is_set():
-        raise BlockEndedError
+        raise WorkerThreadsEndedError
 
 
 @contextlib.contextmanager

@@ -192,7 +192,7 @@ def test_commands_have_the_same_results_on_a_cluster(
         return capsys.readouterr().out
 
     there = ("--cluster", cluster.address)
-    walk = ("prove", f"{checkpoint}@16", "--moves", "44444122", "--max-stones", "12", "--beyond-mistakes")
+    walk = ("prove", f"{checkpoint}@16", "--moves", "44444122", "--max-stones", "12", "--continue-after-mistakes")
     here = printed(*walk)
     assert " makes a mistake in " in here
     assert printed(*walk, *there) == here

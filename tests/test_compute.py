@@ -15,7 +15,7 @@ from alphac4.compute import choose_compute
 from alphac4.compute.gpu.device import TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
-from alphac4.machine import BlockEndedError, adapt_process, cores, worker_threads
+from alphac4.machine import WorkerThreadsEndedError, adapt_process, cores, worker_threads
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import INT8, make_backend
@@ -250,4 +250,4 @@ def test_work_of_threads_ends_after_an_interrupted_block() -> None:
         future = pool.submit(search.search, [Position()], Budget(simulations=100_000))
         assert called.wait(60)
         raise KeyboardInterrupt
-    assert isinstance(future.exception(60), BlockEndedError)
+    assert isinstance(future.exception(60), WorkerThreadsEndedError)

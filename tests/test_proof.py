@@ -27,7 +27,9 @@ def walk(
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(walk_games([player], outcome_solver(SMALL), known, claim, max_stones=plies, beyond_mistakes=beyond))
+    return list(
+        walk_games([player], outcome_solver(SMALL), known, claim, max_stones=plies, continue_after_mistakes=beyond)
+    )
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from alphac4.arena.players import PlayerError, SearchingPlayer, drop_trees, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, longest_games
+from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, plies_to_win
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
@@ -103,7 +103,7 @@ class CheckedCertificate:
     def _longest(self) -> dict[int, Columns]:
         """The most plies to the win from each position of a level, by its number of stones."""
         self._level(self.claim.geometry.cells + 1)  # no level has this number of stones, so the whole walk is checked
-        longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
+        longest = plies_to_win(self.claim.geometry, list(self._levels.values()), self._on_pause)
         return dict(zip(self._levels, longest, strict=True))
 
 

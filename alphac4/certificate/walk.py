@@ -290,10 +290,10 @@ def has_reply_in(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) 
     return leading
 
 
-def longest_games(
+def plies_to_win(
     geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
 ) -> list[Columns]:
-    """Return the most plies until the player has won, from each position [B] of each level of a won walk.
+    """Return the largest number of plies until the player wins, for each position [B] of each level of a won walk.
 
     ``on_level`` is called before each level and may raise to stop.
     """

@@ -219,7 +219,7 @@ class ProveCommand(RangedSettings):
     """Start after these moves, such as 44."""
     max_stones: Annotated[Count, Range(0, 64)] = None
     """Judge only positions with at most N stones; by default judge to the end of every game."""
-    beyond_mistakes: bool = False
+    continue_after_mistakes: bool = False
     """Continue after mistakes, to compare players by their share of mistakes."""
     output: OutputFile = None
     """Store the player's move in each position in this file; rerun the command to resume."""
@@ -303,7 +303,7 @@ class ProveCommand(RangedSettings):
                 known,
                 claim,
                 max_stones=max_stones,
-                beyond_mistakes=self.beyond_mistakes,
+                continue_after_mistakes=self.continue_after_mistakes,
                 on_moves=partial(show_moves, bar),
             ):
                 numbers = (report.stones, len(report.keys), *map(report.count, columns.values()))
@@ -329,7 +329,7 @@ class ProveCommand(RangedSettings):
                 meaning = "" if is_unfinished else " Every line was followed to its end: proven."
             return f"\n{self.player}, moving {self.side}, makes no mistake in {scope}.{meaning}"
         shown = ", ".join(mistakes[:SHOWN_FAILURES]) + (", ..." if len(mistakes) > SHOWN_FAILURES else "")
-        further = "" if self.beyond_mistakes else "; lines stop at the first mistake"
+        further = "" if self.continue_after_mistakes else "; lines stop at the first mistake"
         return (
             f"\n{self.player}, moving {self.side}, makes a mistake in {len(mistakes):,} of {scope}"
             f" ({len(mistakes) / positions:.2%}){further}.\nMoves up to the mistakes: {shown}"

@@ -231,7 +231,7 @@ def walk_games(
     claim: Claim,
     *,
     max_stones: int,
-    beyond_mistakes: bool = False,
+    continue_after_mistakes: bool = False,
     on_moves: OnMoves = lambda _stones, _done, _total: None,
 ) -> Iterator[LevelReport]:
     """Judge the player's move in every reachable position, level by level; yield a report per level.
@@ -246,7 +246,7 @@ def walk_games(
         known: the answers so far; new ones are added.
         claim: the player's side and the start; its result is not used.
         max_stones: maximum number of stones in the positions.
-        beyond_mistakes: whether lines continue after a mistake.
+        continue_after_mistakes: whether lines continue after a mistake.
         on_moves: see `OnMoves`.
     """
     walk = Walk(claim, named=True)
@@ -268,7 +268,7 @@ def walk_games(
                 for row in np.flatnonzero(is_mistake)
             ]
             yield LevelReport(stones=walk.stones, keys=walk.keys, kinds=kinds, failures=failures)
-            continues = (kinds == MoveKind.ANSWER) | (beyond_mistakes & is_mistake)
+            continues = (kinds == MoveKind.ANSWER) | (continue_after_mistakes & is_mistake)
             walk.play(np.where(continues, columns, np.int8(CAN_WIN)))
             walk.advance()
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alphac4.certificate.file import CertificateError, read_certificate, shipped_certificates, walk_certificate
-from alphac4.certificate.walk import longest_games
+from alphac4.certificate.walk import plies_to_win
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
@@ -175,7 +175,7 @@ def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
         if certificate.claim.geometry != geometry or certificate.claim.result != "win":
             continue
         levels = list(walk_certificate(certificate))
-        for level, longest in zip(levels, longest_games(geometry, levels), strict=True):
+        for level, longest in zip(levels, plies_to_win(geometry, levels), strict=True):
             if level.stones <= MAX_CERTIFIED_STONES:
                 positions += zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
     return tuple(positions)
