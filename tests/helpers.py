@@ -221,7 +221,7 @@ class LateSolver:
     def __init__(self, game: str) -> None:
         self.first = shared_solver(STANDARD).solve(Position.from_moves(game[:LATE]))
 
-    def solve(self, position: Position, _on_pause: object) -> int:
+    def solve(self, position: Position, _on_poll: object) -> int:
         if position.plies < LATE:
             return self.first * (-1) ** position.plies
         return shared_solver(STANDARD).solve(position)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.compute.cluster.actors import ClusterActors, RemoteActor, Task, Weights
+from alphac4.compute.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights
 from alphac4.compute.cluster.connection import Connection, Node
 from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.game.rules import STANDARD
@@ -92,7 +92,7 @@ def make_network() -> PolicyValueNetwork:
         return PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
 
 
-TASK = Task(
+TASK = ActorSettings(
     geometry=STANDARD,
     config=SelfPlayConfig(games=4, full_simulations=4, fast_simulations=2),
     slots=SLOTS,

@@ -12,7 +12,7 @@ import torch
 from helpers import run_python
 
 from alphac4.compute import choose_compute
-from alphac4.compute.gpu.device import TREES
+from alphac4.compute.gpu.device import CUDA_TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
 from alphac4.machine import WorkerThreadsEndedError, adapt_process, cores, worker_threads
@@ -229,7 +229,7 @@ def test_invalid_numbers_of_cores_are_rejected(value: str, monkeypatch: pytest.M
 
 def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for backend in ("auto", "cuda-bf16", TREES):
+    for backend in ("auto", "cuda-bf16", CUDA_TREES):
         with pytest.raises(RuntimeError, match="no CUDA device"):
             choose_compute("cuda", backend, for_run=True)
     with pytest.raises(ValueError, match="unknown device 'tpu'"):  # instead of running on the cores

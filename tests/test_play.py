@@ -170,7 +170,7 @@ def test_a_lost_position_shows_only_the_moves_that_hold_out_longest(command: str
 def test_a_proof_by_the_search_is_not_presented_as_the_fastest_win(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search may find a slower win first, so that its number of moves is an upper bound."""
 
-    def too_slow(_position: Position, _on_pause: object) -> None:
+    def too_slow(_position: Position, _on_poll: object) -> None:
         raise TimeIsUp
 
     monkeypatch.setattr("alphac4.play.terminal.exact", too_slow)

@@ -94,11 +94,11 @@ class HurriedSolver(Solver):
         super().__init__(SMALL, book=no_known_scores())
         self._left, self._fewest = len(GAME) + 1, fewest
 
-    def solve(self, position: Position, on_pause: Callable[[], None] | None = None) -> int:
+    def solve(self, position: Position, on_poll: Callable[[], None] | None = None) -> int:
         self._left -= 1
         if self._left < 0 and position.plies < self._fewest:
             raise TimeIsUp
-        return super().solve(position, on_pause)
+        return super().solve(position, on_poll)
 
 
 def test_better_moves_are_searched_from_the_end_of_the_game(review: Review) -> None:
@@ -116,7 +116,7 @@ def test_review_can_be_interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        review_game("4444", on_pause=stop)
+        review_game("4444", on_poll=stop)
 
 
 def test_the_solvers_time_limit_does_not_include_the_player(monkeypatch: pytest.MonkeyPatch) -> None:

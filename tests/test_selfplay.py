@@ -228,7 +228,9 @@ def test_mirrored_batch_positions_have_mirrored_policies(rng: np.random.Generato
     end = make_planes(STANDARD, samples.final_own[:1], samples.final_occupied[:1])[0]
     assert not np.array_equal(end, end[..., ::-1])
     mirrored = 0
-    for planes, policy, final in zip(batch.planes.numpy(), batch.policy.numpy(), batch.final.numpy(), strict=True):
+    for planes, policy, final in zip(
+        batch.planes.numpy(), batch.policy_target.numpy(), batch.final_stones.numpy(), strict=True
+    ):
         np.testing.assert_array_equal(final, end if policy[0] > 0 else end[..., ::-1])
         if policy[0] > 0:
             np.testing.assert_array_equal(planes, plain)

@@ -210,9 +210,9 @@ def test_time_limit_starts_with_the_search_not_with_the_request(
 ) -> None:
     looks: list[int] = []
 
-    def solve(_position: Position, on_pause: Callable[[], None]) -> None:
+    def solve(_position: Position, on_poll: Callable[[], None]) -> None:
         for look in range(2):
-            on_pause()
+            on_poll()
             looks.append(look)
             time.sleep(0.1)
 

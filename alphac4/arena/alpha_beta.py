@@ -47,7 +47,7 @@ class SolverPlayer:
         self.name = "solver" if fastest else "solver:outcome"
         self._rng = rng
         self._threads = threads or cores()
-        self._analyze = partial(shared_solver(geometry).analyze, on_pause=check_block, weak=not fastest)
+        self._analyze = partial(shared_solver(geometry).analyze, on_poll=check_block, weak=not fastest)
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:

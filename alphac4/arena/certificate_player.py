@@ -37,14 +37,14 @@ class CheckedCertificate:
     take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
-    def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:
+    def __init__(self, path: Path, geometry: Geometry, on_poll: Callable[[], object]) -> None:
         certificate = read_certificate(path)
         self.claim: Claim = certificate.claim
         self.author = str(certificate.about.get("player"))
         if self.claim.geometry != geometry:
             raise CertificateError(f"{path}: is a certificate for another board")
         self._path = path
-        self._on_pause = on_pause
+        self._on_poll = on_poll
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
         self._walk = walk_certificate(certificate)
         self._levels: dict[int, Level] = {}  # the checked ones, by the number of stones
@@ -92,7 +92,7 @@ class CheckedCertificate:
         try:
             while stones not in self._levels and (level := next(self._walk, None)) is not None:
                 self._levels[level.stones] = level
-                self._on_pause()
+                self._on_poll()
         except CertificateError as error:
             self._failure = CertificateError(f"{self._path}: {error}")
         if self._failure is not None:
@@ -103,7 +103,7 @@ class CheckedCertificate:
     def _longest(self) -> dict[int, Columns]:
         """The most plies to the win from each position of a level, by its number of stones."""
         self._level(self.claim.geometry.cells + 1)  # no level has this number of stones, so the whole walk is checked
-        longest = plies_to_win(self.claim.geometry, list(self._levels.values()), self._on_pause)
+        longest = plies_to_win(self.claim.geometry, list(self._levels.values()), self._on_poll)
         return dict(zip(self._levels, longest, strict=True))
 
 
@@ -118,7 +118,7 @@ class CertificatePlayer:
         geometry: the board.
         make_other: creates the other player, at its first use, from the specification of the first certificate's
             author.
-        on_pause: called a few times per second while a certificate is checked or plies are counted, which takes
+        on_poll: called a few times per second while a certificate is checked or plies are counted, which takes
             seconds; may raise to stop.
         name: the player's name.
 
@@ -131,12 +131,12 @@ class CertificatePlayer:
         paths: Sequence[Path],
         geometry: Geometry,
         make_other: Callable[[str], SearchingPlayer],
-        on_pause: Callable[[], object] = lambda: None,
+        on_poll: Callable[[], object] = lambda: None,
         *,
         name: str = "certificate",
     ) -> None:
         with _as_player_error():
-            checked = [CheckedCertificate(path, geometry, on_pause) for path in paths]
+            checked = [CheckedCertificate(path, geometry, on_poll) for path in paths]
         self.name = name
         self.geometry = geometry
         self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)

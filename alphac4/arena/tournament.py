@@ -78,7 +78,7 @@ class Tournament:
         return -(-self.pairs // self.part_pairs)
 
     @property
-    def about(self) -> dict[str, Any]:
+    def record_settings(self) -> dict[str, Any]:
         """Settings that a record stores; a changed network file counts as a different player."""
         digests = {name: player_digest(name) for name in self.players}
         return {
@@ -144,7 +144,7 @@ def play_round_robin(
         FileError: if the file has other content, or belongs to a tournament with other settings.
         OSError: if the file cannot be written; earlier entries stay.
     """
-    journal = Journal(output, FORMAT, tournament.about)
+    journal = Journal(output, FORMAT, tournament.record_settings)
     done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
     for (pairing, number), result in journal.read(read_part):
         if pairing in done:

@@ -340,7 +340,7 @@ def review_with_progress(
             move = f"judging move {total // 2 - done} of {total // 2}" if is_judging else "searching for better moves"
             progress.label(f"{which}{move}")
 
-        return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_step=on_step)
+        return review_game(moves, geometry, player=player, seconds=seconds, on_poll=progress, on_step=on_step)
 
 
 @dataclass(frozen=True, kw_only=True)

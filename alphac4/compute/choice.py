@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from alphac4.compute.cores import Compute
-from alphac4.compute.gpu.device import TREES, cuda_device, is_gpu, is_simulated
+from alphac4.compute.gpu.device import CUDA_TREES, cuda_device, is_gpu, is_simulated
 from alphac4.compute.gpu.self_test import self_test_error
 from alphac4.nn.backends import check_backend, has_backend
 from alphac4.storage.records import quote
@@ -32,11 +32,11 @@ def choose_compute(
     Args:
         device: "cpu", "cuda", or "auto" for CUDA if it is available. A GPU is used if it passes its self-test.
         backend: a backend of inference, or "auto" for the fastest one for this processor and the first network, without
-            int8. On a GPU, "auto" and `TREES` keep the trees on it as well.
+            int8. On a GPU, "auto" and `CUDA_TREES` keep the trees on it as well.
         threads: cores to use, by default all.
         for_run: for a training run, in which only self-play may use int8. "auto" is decided for each network by its
             weights, so a resumed run decides as an uninterrupted one.
-        cluster: address of a cluster on whose nodes a run plays its games. "cuda" and `TREES` refer to their GPUs.
+        cluster: address of a cluster on whose nodes a run plays its games. "cuda" and `CUDA_TREES` refer to their GPUs.
 
     Raises:
         RuntimeError: for CUDA without a device, or a cluster that cannot be used.
@@ -98,14 +98,14 @@ def _can_keep_trees(inference_device: str, backend: str) -> bool:
     """Return whether to keep trees on the GPU.
 
     Raises:
-        RuntimeError: if ``backend`` is `TREES` and the compiler for the GPU is missing.
+        RuntimeError: if ``backend`` is `CUDA_TREES` and the compiler for the GPU is missing.
     """
-    if backend not in ("auto", TREES) or not (inference_device == "cuda" or is_simulated()):
+    if backend not in ("auto", CUDA_TREES) or not (inference_device == "cuda" or is_simulated()):
         return False
     try:
         cuda_device()
     except RuntimeError as error:
-        if backend == TREES:
+        if backend == CUDA_TREES:
             raise
         logger.warning("the trees stay on the cores, which is slower: %s", error)
         return False

@@ -242,7 +242,7 @@ class Compute:
 
         return DeviceSearch(evaluator, rule, geometry=geometry, reuse=reuse)
 
-    def replay(
+    def make_device_replay(
         self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
     ) -> "DeviceReplay | None":
         """Create the replay window on the GPU; return None if networks learn from the host's memory."""

@@ -217,7 +217,7 @@ def outcome_solver(geometry: Geometry, pool: "Pool | None" = None) -> SolveOutco
 
 
 def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
-    return shared_solver(geometry).solve_batch(own, occupied, weak=True, on_pause=check_block)
+    return shared_solver(geometry).solve_batch(own, occupied, weak=True, on_poll=check_block)
 
 
 OnMoves = Callable[[int, int, int], object]

@@ -41,17 +41,17 @@ def level_name(network: str, level: Level) -> str:
     return f"{network} (level {level.name})"
 
 
-def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
+def certificates(geometry: Geometry, on_poll: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
     """Load the shipped certificates; None if they are for another board or their files are missing.
 
-    The player raises PlayerError in positions that they do not cover. ``on_pause`` is that of `CertificatePlayer`.
+    The player raises PlayerError in positions that they do not cover. ``on_poll`` is that of `CertificatePlayer`.
     """
 
     def refuse(name: str) -> NoReturn:
         raise PlayerError(f"the certificates do not cover this position, and {name} is not loaded")
 
     try:
-        return CertificatePlayer(shipped_certificates(), geometry, refuse, on_pause)
+        return CertificatePlayer(shipped_certificates(), geometry, refuse, on_poll)
     except (PlayerError, OSError):
         return None
 

@@ -115,7 +115,7 @@ class Screen:
 class SolvingProgress:
     """Progress line of the solver with the time and the positions searched so far, on terminals only.
 
-    Use it as a context manager, whose exit removes the line, and as the solver's ``on_pause``. It writes to the
+    Use it as a context manager, whose exit removes the line, and as the solver's ``on_poll``. It writes to the
     standard error unless another stream is given.
     """
 

@@ -25,7 +25,7 @@ OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # credit of a move that gives away nothing, ha
 CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win comes later, or a loss sooner
 MIN_KEEPING_CREDIT = 0.7  # minimum credit of a move that keeps the outcome
 
-OnPause = Callable[[], None]
+OnPoll = Callable[[], None]
 
 
 class Grade(Enum):
@@ -234,7 +234,7 @@ def review_game(
     player: SearchingPlayer | None = None,
     solver: Solver | None = None,
     seconds: float = DEFAULT_SECONDS,
-    on_pause: OnPause = lambda: None,
+    on_poll: OnPoll = lambda: None,
     on_step: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Review:
     """Review a game, finished or not.
@@ -245,7 +245,7 @@ def review_game(
         player: evaluates each position; None for no evaluations.
         solver: by default the shared solver of the process.
         seconds: time limit of the solver for the positions, and half of it in addition for better moves.
-        on_pause: called some dozens of times per second; its exceptions end the review.
+        on_poll: called some dozens of times per second; its exceptions end the review.
         on_step: called with the steps done and their total, two per move: judge it, then look for better ones.
 
     Raises:
@@ -256,14 +256,14 @@ def review_game(
     for column in columns:
         positions.append(positions[-1].play(column))
     solver = solver or shared_solver(geometry)
-    score_of = _timed(solver, seconds, on_pause)
+    score_of = _timed(solver, seconds, on_poll)
     started = time.monotonic()
     scores: list[int | None] = [None] * len(positions)
     for ply in reversed(range(len(positions))):
         scores[ply] = score_of(positions[ply])
         on_step(len(columns) - ply, 2 * len(columns))
     opinions, values = _evaluate(player, positions, columns)
-    score_of = _timed(solver, LINE_TIME_SHARE * seconds, on_pause)  # a new limit, without the player's time
+    score_of = _timed(solver, LINE_TIME_SHARE * seconds, on_poll)  # a new limit, without the player's time
     reviewed: list[ReviewedMove] = []
     for index, column in reversed(list(enumerate(columns))):  # easy positions first
         before, after = positions[index], scores[index + 1]
@@ -313,14 +313,14 @@ def _evaluate(
     return opinions, tuple(value if position.first_to_move else -value for value, position in values)
 
 
-def _timed(solver: Solver, seconds: float, on_pause: OnPause) -> Callable[[Position], int | None]:
+def _timed(solver: Solver, seconds: float, on_poll: OnPoll) -> Callable[[Position], int | None]:
     """Return a function from positions to exact scores for the side to move, or None after the time limit."""
-    check_time = deadline(seconds, on_pause)
+    check_time = deadline(seconds, on_poll)
 
     def score(position: Position) -> int | None:
         is_in_book = position.plies <= solver.book.plies  # then scored without a time limit
         try:
-            return solver.solve(position, on_pause if is_in_book else check_time)
+            return solver.solve(position, on_poll if is_in_book else check_time)
         except TimeIsUp:
             return None
 

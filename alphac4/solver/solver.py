@@ -17,7 +17,7 @@ from alphac4.solver.search import FULL_COLUMN, children, make_layout, score_batc
 DEFAULT_TABLE_BITS = 22
 NODES_PER_PAUSE = 1 << 18  # take some hundredths of a second
 
-OnPause = Callable[[], None]
+OnPoll = Callable[[], None]
 Scores = npt.NDArray[np.int8]
 
 
@@ -29,7 +29,7 @@ class Solver:
     on the standard board -18 after the fastest win, and 0 if the board is full.
 
     Results stay in the table and speed up later calls. Batches release the interpreter's lock, and threads may share a
-    solver. A search pauses some dozens of times per second, where Ctrl-C or an exception of ``on_pause`` ends it.
+    solver. A search pauses some dozens of times per second, where Ctrl-C or an exception of ``on_poll`` ends it.
 
     Args:
         geometry: the board of all positions.
@@ -50,36 +50,34 @@ class Solver:
         self._layout = make_layout(geometry)
         self._table = make_table(geometry, table_bits)
 
-    def solve(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> int:
+    def solve(self, position: Position, on_poll: OnPoll | None = None, *, weak: bool = False) -> int:
         """Return the exact score; the options are those of `analyze`."""
-        return int(self.solve_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0])
+        return int(self.solve_batch(*self._stones(position), weak=weak, on_poll=on_poll)[0])
 
-    def analyze(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> list[int | None]:
+    def analyze(self, position: Position, on_poll: OnPoll | None = None, *, weak: bool = False) -> list[int | None]:
         """Return the score of each column's move, for the side that makes it; None for an illegal move.
 
         Args:
             position: the position.
-            on_pause: called some dozens of times per second; may raise to end the search.
+            on_poll: called some dozens of times per second; may raise to end the search.
             weak: only distinguish win (1), draw (0) and loss (-1), which takes less search.
 
         Raises:
             ValueError: for a position on another board.
         """
-        scores = self.analyze_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0]
+        scores = self.analyze_batch(*self._stones(position), weak=weak, on_poll=on_poll)[0]
         return [None if score == FULL_COLUMN else int(score) for score in scores]
 
     def analyze_batch(
-        self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
+        self, own: Words, occupied: Words, *, weak: bool = False, on_poll: OnPoll | None = None
     ) -> Scores:
         """Return the score of each move, int8 [B, A], for the side that makes it; `FULL_COLUMN` for an illegal move."""
         playable, after_own, after_occupied = children(self.geometry, *_checked(own, occupied))
         scores = np.full(playable.shape, FULL_COLUMN, np.int8)
-        scores[playable] = -self.solve_batch(after_own, after_occupied, weak=weak, on_pause=on_pause)
+        scores[playable] = -self.solve_batch(after_own, after_occupied, weak=weak, on_poll=on_poll)
         return scores
 
-    def solve_batch(
-        self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
-    ) -> Scores:
+    def solve_batch(self, own: Words, occupied: Words, *, weak: bool = False, on_poll: OnPoll | None = None) -> Scores:
         """Return the scores, int8 [B], of positions given as bitboards, uint64 [B] each; see `analyze`."""
         own, occupied = _checked(own, occupied)
         words, integers = make_memory(self.geometry)
@@ -92,8 +90,8 @@ class Solver:
             )
             self.nodes += int(integers[NODES]) - counted
             counted = int(integers[NODES])
-            if on_pause is not None:
-                on_pause()
+            if on_poll is not None:
+                on_poll()
         return np.sign(scores) if weak else scores
 
     def _stones(self, position: Position) -> tuple[Words, Words]:
@@ -136,8 +134,8 @@ class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
     """Error for an exceeded time limit of the solver."""
 
 
-def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:
-    """Return an ``on_pause`` that calls another one and raises `TimeIsUp` once ``seconds`` have passed.
+def deadline(seconds: float, on_poll: OnPoll = lambda: None) -> OnPoll:
+    """Return an ``on_poll`` that calls another one and raises `TimeIsUp` once ``seconds`` have passed.
 
     The time begins with the first call, so that loading the compiled code and the book, which takes seconds in a new
     process, does not count.
@@ -146,7 +144,7 @@ def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:
 
     def check() -> None:
         nonlocal end
-        on_pause()
+        on_poll()
         if end is None:
             end = time.monotonic() + seconds
         if time.monotonic() > end:
@@ -186,12 +184,12 @@ class ExactColumn(Verdict):
     best: bool
 
 
-def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
-    """Return the solver's verdict on each legal move; ``on_pause`` is that of `Solver.analyze`.
+def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list[ExactColumn]:
+    """Return the solver's verdict on each legal move; ``on_poll`` is that of `Solver.analyze`.
 
     Early positions that the opening book lacks take seconds to minutes.
     """
-    scores = shared_solver(position.geometry).analyze(position, on_pause)
+    scores = shared_solver(position.geometry).analyze(position, on_poll)
     best = best_columns(scores)
     return [
         ExactColumn(column=column, best=column in best, **vars(Verdict.of(position, score)))

@@ -185,7 +185,9 @@ def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions |
     """Return the learner of a run's settings, with an untrained network."""
     network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
     longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
-    replay = compute.replay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)
+    replay = compute.make_device_replay(
+        geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight
+    )
     if replay is None:
         device = compute.learning_device
         return Learner(network, learning, geometry, config.seed, device=device, extensions=extensions)

@@ -28,10 +28,10 @@ class LearningBatch(NamedTuple):
     """
 
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes
-    policy: Tensor  # float32 [B, A] target, sums to 1
+    policy_target: Tensor  # float32 [B, A] target, sums to 1
     policy_weight: Tensor  # float32 [B], mean 1 over the batch
     value_target: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
-    final: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
+    final_stones: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
     cell_weight: Tensor  # float32 [B]: positions per empty cell in the batch
 
 
@@ -96,7 +96,7 @@ def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: fl
         ownership_weight: weight of the ownership loss; policy and value weigh 1.
     """
     losses = {
-        "policy": cross_entropy(outputs.policy, batch.policy) * batch.policy_weight,
+        "policy": cross_entropy(outputs.policy, batch.policy_target) * batch.policy_weight,
         "value": cross_entropy(outputs.value, batch.value_target),
     }
     if outputs.ownership is not None:
@@ -116,7 +116,7 @@ def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
         logits: [B, 3, R, C]: own stone, the opponent's, empty.
         batch: the positions.
     """
-    target = torch.cat([batch.final, 1.0 - batch.final.sum(dim=1, keepdim=True)], dim=1)
+    target = torch.cat([batch.final_stones, 1.0 - batch.final_stones.sum(dim=1, keepdim=True)], dim=1)
     cells = cross_entropy(logits, target) * empty_cells(batch.planes)
     return cells.sum(dim=(1, 2)) * batch.cell_weight
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from alphac4.compute.cluster.connection import Connection, connect, import_ray
 from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
-from alphac4.compute.gpu.device import TREES, allocate_with_backoff
+from alphac4.compute.gpu.device import CUDA_TREES, allocate_with_backoff
 from alphac4.game import Geometry
 from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names, has_backend
@@ -35,11 +35,11 @@ COUNT_INTERVAL_S = 1.0  # time between counts of the cluster's cores or GPUs
 NO_GAMES_WARNING_S = 60.0  # time without a block before a warning
 STOP_TIMEOUT_S = 2.0  # time for actors to end before they are killed
 CONTROL_GROUP = "control"  # Ray's concurrency group of methods that run concurrently with `RemoteActor.play`
-GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # accepted by name; a node may lack some
+GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", CUDA_TREES)  # accepted by name; a node may lack some
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class ActorSettings:
     """Settings that the actors of a run share."""
 
     geometry: Geometry
@@ -75,7 +75,7 @@ class RemoteActor:
     created in the first call, because Ray would take an error in ``__init__`` for a lost process.
     """
 
-    def __init__(self, task: Task, rng: np.random.Generator) -> None:
+    def __init__(self, task: ActorSettings, rng: np.random.Generator) -> None:
         context = import_ray().get_runtime_context()
         # A restarted actor must not play the same games again.
         self._task, self._rng = task, np.random.default_rng() if context.was_current_actor_reconstructed else rng
@@ -118,16 +118,16 @@ class RemoteActor:
 
 
 def make_player(
-    task: Task, network: Network, rng: np.random.Generator
+    task: ActorSettings, network: Network, rng: np.random.Generator
 ) -> tuple[SelfPlayer, Callable[[Network], object], str]:
     """Create the player of one core or GPU; return it, a function that loads new weights, and its backend."""
-    if task.backend == TREES:
+    if task.backend == CUDA_TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
         player = allocate_with_backoff(
             lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng), task.slots, 1
         )
-        return player, player.update, TREES
+        return player, player.update, CUDA_TREES
     evaluator = Evaluator(
         network,
         batch_size=task.slots,
@@ -153,7 +153,7 @@ class ClusterActors(Actors):
         seeds: the random generator of each actor, by index.
     """
 
-    def __init__(self, connection: Connection, task: Task, network: Network, seeds: Seeds) -> None:
+    def __init__(self, connection: Connection, task: ActorSettings, network: Network, seeds: Seeds) -> None:
         self.backend, self.slots = task.backend, task.slots
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
@@ -323,7 +323,7 @@ class Cluster:
     Args:
         address: the address that `connect` takes.
         device: "cuda" for an actor per GPU with a core on its node, otherwise one per core.
-        backend: of self-play; a node without it uses its fastest one, as for "auto". `TREES` implies "cuda".
+        backend: of self-play; a node without it uses its fastest one, as for "auto". `CUDA_TREES` implies "cuda".
 
     Raises:
         RuntimeError: if the cluster does not exist, a node has another version of this program, or no node has the
@@ -333,7 +333,7 @@ class Cluster:
 
     def __init__(self, address: str, device: str = "cpu", backend: str = "auto") -> None:
         self._backend = backend
-        self._device = "cuda" if device == "cuda" or (backend == TREES and device == "auto") else "cpu"
+        self._device = "cuda" if device == "cuda" or (backend == CUDA_TREES and device == "auto") else "cpu"
         known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
         if backend not in ("auto", *known):
             where = "GPUs" if self._device == "cuda" else "cores"
@@ -354,8 +354,8 @@ class Cluster:
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Return the actors of a run; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
         slots = config.games
-        if self._backend != TREES:
+        if self._backend != CUDA_TREES:
             share = -(-config.games // max(1, self._connection.count(self._device)))
             slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
-        task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
+        task = ActorSettings(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
         return ClusterActors(self._connection, task, network, seeds)

@@ -30,7 +30,7 @@ _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees or Games
 
 _launch_lock = threading.Lock()  # neither the simulator nor loading kernels from disk is thread-safe
 
-TREES = "cuda-trees"
+CUDA_TREES = "cuda-trees"
 """The backend with the trees on the GPU, and the network in its fastest sufficient precision."""
 
 THREADS_PER_BLOCK = 32  # the smallest useful: trees diverge, and small blocks spread over the whole GPU

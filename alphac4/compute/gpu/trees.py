@@ -15,7 +15,7 @@ from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import Actors, LocalActors, Seeds
 from alphac4.compute.gpu.device import (
-    TREES,
+    CUDA_TREES,
     DeviceNetwork,
     IoBuffers,
     allocate_with_backoff,
@@ -286,6 +286,6 @@ def device_actors(
     def update(network: Network) -> str:
         for player in players:
             player.update(network)
-        return TREES
+        return CUDA_TREES
 
-    return LocalActors(players, update, TREES)
+    return LocalActors(players, update, CUDA_TREES)

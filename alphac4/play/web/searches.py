@@ -170,7 +170,7 @@ class SearchService:
     def review(self, moves: str, seconds: float, stop: Stop, on_step: Callable[[int, int], None]) -> Review:
         """Review a game with the network's evaluations; see `review_game`."""
         player = self._player(f"{self._network}@{REVIEW_SIMULATIONS}")
-        return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_step=on_step)
+        return review_game(moves, self.geometry, player=player, seconds=seconds, on_poll=stop.check, on_step=on_step)
 
     def certified_move(self, position: Position) -> int | None:
         """Return the certificates' move, a 0-based column, or None; the first call takes seconds."""
@@ -208,7 +208,7 @@ class SearchService:
 
     @functools.cached_property
     def _certificates(self) -> CertificatePlayer | None:
-        return certificates(self.geometry, on_pause=self._stop_reading.check)
+        return certificates(self.geometry, on_poll=self._stop_reading.check)
 
     def _make_analyst(self, _session: str) -> Analyst:
         return Analyst(self._player(f"{self._network}@1", "trees"))
