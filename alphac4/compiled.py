@@ -50,8 +50,9 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a `compiled` function again without the cache on disk.
 
-    Use it for arguments whose types bring code from outside the package: Numba would not notice edits of that code, and
-    could not load its index in a program without these types. That code may create arrays.
+    Use it for arguments whose types bring code from outside the package. A cached version would miss edits of that
+    code, and a program without these types could not read Numba's cache index. Unlike in `compiled`, the code may
+    create arrays.
     """
     return _njit(function.py_func, cache=False, nrt=True)  # type: ignore[attr-defined]
 

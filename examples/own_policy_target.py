@@ -34,7 +34,8 @@ if __name__ == "__main__":
             "network": {"channels": 8, "blocks": 1},
             "selfplay": {"policy_target": "visits", "games": 8, "full_simulations": 8, "fast_simulations": 4},
             "learning": {"batch_size": 64},
-            "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": [5]},
+            "gate": {"pairs": 1, "simulations": 2},
+            "baseline": {"interval": 0, "rollouts": [5]},
             "evaluation": {"interval": 0},
         }
     with tempfile.TemporaryDirectory() as folder:

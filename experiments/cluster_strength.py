@@ -26,7 +26,8 @@ SETTINGS = {
     "samples": 6_000,
     "selfplay": {"games": 128},
     "learning": {"min_window": 20_000},
-    "gate": {"pairs": 15, "baseline_interval": 0, "baseline_rollouts": [200]},
+    "gate": {"pairs": 15},
+    "baseline": {"interval": 0, "rollouts": [200]},
     "evaluation": {"interval": 0},
 }
 BUDGETS = (0, 100)  # simulations per position

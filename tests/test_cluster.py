@@ -226,7 +226,7 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
 def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
     """The games of the gate and the report of the judge are compared, for one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
-    gate = GateConfig(pairs=4, simulations=12, baseline_interval=0)
+    gate = GateConfig(pairs=4, simulations=12)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]

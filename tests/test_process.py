@@ -87,7 +87,7 @@ settings = {
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 32, "full_simulations": 8, "fast_simulations": 4},
     "learning": {"batch_size": 32, "replay_ratio": 0.5},
-    "gate": {"pairs": 2, "simulations": 4, "baseline_rollouts": [], "baseline_pairs": 1},
+    "gate": {"pairs": 2, "simulations": 4}, "baseline": {"rollouts": [], "pairs": 1},
     "evaluation": {"interval": 0},
     "machine": {"backend": "torch-fp32"},
 }

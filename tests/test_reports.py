@@ -26,12 +26,12 @@ from alphac4.runs.tensorboard import scalars
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
 
-GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "baseline_interval": 2, "baseline_rollouts": [20]}
-GATE |= {"baseline_pairs": 2}
+GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4}
+BASELINE = {"interval": 2, "rollouts": [20], "pairs": 2}
 
 
 def judged_run(interval: int = 1) -> TrainConfig:
-    return tiny_run(iterations=2, gate=GATE, evaluation={"interval": interval})
+    return tiny_run(iterations=2, gate=GATE, baseline=BASELINE, evaluation={"interval": interval})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,8 +131,8 @@ def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path)
     assert [match.opponent for match in state.closing] == ["uct:20"]
     assert state.is_finished(config)
     assert not state.is_finished(dataclasses.replace(config, iterations=3))
-    more = dataclasses.replace(config.gate, baseline_rollouts=(20, 50))
-    assert not state.is_finished(dataclasses.replace(config, gate=more))
+    more = dataclasses.replace(config.baseline, rollouts=(20, 50))
+    assert not state.is_finished(dataclasses.replace(config, baseline=more))
     assert not dataclasses.replace(state, closing=None).is_finished(config)
 
 

@@ -87,7 +87,7 @@ SPECIAL: dict[str, list[Any]] = {
     "selfplay.c_init": [0.1, 0.0, -1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
 }
-UNCHANGED = {"iterations", "machine.device", "start_from", "gate.baseline_rollouts", "evaluation.interval"}
+UNCHANGED = {"iterations", "machine.device", "start_from", "baseline.rollouts", "evaluation.interval"}
 
 
 def choices() -> list[tuple[str, Any]]:
@@ -217,10 +217,10 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
         return evaluate(evaluator, planes)
 
     monkeypatch.setattr(Evaluator, "evaluate", seen)
-    gate = SETTINGS["gate"] | {"baseline_interval": 1, "baseline_rollouts": [20]} | {"baseline_pairs": 1}
+    baseline = {"interval": 1, "rollouts": [20], "pairs": 1}
     for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "runs.session.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
-    config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"interval": 1})
+    config = tiny_run(iterations=1, machine={"device": "cpu"}, baseline=baseline, evaluation={"interval": 1})
     with TrainingSession(tmp_path, config) as session:
         record_games, played = session.loop.actors.play, []
 

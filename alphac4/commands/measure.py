@@ -207,7 +207,7 @@ class ProveCommand(RangedSettings):
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If there is none and every line
     is followed to its end, this proves that a network limited by simulations makes none; any other player may move
     differently in the next game. A line ends early once the player's own search has proven a win, because the player
-    then follows its search tree. The number of positions grows about threefold with every two stones, so start with
+    then follows its search tree. The number of positions grows about fourfold with every two stones, so start with
     --max-stones 10.
     """
 

@@ -31,18 +31,18 @@ def choose_compute(
 
     Args:
         device: "cpu", "cuda", or "auto" for CUDA if it is available. A GPU is used if it passes its self-test.
-        backend: a backend of inference, or "auto" for the fastest one for this processor and the first network, without
-            int8. On a GPU, "auto" and `CUDA_TREES` keep the trees on it as well.
+        backend: a backend of inference, or "auto" for the fastest one, without int8, for this processor and the first
+            network that is loaded. On a GPU, "auto" and `CUDA_TREES` keep the trees on it as well.
         threads: cores to use, by default all.
-        for_run: for a training run, in which only self-play may use int8. "auto" is decided for each network by its
-            weights, so a resumed run decides as an uninterrupted one.
+        for_run: for a training run, in which only self-play may use int8. "auto" then depends only on the
+            weights, so a resumed run chooses the same backend as an uninterrupted one would.
         cluster: address of a cluster on whose nodes a run plays its games. "cuda" and `CUDA_TREES` refer to their GPUs.
 
     Raises:
         RuntimeError: for CUDA without a device, or a cluster that cannot be used.
         TypeError: for an argument of another type.
-        ValueError: for another device, less than one thread, or a backend that this machine lacks or a cluster cannot
-            have.
+        ValueError: for another device, less than one thread, or a backend that is not available on this machine or
+            not supported on a cluster.
     """
     if not isinstance(device, str):
         raise TypeError(f"device must be one of {', '.join(DEVICES)}, not {quote(device)}")

@@ -132,7 +132,7 @@ class KnownMoves:
         return np.isin(keys, np.fromiter(self.taken_back, np.uint64))
 
     def add(self, parts: Sequence[Moves]) -> None:
-        """Add and record moves. A proof replaces an answer for the same position; otherwise the first move is kept."""
+        """Add and record moves. In one position a proven move replaces an unproven one; otherwise the first stays."""
         moves = Moves.joined(parts)
         self._insert(moves)
         self._journal.add(_pack(moves))

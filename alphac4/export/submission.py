@@ -93,7 +93,7 @@ class Game:
         return cells & self.full & ~occupied
 
     def open_cells(self, stones: int, occupied: int) -> int:
-        """Return the empty cells of lines that lack two of these stones, and contain none of the other side's."""
+        """Return the empty cells of lines in which two cells are empty and all others hold these stones."""
         empty, cells = self.full & ~occupied, 0
         for shift in self.directions:
             lines = [-1, 0, 0]  # lowest cells of lines with no, one and two empty cells so far

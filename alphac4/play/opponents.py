@@ -67,7 +67,7 @@ def compile_search(geometry: Geometry) -> None:
 class LazyPlayer:
     """Player that is loaded in a thread: immediately if in the ``background``, otherwise before its first move.
 
-    It takes the name of the loaded player after its first move.
+    After its first move it has the loaded player's name.
     """
 
     def __init__(self, name: str, make: Callable[[], Player], *, background: bool) -> None:

@@ -244,7 +244,7 @@ def review_game(
         geometry: its board.
         player: evaluates each position; None for no evaluations.
         solver: by default the shared solver of the process.
-        seconds: time limit of the solver for the positions, and half of it in addition for better moves.
+        seconds: time limit of the solver for judging the positions. Finding better moves may take half as long again.
         on_poll: called some dozens of times per second; its exceptions end the review.
         on_step: called with the steps done and their total, two per move: judge it, then look for better ones.
 

@@ -209,7 +209,8 @@ class TrainingSession:
 
     def play_closing_matches(self) -> list[MatchReport]:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
-        matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, CLOSING_PAIRS)
+        budgets = self.config.baseline.rollouts
+        matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, budgets, CLOSING_PAIRS)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
             for match in matches
@@ -226,10 +227,10 @@ class TrainingSession:
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
-        gate, is_standard = self.config.gate, self.config.board.geometry() == STANDARD
+        baseline, is_standard = self.config.baseline, self.config.board.geometry() == STANDARD
         matches, verdict = list[MatchReport](), None
-        if gate.baseline_interval and number % gate.baseline_interval == 0:
-            matches = self.loop.matches.against_classic(best, number, gate.baseline_pairs)
+        if baseline.interval and number % baseline.interval == 0:
+            matches = self.loop.matches.against_classic(best, number, baseline.rollouts, baseline.pairs)
         between = time.perf_counter()
         if is_standard and (interval := self.config.evaluation.interval) and number % interval == 0:
             verdict = measure_network(best.network, self.loop.providers[1])

@@ -24,7 +24,7 @@ STATE_FILE = "state.safetensors"
 STATE_FORMAT = "alphac4-run-state-10"
 
 # Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
-CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
+CHANGEABLE = ("iterations", "gate", "baseline", "evaluation", "machine")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class RunState:
 
     def is_finished(self, config: TrainConfig) -> bool:
         """Return whether all iterations and closing matches of these settings are done."""
-        opponents = [f"uct:{rollouts}" for rollouts in config.gate.baseline_rollouts]
+        opponents = [f"uct:{rollouts}" for rollouts in config.baseline.rollouts]
         has_closed = self.closing is not None and [match.opponent for match in self.closing] == opponents
         return self.iteration >= config.iterations and has_closed
 

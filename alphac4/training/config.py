@@ -62,7 +62,7 @@ class LearningConfig(RangedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig(RangedSettings):
-    """Settings of the gate, which promotes candidates, and of the best network's matches against classic MCTS."""
+    """Settings of the gate, which promotes candidates."""
 
     pairs: Annotated[int, Range(1, 1_000_000)] = 50
     """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games). With
@@ -71,12 +71,17 @@ class GateConfig(RangedSettings):
     """Simulations per move in these games (AlphaGo Zero: 1600)."""
     threshold: Annotated[float, Range(MIN_POSITIVE, 1 - MIN_POSITIVE)] = 0.52
     """Score that promotes the candidate, draws counting half (AlphaGo Zero: 0.55; AlphaZero has no gate)."""
-    baseline_interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
-    """Iterations between matches of the best network against classic MCTS, a baseline that does not change during a
-    run; 0 plays the closing match only."""
-    baseline_rollouts: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineConfig(RangedSettings):
+    """Settings of the best network's matches against classic MCTS, a baseline that does not change during a run."""
+
+    interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
+    """Iterations between two of these matches; 0 plays the closing match only."""
+    rollouts: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
     """Rollouts per move of classic MCTS; each number is a match of its own. Empty for no matches at all."""
-    baseline_pairs: Annotated[int, Range(1, 1_000_000)] = 20
+    pairs: Annotated[int, Range(1, 1_000_000)] = 20
     """Colour-swapped pairs of games per match; the closing match always has 50."""
 
 
@@ -124,7 +129,9 @@ class TrainConfig(RangedSettings):
     learning: LearningConfig = field(default_factory=LearningConfig)
     """Learning."""
     gate: GateConfig = field(default_factory=GateConfig)
-    """The gate, and matches against classic MCTS."""
+    """The gate."""
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
+    """Matches against classic MCTS."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Evaluation against exact play."""
     machine: MachineConfig = field(default_factory=MachineConfig)
@@ -196,7 +203,8 @@ PRESETS: dict[str, TrainConfig] = {
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_search_prob=0.4),
         learning=LearningConfig(weight_decay=0.4, min_window=80_000),
-        gate=GateConfig(pairs=20, simulations=16, baseline_interval=6),
+        gate=GateConfig(pairs=20, simulations=16),
+        baseline=BaselineConfig(interval=6),
     ),
     "standard": TrainConfig(
         iterations=30,
@@ -204,7 +212,8 @@ PRESETS: dict[str, TrainConfig] = {
         network=NetworkSize(channels=64, blocks=5),
         selfplay=replace(_RANDOM_OPENINGS, full_simulations=96, fast_simulations=24),
         learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
-        gate=GateConfig(pairs=30, simulations=32, baseline_interval=9, baseline_pairs=10),
+        gate=GateConfig(pairs=30, simulations=32),
+        baseline=BaselineConfig(interval=9, pairs=10),
     ),
     "gpu-quick": TrainConfig(
         iterations=20,
@@ -212,7 +221,8 @@ PRESETS: dict[str, TrainConfig] = {
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(games=4096, full_simulations=64, fast_simulations=16, full_search_prob=0.4),
         learning=LearningConfig(batch_size=512, weight_decay=0.4, min_window=300_000),
-        gate=GateConfig(pairs=30, simulations=16, baseline_interval=0),
+        gate=GateConfig(pairs=30, simulations=16),
+        baseline=BaselineConfig(interval=0),
         machine=MachineConfig(device="cuda"),
     ),
     "gpu-best": TrainConfig(
@@ -228,7 +238,8 @@ PRESETS: dict[str, TrainConfig] = {
             ema_decay=0.995,
             min_window=1_000_000,
         ),
-        gate=GateConfig(pairs=50, simulations=32, baseline_interval=0),
+        gate=GateConfig(pairs=50, simulations=32),
+        baseline=BaselineConfig(interval=0),
         machine=MachineConfig(device="cuda"),
     ),
 }

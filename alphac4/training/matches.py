@@ -98,16 +98,17 @@ class Matches:
         nothing = MatchReport(player=names[0], opponent=names[1], wins=0, draws=0, losses=0, seconds=0.0)
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
-    def against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
+    def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchReport]:
         """Play the best network against each budget of classic MCTS, which does not change during a run.
 
         Args:
             best: the best network.
             iteration: selects the random numbers.
+            budgets: rollouts per move of classic MCTS, one match each.
             pairs: colour-swapped pairs of games per match.
         """
         reports = []
-        for rollouts in self._config.baseline_rollouts:
+        for rollouts in budgets:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
             classic = self._classic_players(
                 rollouts, len(ours), random_generator(self._seed, iteration, "classic", rollouts)

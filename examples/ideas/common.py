@@ -15,7 +15,8 @@ TINY = {  # settings of `--fast`, which only checks that an idea works
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 8, "full_simulations": 8, "fast_simulations": 4},
     "learning": {"batch_size": 64},
-    "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": []},
+    "gate": {"pairs": 1, "simulations": 2},
+    "baseline": {"interval": 0, "rollouts": []},
     "evaluation": {"interval": 0},
 }
 

@@ -34,7 +34,7 @@ SETTINGS = {
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 8, "full_simulations": 12, "full_search_prob": 1.0},  # noise makes games differ
     "learning": {"batch_size": 64},
-    "gate": {"pairs": 3, "simulations": 4, "baseline_interval": 0, "baseline_rollouts": []},
+    "gate": {"pairs": 3, "simulations": 4}, "baseline": {"interval": 0, "rollouts": []},
     "evaluation": {"interval": 0},
 }  # fmt: skip
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_log_monitor": False}

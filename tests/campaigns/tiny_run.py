@@ -39,7 +39,8 @@ SETTINGS: dict[str, Any] = {
     "network": {"channels": 4, "blocks": 1},
     "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5},
     "learning": {"batch_size": 16, "replay_ratio": 1.0, "optimizer": "adamw", "fast_search_weight": 0.0},
-    "gate": {"pairs": 1, "simulations": 2, "baseline_interval": 0, "baseline_rollouts": []},
+    "gate": {"pairs": 1, "simulations": 2},
+    "baseline": {"interval": 0, "rollouts": []},
     "evaluation": {"interval": 0},
 }
 # Other settings of search and learning, with which runs must resume as well.

@@ -28,7 +28,7 @@ class UctSearch(TreeSearch):
         config: the variant.
         geometry: the board.
         rng: seeds the trees' random states.
-        reuse: the trees that are kept for positions that follow, by default those of ``config``.
+        reuse: what is kept for later positions of the same game, by default as ``config`` says.
         threads: number of trees searched at the same time.
     """
 

@@ -42,7 +42,10 @@ REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class UctConfig(RangedSettings):
-    """Settings of classic search. The default, with proofs and decisive moves, is the strongest plain variant."""
+    """Settings of classic search.
+
+    The default, with proofs and decisive moves, is the strongest variant without a hand-written evaluation.
+    """
 
     exploration: Annotated[float, Range(0, MAX_NUMBER)] = 2**0.5
     """Weight of UCB1's exploration term, for values in [-1, 1]. UCB1 (Auer et al. 2002) has sqrt(2) for rewards in
