@@ -46,7 +46,7 @@ HELP_WORDS = ("-h", "--help", "help")
 COMMANDS = [name for group in GROUPS.values() for name in group]
 EXAMPLES = """\
   alphac4 play 5                                  play against level 5 of 8
-  alphac4 train --preset quick --run runs/mine    train one in 8 to 24 minutes
+  alphac4 train --preset quick --run runs/mine    train a network in 8 to 24 minutes
   alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
 

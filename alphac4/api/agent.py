@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from alphac4.nn.network import NetworkBuilder
 
 DEFAULT_SIMULATIONS = 100  # per search of a user's own network
+MAX_BATCH, MAX_THREADS = 65_536, 1024
 
 
 class Agent:
@@ -163,8 +164,12 @@ def load(
     """
     batch_size = as_integer(batch_size, "batch_size", 1)
     threads = None if threads is None else as_integer(threads, "threads", 1)
+    if batch_size > MAX_BATCH or (threads or 1) > MAX_THREADS:
+        raise ValueError(f"batch_size may be {MAX_BATCH:,} and threads {MAX_THREADS:,} at most")
     if geometry is not None:
         check_geometry(geometry)
+    if network is not None and not callable(network):
+        raise TypeError(f"network must be the function that built the network, not {network!r:.60}")
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
         _check_board(str(player), checkpoint.geometry, geometry)
@@ -172,9 +177,16 @@ def load(
     is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
     is_written = isinstance(player, str | Path)
     is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
+    is_network = network is not None or runs_network(player)
+    if (device, backend) != ("auto", "auto") and not is_network:
+        raise PlayerError("device and backend only apply to networks in files: leave them out")
+    if batch_size != 1 and not is_network:
+        raise PlayerError("batch_size only applies to networks in files: leave it out")
+    if (seed != 0 and not (is_written or is_own_network)) or (threads is not None and not is_written):
+        raise PlayerError("seed and threads do not apply to this player: leave them out")
     if planes is not None and not is_own_network:
         raise PlayerError("planes apply to a function or a module; leave planes out for any other player")
-    if planes is not None and planes not in PLANES:
+    if planes is not None and not (isinstance(planes, str) and planes in PLANES):
         raise PlayerError(f"planes are {' or '.join(PLANES)}, not {quote(planes)}")
     if puct is not None and not hasattr(puct, "_fields"):
         raise TypeError(f"puct must be a PuctConfig, or the parameters of your own rule, not {puct!r:.60}")
@@ -194,8 +206,6 @@ def load(
             "puct": puct,
         }
         return Agent(parse_player(str(player), compute=compute, **options), board)
-    if (device, backend, threads) != ("auto", "auto", None):
-        raise PlayerError("device, backend and threads do not apply to a player or network of your own: leave them out")
     if isinstance(player, Agent):
         _check_board(player.name, player.geometry, geometry)
         return player
@@ -217,3 +227,9 @@ def load(
 def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> None:
     if requested is not None and requested != actual:
         raise PlayerError(f"{player}: plays on {describe(actual)}, not on {describe(requested)}; leave geometry out")
+
+
+def runs_network(player: object) -> bool:
+    """Return whether a player is the name of one that runs a network from a file."""
+    name = str(player) if isinstance(player, str | Path) else ""
+    return name.split(":")[0] == "certificate" or (bool(name) and find_network(name) is not None)

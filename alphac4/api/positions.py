@@ -133,30 +133,30 @@ def draw_board(
     from alphac4.runs import figures
 
     found = as_position(position, geometry)
-    if policy is not None:
-        _check_policy(policy, found.geometry.columns)
+    shares = None if policy is None else _as_probabilities(policy, found.geometry.columns)
     if axes is not None and not hasattr(axes, "add_patch"):
         raise TypeError(f"axes must be axes of Matplotlib, not {axes!r:.60}")
     if axes is None:
         from matplotlib import pyplot
 
         axes = pyplot.subplots(figsize=(3.2, 3.4), layout="constrained")[1]
-    figures.draw_board(axes, found, policy, title)
+    figures.draw_board(axes, found, shares, title)
     return axes
 
 
-def _check_policy(policy: Sequence[float], columns: int) -> None:
-    """Raise the errors of `draw_board` for an invalid policy."""
+def _as_probabilities(policy: Sequence[float], columns: int) -> list[float]:
+    """Return a policy as a list, or raise the errors of `draw_board`."""
     try:
-        shares = np.asarray(policy, np.float64)
-    except (TypeError, ValueError) as error:
+        shares = np.asarray(policy)
+    except ValueError as error:  # lists of different lengths
         raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}") from error
-    if shares.ndim != 1:
+    if shares.ndim != 1 or shares.dtype.kind not in "biuf":
         raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}")
     if len(shares) != columns:
         raise ValueError(f"policy needs {count_of(columns, 'number')}, one for each column, not {len(shares)}")
     if not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"policy must be probabilities from 0 to 1, not {policy!r:.60}")
+    return [float(share) for share in shares]
 
 
 def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int = 8) -> "Figure":

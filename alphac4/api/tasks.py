@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alphac4.api.agent import Agent, load
+from alphac4.api.agent import MAX_BATCH, Agent, load, runs_network
 from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
@@ -26,6 +26,7 @@ from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, StopTraining
 
 DEFAULT_BUDGETS = (0, 100)  # simulations of `evaluate`
+MAX_GAMES = 1_000_000  # of a match
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
 """Any player that `load` accepts."""
@@ -58,13 +59,16 @@ def play_match(
         ValueError: for a player that cannot be created, an odd number of games, or an illegal move.
     """
     games, seed = as_integer(games, "games"), as_integer(seed, "seed", 0)
-    if games < 2 or games % 2:
-        raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
+    if games < 2 or games % 2 or games > MAX_GAMES:
+        limit = f"an even number of at most {MAX_GAMES:,}"
+        raise ValueError(f"games must be {limit}, not {games}: every opening is played with both colours")
     board = geometry or _common_board(first, second)
-    sides = [
-        load(player, geometry=board, seed=[seed, 2, side], batch_size=games)
-        for side, player in enumerate((first, second))
-    ]
+    sides = []
+    for side, player in enumerate((first, second)):
+        options: dict[str, Any] = {"batch_size": min(games, MAX_BATCH)} if runs_network(player) else {}
+        if not hasattr(player, "choose"):
+            options["seed"] = [seed, 2, side]
+        sides.append(load(player, geometry=board, **options))
     openings = match_openings(games // 2, seed, board)
     return play_openings(sides[0], sides[1], openings, progress=progress)
 
@@ -134,8 +138,11 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
         run: the run's folder, or its file ``reports.jsonl``.
 
     Raises:
+        TypeError: for anything but a path.
         ValueError: if there is no run.
     """
+    if not isinstance(run, str | os.PathLike) or not str(run):
+        raise TypeError(f"run must be the folder of a run, not {run!r:.60}")
     path = Path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
     if not os.path.isfile(path):  # noqa: PTH113
@@ -176,7 +183,7 @@ def evaluate(
         raise TypeError("player, positions and references must be names and files as text, or paths")
     if isinstance(simulations, str) or not isinstance(simulations, Iterable | None):
         raise TypeError(f"simulations must be a list of numbers, not {simulations!r:.60}")
-    requested = [Budget(simulations=number).simulations or 0 for number in simulations or ()]
+    requested = [Budget(simulations=number).simulations or 0 for number in (() if simulations is None else simulations)]
     if simulations is not None and not requested:
         raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")
     budgets = choose_budgets(requested, DEFAULT_BUDGETS, [str(player), *references])

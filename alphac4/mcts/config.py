@@ -33,7 +33,7 @@ def check_puct(config: PuctConfig) -> PuctConfig:
         ValueError: for a number that is not finite, or a weight or a temperature that is not positive.
     """
     for name, number in config._asdict().items():
-        if not isinstance(number, Real):
+        if not isinstance(number, Real) or isinstance(number, bool):
             raise TypeError(f"{name} must be a number, not {quote(number)}")
     positive, finite = (MIN_POSITIVE, MAX_NUMBER), (-MAX_NUMBER, MAX_NUMBER)
     check_ranges(config, c_init=positive, c_base=positive, prior_temperature=positive)

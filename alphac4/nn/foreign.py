@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.planes import PLANES
+from alphac4.game.position import count_of
 from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.network_search import NotFiniteError
@@ -108,12 +109,12 @@ class FunctionEvaluator:
             policy, value = map(_as_array, outputs if is_pair else ())
         except (TypeError, ValueError, RuntimeError):
             raise ValueError(
-                f"{self.name} returned {_describe(outputs)} for {count} positions; expected {expected}"
+                f"{self.name} returned {_describe(outputs)} for {count_of(count, 'position')}; expected {expected}"
             ) from None
         if policy.shape != (count, columns) or value.shape not in ((count,), (count, 1), (count, 3)):
             raise ValueError(
-                f"{self.name} returned a policy {list(policy.shape)} and a value {list(value.shape)} for {count} "
-                f"positions; expected {expected}"
+                f"{self.name} returned a policy {list(policy.shape)} and a value {list(value.shape)} for "
+                f"{count_of(count, 'position')}; expected {expected}"
             )
         return (
             policy if self._policy_is_logits else np.log(np.maximum(policy, MIN_PROBABILITY)),

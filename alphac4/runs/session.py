@@ -53,11 +53,12 @@ def find_config(
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
-    base = preset if isinstance(preset, TrainConfig) else None
-    if preset is None:
-        base = stored_settings(folder)
-    if base is None:
-        base = TrainConfig.preset(str(preset or "standard"))
+    if isinstance(preset, TrainConfig):
+        base = preset
+    elif preset is not None:
+        base = TrainConfig.preset(preset)
+    else:
+        base = stored_settings(folder) or TrainConfig.preset("standard")
     if settings is None or isinstance(settings, Mapping):
         return from_dict(settings or {}, base)
     return load_config(settings, base)

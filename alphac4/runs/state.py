@@ -21,7 +21,7 @@ from alphac4.training.reports import MatchReport
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
-STATE_FORMAT = "alphac4-run-state-10"
+STATE_FORMAT = "alphac4-run-state-11"
 
 # Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "baseline", "evaluation", "machine")

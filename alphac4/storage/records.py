@@ -119,7 +119,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
         try:
             return float(value)
         except OverflowError:
-            raise ValueError(f"{name} must be float, not a number of {len(str(value))} digits") from None
+            raise ValueError(f"{name} must be float, not such a large number") from None
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise ValueError(f"{name} must be {hint.__name__}, not {value!r:.80}")
     return value
@@ -167,7 +167,7 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
         first, dot, rest = str(unknown[0]).partition(".")
-        advice = did_you_mean(unknown[0], fields)
+        advice = did_you_mean(str(unknown[0]), fields)
         if dot and first in fields:
             advice = f"; write {{{first!r}: {{{rest!r}: ...}}}}"
         raise ValueError(f"unknown entry {prefix + str(unknown[0])!r:.80}{advice:.200}")
@@ -187,6 +187,8 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
     for name, (minimum, maximum) in ranges.items():
         value = getattr(settings, name)
         for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not isinstance(number, int | float):
+                raise ValueError(f"{name} must be a number, not {quote(number)}")
             if number is not None and not minimum <= number <= maximum:  # NaN is not within any range
                 limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
                 raise ValueError(f"{name} must be {limit}, not {number!s:.80}")

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 
@@ -139,6 +139,10 @@ class TrainConfig(RangedSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, kind in get_type_hints(TrainConfig).items():
+            group = getattr(self, name)
+            if dataclasses.is_dataclass(kind) and type(group) is not kind:
+                raise ValueError(f"{name} must be its group of settings, not {quote(group)}")
         if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
             self.board.geometry()
         self.network_config()
@@ -155,6 +159,8 @@ class TrainConfig(RangedSettings):
         Raises:
             ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"a preset has a name, not {quote(name)}; the presets are {', '.join(PRESETS)}")
         if name not in PRESETS:
             raise ValueError(
                 f"unknown preset {quote(name)}{did_you_mean(name, PRESETS)}; the presets are {', '.join(PRESETS)}"

@@ -18,7 +18,8 @@ from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import Replay, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, recorded_plies
-from alphac4.training.config import TrainConfig, random_generator
+from alphac4.storage.records import quote
+from alphac4.training.config import TrainConfig, from_dict, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import (
     Extensions,
@@ -308,8 +309,12 @@ def iterate(
 
     Raises:
         RuntimeError: for a device that cannot be used.
-        ValueError: for a ``start`` of another size, or an invalid result of a function.
+        TypeError: for anything but a `TrainConfig`.
+        ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
+    config = from_dict({}, config)  # checks the types, which constructors do not
     if config.start_from:
         raise ValueError("iterate() does not load files: leave start_from empty, and pass the network as `start`")
     extensions = Extensions(

@@ -12,7 +12,7 @@ from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import PlayerFactory, replicate_player
 from alphac4.compute import Compute, choose_compute
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Geometry, as_integer
 from alphac4.machine import cores
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget, Reuse
@@ -86,9 +86,10 @@ class Matches:
         rng = random_generator(self._seed, candidate.iteration, "openings")
 
         def play(*, pairs: int | None = None, simulations: int | None = None) -> MatchReport:
-            budget = simulations or config.simulations
+            pairs = as_integer(config.pairs if pairs is None else pairs, "pairs", 1)
+            budget = as_integer(config.simulations if simulations is None else simulations, "simulations", 0)
             players, opponents = self._players(0, candidate, budget), self._players(1, best, budget)
-            played.append(self._play(players, opponents, pairs or config.pairs, rng))
+            played.append(self._play(players, opponents, pairs, rng))
             return played[-1]
 
         accepted = play().score >= config.threshold if decide is None else decide(play)
