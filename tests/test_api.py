@@ -363,7 +363,7 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.load("uct:9", seed=-1), "seed must be at least 0, not -1"),
         (lambda: alphac4.load("uct:9", backend="foo"),),
         (lambda: alphac4.load("uct:9", device="tpu"), "unknown device 'tpu'; available: auto, cpu, cuda"),
-        (lambda: alphac4.load(RandomPlayer(None), backend="foo"), "device, backend and threads do not apply"),
+            "device and backend only apply to networks in files",
         (
             lambda: alphac4.evaluate("random", positions=["nope"]),
             "nope: No such file .*; expected a file with moves",
