@@ -33,7 +33,7 @@ _launch_lock = threading.Lock()  # neither the simulator nor loading kernels fro
 CUDA_TREES = "cuda-trees"
 """The backend with the trees on the GPU, and the network in its fastest sufficient precision."""
 
-THREADS_PER_BLOCK = 32  # the smallest useful: trees diverge, and small blocks spread over the whole GPU
+THREADS_PER_BLOCK = 32  # the smallest useful size: trees diverge, and small blocks spread over the whole GPU
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); choose the device cpu"
 
