@@ -45,7 +45,7 @@ class ValueMetrics:
     """Metrics of predicted values in [-1, 1] against exact outcomes."""
 
     absolute_error: Estimate  # mean |value - outcome|
-    calibration_error: float  # expected calibration error: mean over positions of their bin's |predicted - outcome|
+    calibration_error: float  # expected calibration error: mean over positions, |predicted - outcome| of each one's bin
     bins: tuple[ReliabilityBin, ...]  # without empty ones
 
 

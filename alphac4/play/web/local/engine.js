@@ -61,7 +61,7 @@ class Local {
 
   async setup() {
     const worker = new URL("../offline.js", import.meta.url);
-    navigator.serviceWorker?.register(worker).catch(() => {}); // disabled in this browser, which then needs the network
+    navigator.serviceWorker?.register(worker).catch(() => {}); // disabled in this browser, which must then be online
     this.opponent = new Searcher();
     const [setup] = await Promise.all([this.file("setup.json"), this.opponent.ready]);
     this.rules = new Rules(setup);
