@@ -150,11 +150,11 @@ class EvaluateCommand(RangedSettings):
     references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()
     """Other players to measure for comparison."""
     untrained: bool = True
-    """Also measure an untrained network of the same size as the checkpoint; it takes as long as the checkpoint."""
+    """Also measure an untrained network of the same size as the checkpoint, which takes as long again."""
     json: bool = False
     """Print JSON instead of tables."""
     picture: OutputFile = None
-    """Draw the report to this file, such as strength.png, .svg or .pdf."""
+    """Draw the report to this file, whose name ends in .png, .svg or .pdf."""
     seed: Seed = 0
     """Seed of the searches and of the untrained network."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
@@ -205,10 +205,10 @@ class ProveCommand(RangedSettings):
         alphac4 prove best@600 --side second --output moves.jsonl
 
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If every line is followed to
-    its end without a mistake, this proves that the player makes none, provided that it repeats its moves. A network
-    limited by simulations does, without temperature; other players may move differently in the next game. A line ends
-    early once the player's own search has proven a win, because the player then follows its search tree. The number of
-    positions grows about fourfold with every two stones, so start with --max-stones 10.
+    its end without a mistake, this proves that the player makes none, provided that it repeats its moves. Networks do
+    if they are limited by simulations and have no temperature; other players may move differently in the next game. A
+    line ends early once the player's own search has proven a win, because the player then follows its search tree. The
+    number of positions grows about fourfold with every two stones, so start with --max-stones 10.
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best@600"
@@ -220,7 +220,7 @@ class ProveCommand(RangedSettings):
     max_stones: Annotated[Count, Range(0, 64)] = None
     """Judge only positions with at most N stones; by default judge to the end of every game."""
     continue_after_mistakes: bool = False
-    """Continue after mistakes, to compare players by their share of mistakes."""
+    """Follow lines beyond mistakes, to compare players by their share of mistakes."""
     output: OutputFile = None
     """Store the player's move in each position in this file; rerun the command to resume."""
     seed: Seed = 0
@@ -376,7 +376,7 @@ class CertificateCommand(RangedSettings):
     moves: Moves = ""
     """Start after these moves, such as 44."""
     result: Literal["win", "draw"] = "win"
-    """The least result that the certificate guarantees."""
+    """Result that the certificate guarantees: a win, or at least a draw."""
     output: OutputFolder = Path("runs/certificate")
     """Folder for the player's moves, and for the certificate unless FILE is given."""
     max_stones: Annotated[int, Range(0, 64), metavar("N")] = 64

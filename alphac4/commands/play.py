@@ -266,7 +266,7 @@ class ReviewCommand(RangedSettings):
         alphac4 review games.txt --html review.html --seconds 600
 
     The solver takes minutes for the opening of a long game and seconds for the rest. It works from the end of the game
-    backwards; moves that it does not reach within --seconds are not judged.
+    backwards. If --seconds run out, earlier moves are not judged, except those in the opening book.
     """
 
     game: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("GAME")] = ()

@@ -257,7 +257,7 @@ class ClusterActors(Actors):
         return False
 
     def _use_all_cores(self) -> None:
-        """Create an actor for every core or GPU; Ray starts each when and where one is free."""
+        """Create an actor for every core or GPU; Ray starts each as soon as a core or GPU is free."""
         offers = [node.slots(self._task.device) for node in self._connection.nodes()]
         self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
         for index in range(before, self._offered):

@@ -97,7 +97,7 @@ def kernel(function: Callable[..., None]) -> Any:
 
 
 def kernel_for(parameters: Any, kernel: Any) -> Any:
-    """Return ``kernel`` for parameters of a selection rule; one with a user's rule is not cached on disk."""
+    """Return ``kernel`` for parameters of a selection rule; with a user's rule, it is not cached on disk."""
     if is_builtin_rule(parameters):
         return kernel
     cuda: Any = importlib.import_module("numba.cuda")
