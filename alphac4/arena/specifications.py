@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not n
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # limit of an `AutoPlayer`
-CERTIFICATE = "certificate"  # the same, with the shipped certificates' moves in the positions that they cover
+CERTIFICATE = "certificate"  # limit: as `AUTO`, but with the shipped certificates' moves where they cover the position
 LEAVES = 16  # default number of a tree's leaves that a network evaluates together
 MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB

@@ -54,7 +54,7 @@ class Opinion:
     """A player's evaluation of the position before a move, for the side to move."""
 
     value: float  # in [-1, 1]
-    column: int  # 0-based column that it would have played
+    column: int  # 0-based column that the player would have played
     prior: float  # probability of the played move by its policy, in [0, 1]
 
 
