@@ -25,8 +25,8 @@ _R = TypeVar("_R")
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function at its first call, cache the machine code on disk, and run it without the GIL.
 
-    The function may read and write arrays but not create any: use `allocating` for that. So Numba does not count
-    references, which took half of a tree search's time. Division by zero follows IEEE 754 instead of raising, so that
+    The function may read and write arrays but not create any: use `allocating` for that. This lets Numba omit reference
+    counting, which took half of a tree search's time. Division by zero follows IEEE 754 instead of raising, so that
     loops over actions can be vectorised.
     """
     return _njit(function, cache=True, nrt=False)
@@ -40,8 +40,8 @@ def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile as `compiled` does, and copy the function into its callers.
 
-    Use it for functions of a few instructions, and for those that take the trees in inner loops: passing twenty arrays
-    takes longer than running them.
+    Use it for functions of a few instructions, and for those that get the trees in inner loops: passing twenty arrays
+    takes longer than running the function.
     """
     return _njit(function, cache=True, nrt=False, inline="always")
 
@@ -50,7 +50,7 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a `compiled` function again without the cache on disk.
 
-    Use it for arguments whose types bring code from outside the package. A cached version would miss edits of that
+    Use it for arguments whose types contain code from outside the package. A cached version would miss edits of that
     code, and a program without these types could not read Numba's cache index. Unlike in `compiled`, the code may
     create arrays.
     """
@@ -149,6 +149,6 @@ class _Announcement(event.Listener):
 def announce_compilation(announce: Callable[[], None]) -> None:
     """Call ``announce`` once, before the first compilation; never if all machine code is cached on disk.
 
-    A function that was passed before is not registered again.
+    Passing the same function again has no effect.
     """
     event.register("numba:compile", _Announcement(announce))  # type: ignore[no-untyped-call]

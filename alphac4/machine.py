@@ -65,7 +65,7 @@ def resident_memory_mb() -> float:
 
 
 def cache_folder() -> Path:
-    """Return the folder of files that can be created again: ``ALPHAC4_CACHE``, or the system's; it may not exist.
+    """Return the folder for files that can be recreated: ``ALPHAC4_CACHE``, or the system's; it may not exist.
 
     Raises:
         RuntimeError: if the user has no home folder.
@@ -74,7 +74,7 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Return the folder of a user's progress: ``ALPHAC4_STATE``, or the system's; it may not exist.
+    """Return the folder for the user's progress: ``ALPHAC4_STATE``, or the system's; it may not exist.
 
     Raises:
         RuntimeError: if the user has no home folder.
@@ -100,11 +100,11 @@ def adapt_process() -> None:
     Call it before PyTorch is loaded. Settings of the user have priority. Child processes inherit the first setting.
 
     PyTorch's threads spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for 15 ms by
-    default, which made a search take 100 times as long while another program ran as on an idle machine. A shorter time
-    is slower on an idle machine, because waking takes longer than most operations.
+    default: while another program ran, a search took 100 times as long as on an idle machine. A shorter time is slower
+    on an idle machine, because waking takes longer than most operations.
 
-    glibc keeps the memory that a forward pass frees instead of returning it to the system. Page faults took a third of
-    the time of a forward pass in PyTorch.
+    glibc keeps the memory that a forward pass frees, instead of returning it to the system. Otherwise page faults take
+    a third of the time of a forward pass in PyTorch.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -125,7 +125,7 @@ def adapt_process() -> None:
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """Yield a thread pool for the block. The end of the block does not wait for unfinished work.
 
-    So an error or Ctrl-C ends the block immediately. Unfinished work ends at its next call of `check_block`.
+    This lets an error or Ctrl-C end the block immediately. Unfinished work ends at its next call of `check_block`.
     """
     ended = threading.Event()
     pool = ThreadPoolExecutor(count, initializer=setattr, initargs=(_thread, "block_ended", ended))
@@ -139,7 +139,7 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 def check_block() -> None:
     """Check that this thread's `worker_threads` block, if any, is still running.
 
-    Long work calls this regularly: the program waits for its threads at exit.
+    Long work must call this regularly, because at exit the program waits for its threads.
 
     Raises:
         WorkerThreadsEndedError: if the block has ended.

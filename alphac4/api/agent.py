@@ -155,7 +155,7 @@ def load(
             own rule (see `register_selection_rule`).
         planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
             module gets the number of planes that its first layer takes, and a function gets the stones.
-        network: the function that built the network of a checkpoint, if that is not the package's own.
+        network: the function that built a checkpoint's network, if the package did not build it.
 
     Raises:
         TypeError: for an argument of another type.

@@ -99,7 +99,7 @@ def train(
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, which
             override those of ``config``.
-        callbacks: are called during the run, and may stop it by raising `StopTraining`; the same call then resumes it.
+        callbacks: called during the run. They may stop it by raising `StopTraining`; repeat the call to resume it.
         progress: whether to print a table row for each iteration to the standard error, and progress bars on a
             terminal.
         functions: your own functions instead of the package's, by the names of `iterate`: ``network``, ``loss``,

@@ -62,7 +62,7 @@ class SolverPlayer:
 
 
 class NegamaxPlayer:
-    """Alpha-beta search to a fixed depth in plies, at random among equally good moves; see `static_value`."""
+    """Player that searches by alpha-beta to a fixed depth in plies, and draws one of the equally good moves."""
 
     def __init__(self, depth: int, rng: np.random.Generator) -> None:
         self.name = f"negamax:{depth}"
@@ -92,7 +92,7 @@ class NegamaxPlayer:
 
 @compiled
 def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
-    """Value threats and closeness to the middle column, for the side to move; far below `WIN_SCORE`."""
+    """Return a score for threats and closeness to the middle column, for the side to move; far below `WIN_SCORE`."""
     opponent = own ^ occupied
     score = THREAT_SCORE * count_stones(winning_cells(geometry, own, occupied))
     score -= THREAT_SCORE * count_stones(winning_cells(geometry, opponent, occupied))

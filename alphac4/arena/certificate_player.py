@@ -25,7 +25,7 @@ from alphac4.mcts.tree import PROVEN_WIN, proof_value
 class CertifiedResult:
     """Result that a certificate shows: a player wins, or does not lose."""
 
-    first: bool  # whether that is the first player
+    first: bool  # whether this player is the first player
     plies: int | None  # upper bound on the plies to the win; None if the player at least draws
     column: int | None  # 0-based move of that player; None if the opponent is to move
 
@@ -33,8 +33,8 @@ class CertifiedResult:
 class CheckedCertificate:
     """A certificate whose moves are checked by the rules before they are used.
 
-    A level of its walk is checked when the first position with that number of stones is looked up. The first levels
-    take no time, the largest takes several seconds. Counting plies needs the whole walk.
+    A level of its walk has the positions with one number of stones. It is checked when the first of them is looked up.
+    The first levels take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
     def __init__(self, path: Path, geometry: Geometry, on_poll: Callable[[], object]) -> None:
@@ -101,7 +101,7 @@ class CheckedCertificate:
 
     @functools.cached_property
     def _longest(self) -> dict[int, Columns]:
-        """The most plies to the win from each position of a level, by its number of stones."""
+        """The maximum number of plies to the win from each position of a level, by the level's number of stones."""
         self._level(self.claim.geometry.cells + 1)  # no level has this number of stones, so the whole walk is checked
         longest = plies_to_win(self.claim.geometry, list(self._levels.values()), self._on_poll)
         return dict(zip(self._levels, longest, strict=True))
@@ -178,8 +178,8 @@ class CertificatePlayer:
     def proven_result(self, position: Position) -> CertifiedResult | None:
         """Return the result that the certificates show for an unfinished position; None without one.
 
-        If no certificate covers the position itself, their player's opponent may be to move: then every position after
-        its moves is looked up.
+        If no certificate covers the position itself, the opponent of a certificate's player may be to move. Then the
+        positions after all of the opponent's moves are looked up.
         """
         found = self._look_up([position]).get(0)
         if found is not None:

@@ -127,7 +127,7 @@ class EnginePlayer:
         if position.moves is None:
             raise PlayerError(f"{quote(self.name)} only plays positions whose moves are known")
         moves = " moves " + " ".join(position.moves) if position.moves else ""
-        # A move that is printed before "readyok" belongs to an earlier question.
+        # A move that is printed before "readyok" answers an earlier request.
         self._ask([f"position startpos{moves}", "isready"], "readyok", MOVE_TIMEOUT_S)
         words = self._ask(["go"], "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
@@ -151,7 +151,7 @@ class EnginePlayer:
             if words[:1] == [answer]:
                 return line.strip()
             if words[:1] == ["error"]:
-                self.close()  # its next answer would belong to this question
+                self.close()  # its next answer would belong to this request
                 raise PlayerError(f"{quote(self.name)} answered {commands[0]!r} with {line.strip()!r:.200}")
         self.close()
         raise PlayerError(f"{quote(self.name)} did not answer {commands[-1]!r} for {seconds:g} s")

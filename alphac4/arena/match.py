@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 MAX_IMBALANCE = 0.4  # largest |value|, in [0, 1], of a balanced opening
 OPENING_ROLLOUTS = 400  # rollouts of the search that judges an opening
-MAX_FAILED_TRIES = 200  # consecutive random openings that are not new; after that there are no more
-MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the outcome for the side to move next
+MAX_FAILED_TRIES = 200  # consecutive random openings that are not new; after that, the search for new ones ends
+MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the other side's outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def play_shared(
     """Play a match on several threads: the i-th copies of both players play the i-th part of the openings.
 
     Each opening is played twice, with colours swapped. The result does not depend on the number of copies. A player
-    that returns NaN, or whose network does, loses the whole match without playing it.
+    that returns NaN, or whose network does, loses every game; the games of the result are then only the openings.
 
     Args:
         challengers: copies of the player whose result is returned.

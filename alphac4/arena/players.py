@@ -21,7 +21,7 @@ from alphac4.mcts.results import NodeView, SearchResult, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
-MAX_DEEP_TREES = 256  # searched together by an `AutoPlayer`; they take memory
+MAX_DEEP_TREES = 256  # trees that an `AutoPlayer` searches together; more would take too much memory
 
 
 class PlayerError(ValueError):
@@ -60,7 +60,7 @@ class SearchingPlayer(Player, Protocol):
 
 
 def is_player(value: object) -> bool:
-    """Return whether an object has what every player has: a name, a string, and a method ``choose``."""
+    """Return whether an object is a player: an instance with a string ``name`` and a method ``choose``."""
     is_instance = not isinstance(value, type)
     return is_instance and isinstance(getattr(value, "name", None), str) and callable(getattr(value, "choose", None))
 
@@ -96,7 +96,7 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
 
 
 def keep_trees(player: SearchingPlayer) -> SearchingPlayer:
-    """Return a player with the trees of the last search, which the next one does not affect if it has ``detach()``."""
+    """Return a copy that keeps the trees of the last search, or the player itself if it has no ``detach()``."""
     return player.detach() if hasattr(player, "detach") else player
 
 
@@ -190,7 +190,7 @@ class UctPlayer(TreePlayer):
 class NetworkPlayer(TreePlayer):
     """A network with PUCT search, or its raw policy with a budget of zero simulations.
 
-    Each move begins a new tree. But once a search has proven a result, the player plays on from its tree.
+    By default each move begins a new tree, but once a search has proven a result, later moves follow its tree.
 
     Args:
         name: the player's name.
@@ -199,7 +199,7 @@ class NetworkPlayer(TreePlayer):
         rng: draws the moves; needed with a temperature.
         temperature: 0 plays the best move; T above 0 draws moves in proportion to ``visits ** (1 / T)``, or from the
             raw policy with its logits divided by T, unless the result is proven.
-        search: of the network; by default one on the standard board that keeps proofs between moves.
+        search: the network's search; by default one on the standard board that keeps proofs between moves.
     """
 
     def __init__(
@@ -295,8 +295,8 @@ class TimeManagement:
     decided_value: float = 0.95
     """A position with at least this |value| is considered decided."""
     rounds: tuple[tuple[int, int], ...] = ((64, 100), (4, 300), (2, 1600))
-    """For each round, the most moves and the additional simulations per move; a proven result or a |value| of
-    at least ``decided_value`` ends the search early."""
+    """For each round, the maximum number of moves and the additional simulations per move. A proven result or a |value|
+    of at least ``decided_value`` ends the search early."""
 
 
 class AutoPlayer(NetworkPlayer):
@@ -376,7 +376,7 @@ class AutoPlayer(NetworkPlayer):
                 result.simulations[row] += found.simulations[index]
             for row in list(remaining):
                 if all(result.proofs[row, column] < PROVEN_DRAW for column in remaining[row]):
-                    remaining[row] = not_lost(row) or remaining[row]  # a move that was dropped is not worse
+                    remaining[row] = not_lost(row) or remaining[row]  # no dropped move is worse than a loss
                 best = max(remaining[row], key=lambda column: self._rank(result, row, column))
                 value, proof = result.values[row, best], result.proofs[row, best]
                 result.moves[row] = best

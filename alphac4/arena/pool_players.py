@@ -18,7 +18,7 @@ FACTORY_CACHE_SIZE = 4  # players that a process keeps
 
 @dataclass(frozen=True)
 class PlayerFactory:
-    """Creates a player of one core in a process, which shares it among factories with the same key."""
+    """Factory of a player that uses one core; a process shares the player among factories with the same key."""
 
     key: Hashable
     make: Callable[[], Player] = field(compare=False)
@@ -61,7 +61,7 @@ class SearchingPoolPlayer(PoolPlayer):
         return self._call("search", positions, budget)  # type: ignore[no-any-return]
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return the node of the last search of position ``index`` that a path of columns leads to."""
+        """Return the node that a path of columns leads to in the tree of the ``index``-th position searched last."""
         return self._call("node", index, path)  # type: ignore[no-any-return]
 
 

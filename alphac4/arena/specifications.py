@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do not n
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # limit of an `AutoPlayer`
-CERTIFICATE = "certificate"  # the same, with the shipped certificates' moves in the positions that they cover
+CERTIFICATE = "certificate"  # limit: as `AUTO`, but with the shipped certificates' moves where they cover the position
 LEAVES = 16  # default number of a tree's leaves that a network evaluates together
 MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
@@ -233,7 +233,7 @@ def _shown_name(path: Path) -> str:
 
 
 def player_networks(specification: str) -> list[NamedNetwork]:
-    """Return the networks that a player may search: its own, or those that made its certificates."""
+    """Return the networks that a player may use: its own, or those that made its certificates."""
     if (network := find_network(specification)) is not None:
         return [network]
     authors = {str(read_certificate(path).about.get("player", "")) for path in certificate_files(specification)}
@@ -261,7 +261,7 @@ def certificate_files(specification: str) -> list[Path]:
 def player_digest(specification: str) -> str | None:
     """Return the SHA-256 of the files that decide a player's moves; None for a player without files.
 
-    That is the digest of a network's file, and for certificates a digest of their digests and their networks'.
+    For a network it is the digest of its file, for certificates a digest over those of their files and networks.
     """
     paths = [*certificate_files(specification), *(network.path for network in player_networks(specification))]
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
@@ -277,7 +277,7 @@ def read_network(specification: str) -> bytes | None:
 def choose_backend(compute: "Compute", specifications: Sequence[str], batch_size: int) -> str:
     """Return the backend of the players' networks, choosing the fastest one if it is still "auto".
 
-    Moves may differ between backends, so it is chosen once, before a record stores it. Players with certificates load
+    Moves may differ between backends, so the choice is made once, before it is recorded. Players with certificates load
     their network only when they need it.
     """
     networks = [network for name in specifications for network in player_networks(name) if not network.is_onnx]
@@ -289,12 +289,12 @@ def choose_backend(compute: "Compute", specifications: Sequence[str], batch_size
 def is_repeatable(specification: str) -> bool:
     """Return whether a player is known to play the same move whenever it meets a position.
 
-    A network does if simulations limit it and it has no temperature. Any other player may use random numbers or a
-    clock.
+    A network does if simulations limit it and it has no temperature, and so does the player of the shipped
+    certificates. Any other player may use random numbers or a clock.
     """
     network = find_network(specification)
     if network is None:
-        return specification == CERTIFICATE  # the shipped ones, whose author is a network
+        return specification == CERTIFICATE  # the shipped ones, which a network made
     return network.temperature == 0 and network.budget.seconds is None
 
 

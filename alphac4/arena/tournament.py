@@ -55,7 +55,7 @@ class Tournament:
     """Settings of a round robin; they determine every game of players that do not depend on time."""
 
     players: tuple[str, ...]  # specifications
-    pairs: int  # the most colour-swapped pairs of games in each pairing
+    pairs: int  # maximum number of colour-swapped pairs of games in each pairing
     seed: int = 0
     sprt: tuple[float, float] | None = None  # elo0 and elo1 of the sequential test that ends a pairing early
     geometry: Geometry = STANDARD
@@ -164,7 +164,7 @@ def play_round_robin(
 
 
 def _unplayed_parts(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[MatchPart]:
-    """Yield the missing parts; ``done`` grows between them, so that a decided pairing yields no further parts."""
+    """Yield the missing parts. ``done`` grows meanwhile, and a decided pairing yields no further parts."""
     openings: list[Position] = []
     for pairing in tournament.pairings:
         for number in range(tournament.parts):
@@ -193,7 +193,7 @@ def _workers(tournament: Tournament, processes: int, pool: "Pool | None") -> Ite
     except BrokenProcessPool as error:
         raise RuntimeError("a playing process was killed; rerun the command to resume") from error
     finally:
-        for process in multiprocessing.active_children():  # some still play after an interrupt or an error
+        for process in multiprocessing.active_children():  # after an interrupt or an error, some still play
             process.terminate()
         executor.shutdown(cancel_futures=True)
 
@@ -327,7 +327,7 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
 
 
 def short_names(players: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Return specifications without the folders and suffixes of network files, if the results differ."""
+    """Return specifications without the folders and suffixes of network files, unless two would become the same."""
     short = {}
     for name in players:
         network = find_network(name)

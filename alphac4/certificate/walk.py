@@ -1,7 +1,7 @@
 """Compiled walk over every reply to a player's moves: the positions it reaches and the worst outcomes of its games.
 
-The walk visits the positions in which the player is to move, level by level: a level holds the positions with one
-number of stones, ordered by canonical key, so that a position and its mirror image are one. The player may have the
+The walk visits the positions in which the player is to move, level by level. A level holds the positions with the same
+number of stones, ordered by canonical key; a position and its mirror image count as one. The player may have the
 first move of the game or the second.
 """
 
@@ -114,7 +114,7 @@ class Walk:
     def __init__(self, claim: Claim, *, named: bool = False, cells: np.uint64 | None = None) -> None:
         self.geometry = claim.geometry
         self._cells = self.geometry.board if cells is None else cells
-        self.worst_reply_outcome = 1  # by the opponent's first move, if it begins the walk; see `Replies`
+        self.worst_reply_outcome = 1  # by a first move of the opponent, if the opponent begins; see `Replies`
         self.names = [claim.after]  # [B] move strings of the positions, in canonical orientation
         self._named = named
         start = claim.start
@@ -149,9 +149,9 @@ class Walk:
         return len(self._levels) - 1
 
     def play(self, moves: Columns) -> Columns:
-        """Play the level's moves [B] and every reply; return the worst outcome [B] by either.
+        """Play the level's moves [B] and every reply; return the worst outcome [B] after the move or a reply.
 
-        CAN_WIN and smaller values are not played, and count as wins.
+        Moves below 0, such as CAN_WIN, are not played, and count as wins.
         """
         own, occupied, outcomes = play_moves(self.geometry, self.keys, moves)
         replies = play_replies(self.geometry, own, occupied, self._cells)

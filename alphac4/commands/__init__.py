@@ -1,4 +1,4 @@
-"""Subcommands of `alphac4`, one module per group: the fields of a class are options, and calling it runs the command.
+"""Subcommands of `alphac4`, one module per group. A class's fields are options; calling an instance runs the command.
 
 Modules import PyTorch, Numba and most of the package only when a command runs, so that help and errors are fast.
 """

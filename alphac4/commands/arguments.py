@@ -34,7 +34,7 @@ def read_arguments(
 ) -> Options:
     """Parse the options of ``alphac4 COMMAND`` into a dataclass; ``--help`` prints its docstring first.
 
-    If the dataclass has a method ``unused_options``, it returns the options that have no effect, with the reason.
+    The dataclass may have a method ``unused_options``, which returns the options that have no effect, with the reasons.
 
     Raises:
         ValueError: for values that the dataclass rejects, for unknown players, and for options that have no effect.
@@ -167,7 +167,7 @@ class ComputeOptions:
     device: Device = "auto"
     """Device that runs networks."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the fastest here, or when resuming, the recorded one."""
+    """Inference backend; auto takes the recorded one when resuming, otherwise the fastest on this machine."""
     cluster: Cluster = None
     """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the cluster of this machine or job
     (docs/cluster.md)."""
@@ -179,7 +179,7 @@ class ComputeOptions:
     def resumed(self, path: Path | None, kind: str) -> "ComputeOptions":
         """Return these options with the backend of the journal at ``path``, unless another backend is named.
 
-        Two backends differ in the last digits, so that a resumed command must keep to one.
+        Backends differ in the last digits, so a resumed command must keep the recorded one.
 
         Raises:
             ValueError: if this machine's CPU lacks the backend.
@@ -202,7 +202,7 @@ class ComputeOptions:
         return choose_compute(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
 
     def pool(self) -> contextlib.AbstractContextManager["Pool | None"]:
-        """Return a context manager of the cluster's processes, or of None without a cluster.
+        """Return a context manager that yields a pool of the cluster's processes, or None without a cluster.
 
         Raises:
             RuntimeError: if the cluster cannot be used.

@@ -63,8 +63,9 @@ OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and repor
 # untrained network 19.4 and 23.3; the standard run takes 15.5 simulations, an untrained network 27.8.
 LATER_WORK_SHARE = 0.55
 # Evaluations of an untrained network per simulation that its searches request: tree reuse, proofs and the cache save
-# the rest. The recorded quick run takes 19.4 per position for 35.2 simulations. With `LATER_WORK_SHARE` this makes 0.30
-# over a whole run; the runs of `standard` and `best` took 0.32 and 0.27.
+# the rest. With the settings of the recorded quick run, an untrained network takes 19.4 per position, for 35.2
+# requested simulations. With `LATER_WORK_SHARE` this makes 0.30 over a whole run; the runs of `standard` and `best`
+# took 0.32 and 0.27.
 EVALUATIONS_PER_SIMULATION = 0.55
 UNLIMITED = 10**9  # samples or steps when time is the limit
 WARM_UP_STEPS = 2

@@ -34,12 +34,12 @@ class ExportCommand:
     onnx: OutputFile = None
     """Write an ONNX file, such as network.onnx, and check it against PyTorch (extra alphac4[onnx])."""
     web: Annotated[Path | None, metavar("FOLDER")] = None
-    """Write a page that plays in the visitor's browser; any web server can serve the folder."""
+    """Write to this folder a page that plays in the visitor's browser; any web server can serve it."""
     hub: Annotated[Path | None, metavar("FOLDER")] = None
-    """Write a folder for the Hugging Face hub: model card with mistakes and licence, and the network as safetensors and
-    ONNX (extras alphac4[hub,onnx]). Measuring the mistakes takes a minute."""
+    """Write a folder for the Hugging Face hub: the network as safetensors and ONNX, and a model card with its licence
+    and its measured mistakes (extras alphac4[hub,onnx]). The measurement takes a minute."""
     license: Annotated[str | None, metavar("NAME")] = None
-    """With --hub: the licence by the hub's abbreviation, such as mit or cc-by-4.0; the project's networks have mit."""
+    """With --hub: the hub's identifier of the licence, such as cc-by-4.0; the project's networks have mit."""
     web_runtime: Annotated[Path | None, metavar("FILE")] = None
     """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
 
@@ -103,8 +103,8 @@ class EngineCommand(RangedSettings):
     """
 
     player: PlayerName = "best@600"
-    """Player that searches: best, quick, a checkpoint's file, or uct with options. Its limit applies if "go" gives
-    none."""
+    """Player that searches: a network such as best@600 or FILE.safetensors@600, or classic MCTS such as uct:10000. Its
+    limit applies if "go" gives none."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __call__(self) -> int:
@@ -145,7 +145,7 @@ class DoctorCommand:
     device: Device = "auto"
     """Device that the presets train on; auto takes CUDA if available."""
     json: bool = False
-    """Print JSON."""
+    """Print JSON instead of text."""
 
     def __post_init__(self) -> None:
         check_network(self.network.as_posix())

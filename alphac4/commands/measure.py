@@ -54,7 +54,7 @@ class ArenaCommand(RangedSettings):
         alphac4 arena best@100 quick@100 uct:1000 --games 50
         alphac4 arena mine.safetensors best --sprt 0 30 --output games.jsonl
 
-    Games are colour-swapped pairs from a common set of openings.
+    Each opening is played twice, with colours swapped, and all pairings use the same openings.
     """
 
     players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("PLAYER [PLAYER ...]")] = ()
@@ -66,10 +66,10 @@ class ArenaCommand(RangedSettings):
     output: OutputFile = None
     """Store results and games in this file, one JSON object per line; rerun the command to resume."""
     processes: Annotated[Count, Range(1, 1024)] = None
-    """Processes that play; by default one per core."""
+    """Processes that play; by default one per core, or a single one if the search trees are on a GPU."""
     sprt: Annotated[tuple[float, float] | None, Range(-MAX_ELO, MAX_ELO), metavar("ELO0 ELO1")] = None
-    """End each pairing early by a sequential probability ratio test: is the first player ELO1 stronger (H1), or only
-    ELO0 (H0)?"""
+    """End each pairing early by a sequential probability ratio test: is the first player stronger by ELO1 points (H1),
+    or only by ELO0 points (H0)?"""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
     json: bool = False
@@ -85,7 +85,7 @@ class ArenaCommand(RangedSettings):
             raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
 
     def unused_options(self) -> dict[str, str]:
-        """Return the options of a single machine if there is a cluster."""
+        """Return the options that apply to a single machine only, if there is a cluster."""
         return {} if self.compute.cluster is None else {"processes": "with --cluster, which uses one process per core"}
 
     def __call__(self) -> int:
@@ -150,11 +150,11 @@ class EvaluateCommand(RangedSettings):
     references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()
     """Other players to measure for comparison."""
     untrained: bool = True
-    """Also measure an untrained network of the same size as the checkpoint; it takes as long as the checkpoint."""
+    """Also measure an untrained network of the same size as the checkpoint, which takes as long again."""
     json: bool = False
     """Print JSON instead of tables."""
     picture: OutputFile = None
-    """Draw the report to this file, such as strength.png, .svg or .pdf."""
+    """Draw the report to this file, whose name ends in .png, .svg or .pdf."""
     seed: Seed = 0
     """Seed of the searches and of the untrained network."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
@@ -199,16 +199,16 @@ class EvaluateCommand(RangedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ProveCommand(RangedSettings):
-    """Judge every move that a player makes against any opponent, by the exact solver.
+    """Judge by the exact solver every move that a player makes against any opponent.
 
         alphac4 prove best@600 --max-stones 10
         alphac4 prove best@600 --side second --output moves.jsonl
 
-    A move is a mistake if it gives away a win, or a draw in a position that is not won. If there is none and every line
-    is followed to its end, this proves that a network limited by simulations makes none; any other player may move
-    differently in the next game. A line ends early once the player's own search has proven a win, because the player
-    then follows its search tree. The number of positions grows about fourfold with every two stones, so start with
-    --max-stones 10.
+    A move is a mistake if it gives away a win, or a draw in a position that is not won. If every line is followed to
+    its end without a mistake, this proves that the player makes none, provided that it repeats its moves. Networks do
+    if they are limited by simulations and have no temperature; other players may move differently in the next game. A
+    line ends early once the player's own search has proven a win, because the player then follows its search tree. The
+    number of positions grows about fourfold with every two stones, so start with --max-stones 10.
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best@600"
@@ -220,7 +220,7 @@ class ProveCommand(RangedSettings):
     max_stones: Annotated[Count, Range(0, 64)] = None
     """Judge only positions with at most N stones; by default judge to the end of every game."""
     continue_after_mistakes: bool = False
-    """Continue after mistakes, to compare players by their share of mistakes."""
+    """Follow lines beyond mistakes, to compare players by their share of mistakes."""
     output: OutputFile = None
     """Store the player's move in each position in this file; rerun the command to resume."""
     seed: Seed = 0
@@ -356,18 +356,19 @@ class CertificateCommand(RangedSettings):
     A certificate claims that the first or the second player wins, or at least draws, from the empty board or after some
     moves.
 
-    The task `build` walks every reply to a player. If a line does not reach the claimed result, it rejects the player's
-    last move and searches again; if no other move is promising, it rejects the move before. It writes the file once
-    every line reaches the result. Answers are stored in a folder: if interrupted, rerun the command to resume.
+    The task `build` follows every reply to the player's moves. If a line does not reach the claimed result, it rejects
+    the player's last move and searches again; if no other move is promising, it also rejects the move before. It writes
+    the file once every line reaches the result. The player's moves are stored in a folder: if interrupted, rerun the
+    command to resume.
 
-    The task `verify` checks a file by the rules only; `scripts/verify_certificate.py` does the same in plain Python,
-    without this package. All options are for `build`.
+    The task `verify` checks a file using only the rules of the game; `scripts/verify_certificate.py` does the same in
+    plain Python, without this package. All options are for `build`.
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
     """Build or verify a certificate."""
     file: Annotated[Path | None, tyro.conf.Positional, metavar("[FILE]")] = None
-    """The certificate; by default all that come with the project (verify), or FOLDER/best.certificate (build)."""
+    """The certificate; by default all that come with the project (verify), or best.certificate in --output (build)."""
     player: PlayerName = "best@auto"
     """Player that makes the moves: a network and its limit."""
     side: Literal["first", "second"] = "first"
@@ -375,11 +376,11 @@ class CertificateCommand(RangedSettings):
     moves: Moves = ""
     """Start after these moves, such as 44."""
     result: Literal["win", "draw"] = "win"
-    """Result that the certificate guarantees at least."""
+    """Result that the certificate guarantees: a win, or at least a draw."""
     output: OutputFolder = Path("runs/certificate")
-    """Folder for the player's answers, and for the certificate unless FILE is given."""
+    """Folder for the player's moves, and for the certificate unless FILE is given."""
     max_stones: Annotated[int, Range(0, 64), metavar("N")] = 64
-    """Walk only positions with at most N stones; if lines continue, no certificate is written."""
+    """Follow lines only up to N stones; if any line is longer, no certificate is written."""
     device: Device = "auto"
     """Device that runs the network."""
     backend: Annotated[str, metavar("NAME")] = "auto"
@@ -391,7 +392,7 @@ class CertificateCommand(RangedSettings):
         return dict.fromkeys(names, "with verify") if self.task == "verify" else {}
 
     def __call__(self) -> int:
-        """Build a certificate, or verify one or all of the project; return 1 if a claim is not shown."""
+        """Build a certificate, or verify one or all that come with the project; return 1 if a claim is not proven."""
         if self.task == "verify":
             with loading():
                 from alphac4.certificate.file import shipped_certificates
@@ -400,10 +401,10 @@ class CertificateCommand(RangedSettings):
             return self._build()
 
     def _build(self) -> int:
-        """Walk and write the certificate; return 1 if the claim is not shown.
+        """Search for the moves and write the certificate; return 1 if the claim is not proven.
 
-        Print a line per number of stones: the positions that the rules decide, the player's search proves, and those
-        that rely on its move.
+        Print a line per number of stones: how many positions the rules decide, how many the player's search proves, and
+        how many rely on its move.
         """
         with loading():
             from alphac4.arena.specifications import LEAVES, common_geometry, player_digest
@@ -518,9 +519,9 @@ class PositionsCommand(RangedSettings):
         alphac4 positions mine --sets end-easy middle-easy --count 100
         alphac4 evaluate best --positions mine/*.columns
 
-    There are six sets, by stage (begin up to 14 stones, middle up to 28, end) and by the number of stones that best
-    play adds (easy up to 14, medium up to 28, hard). If interrupted, rerun the command to resume. A begin-hard position
-    takes seconds, the others far less.
+    The name of a set is its stage and its difficulty. The stage is begin (up to 14 stones on the board), middle (up to
+    28) or end. The difficulty is easy (best play adds up to 14 stones), medium (up to 28) or hard. Six combinations
+    exist. If interrupted, rerun the command to resume. A begin-hard position takes seconds, the others far less.
     """
 
     folder: Annotated[Path, tyro.conf.Positional, metavar("FOLDER")]
@@ -530,8 +531,8 @@ class PositionsCommand(RangedSettings):
     count: Annotated[int, Range(1, MAX_NUMBER)] = 200
     """Positions per set."""
     sources: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
-    """Draw positions from these files instead of random play. Lines start with move strings; each file has the name of
-    its set, or that of a public set (Test_L1_R1)."""
+    """Draw positions from these files instead of random games. Each line starts with a move string. A file has the
+    name of its set, or of a public set, such as Test_L1_R1."""
     seed: Seed = 0
     """Seed of the positions."""
 

@@ -179,12 +179,11 @@ class PlayWebCommand(RangedSettings):
     network: NetworkName = "best"
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
-    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from the network."""
+    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 also from other machines."""
     port: Annotated[int, Range(0, 65_535)] = 8000
     """Port to listen on; 0 takes a free one."""
     token: Literal["auto", "always", "never"] = "auto"
-    """Whether the link carries a secret token that the server requires; auto: if --host is reachable from the network.
-    """
+    """Whether the link carries a secret token that the server requires; auto: if other machines can reach --host."""
     allowed_hosts: Annotated[tuple[str, ...], metavar("NAME [NAME ...]")] = ()
     """Additional host names to accept, such as that of a reverse proxy."""
     open: bool = True
@@ -221,8 +220,8 @@ class PlayPuzzlesCommand(RangedSettings):
         alphac4 play puzzles
         alphac4 play puzzles --difficulty 3
 
-    Easy puzzles come first, and among these the nearest wins; the order of equals is random. Puzzles that you solved
-    in earlier sessions come last. Half of the puzzles are mirrored.
+    Easy puzzles come first, and among equally difficult ones those with the nearest win; otherwise the order is random.
+    Puzzles that you solved in earlier sessions come last. Half of the puzzles are mirrored.
     """
 
     file: Annotated[Path | None, tyro.conf.Positional, metavar("[FILE]")] = None
@@ -267,7 +266,7 @@ class ReviewCommand(RangedSettings):
         alphac4 review games.txt --html review.html --seconds 600
 
     The solver takes minutes for the opening of a long game and seconds for the rest. It works from the end of the game
-    backwards, for at most --seconds.
+    backwards. If --seconds run out, earlier moves are not judged, except those in the opening book.
     """
 
     game: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("GAME")] = ()
@@ -276,12 +275,12 @@ class ReviewCommand(RangedSettings):
     html: OutputFile = None
     """Write a self-contained web page to this file."""
     json: bool = False
-    """Print JSON instead of text: one object per game and line."""
+    """Print JSON instead of text: one object per game, each on its own line."""
     player: PlayerName = ""
-    """Player whose evaluation is shown: a network such as best@200, uct with options, or none. Default: best@200 on the
-    standard board, none on others."""
+    """Player whose evaluation is shown: a network such as best@200, classic MCTS such as uct:10000, or none. Default:
+    best@200 on the standard board, none on others."""
     seconds: Annotated[float, Range(0, 1e9), metavar("SECONDS")] = 120.0
-    """Maximum time for the solver per game."""
+    """Time limit of the solver for judging the moves of a game. Finding better moves may take half as long again."""
     seed: Seed = 0
     """Seed of the player's search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
@@ -356,8 +355,8 @@ class SearchCommand(RangedSettings):
     moves: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[MOVES]")] = ()
     """The position as 1-based columns from the empty board, such as 4455; by default the empty board."""
     player: PlayerName = ""
-    """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with options. Default: best@600
-    on the standard board, uct:10000 on others."""
+    """Player that searches: a network such as best@600 or FILE.safetensors@600, or classic MCTS such as uct:10000.
+    Default: best@600 on the standard board, uct:10000 on others."""
     json: bool = False
     """Print JSON instead of a table."""
     svg: OutputFile = None
@@ -420,8 +419,8 @@ class SolveCommand:
         alphac4 solve 4455
         alphac4 solve --batch < positions.txt
 
-    A positive score is a win, the higher the faster: the number of stones that the winner has left before its last
-    move. A negative score is the same for the opponent, and 0 is a draw.
+    A positive score is a win: the number of stones that the winner has left just before its winning move, so faster
+    wins score higher. A negative score is a loss, counted in the same way for the opponent. 0 is a draw.
     """
 
     moves: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[MOVES]")] = ()
@@ -429,10 +428,10 @@ class SolveCommand:
     batch: bool = False
     """Read a position from each line of the standard input, and print its moves and its score.
 
-    A line has the moves in one word, then optionally a known score or a score per column. Finished games and known
-    scores that are wrong are errors."""
+    A line has the moves in one word, then optionally a known score or a score per column. A finished game or a wrong
+    known score is reported as an error."""
     column_scores: bool = False
-    """With --batch: print a score per column ('.' for a full one) instead of the position's."""
+    """With --batch: print a score per column ('.' for a full one) instead of the position's score."""
     weak: bool = False
     """Only distinguish win (1), draw (0) and loss (-1), which is faster."""
     json: bool = False
@@ -466,7 +465,7 @@ class SolveCommand:
         return 0
 
     def _as_json(self, moves: str, scores: Sequence[int | None]) -> str:
-        """Format the score of the position, and those of its columns that are not full, by their names."""
+        """Format the score of the position, and by name the scores of the columns that are not full."""
         from alphac4.game import column_name
 
         columns = {column_name(column): score for column, score in enumerate(scores) if score is not None}
@@ -535,7 +534,7 @@ class PuzzlesCommand(RangedSettings):
         alphac4 puzzles --output mine.txt --count 50
         alphac4 play puzzles mine.txt
 
-    Networks play games with some randomness, and the exact solver finds the positions with a single winning move. The
+    A network plays games with some randomness, and the exact solver finds the positions with a single winning move. The
     difficulty is how much search it takes to find that move.
     """
 
@@ -544,7 +543,7 @@ class PuzzlesCommand(RangedSettings):
     count: Annotated[int, Range(1, 1_000_000)] = 500
     """Number of puzzles to make."""
     seed: Seed = 0
-    """Seed; it determines the puzzles on one machine."""
+    """Seed of the random choices; on one machine it determines the puzzles."""
 
     def __call__(self) -> int:
         """Make `count` puzzles."""
@@ -578,7 +577,7 @@ class PuzzlesCommand(RangedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PlayersCommand:
-    """List all players, which play, search, review, arena, evaluate, prove, certificate and engine accept."""
+    """List all players, for the commands play, search, review, arena, evaluate, prove, certificate and engine."""
 
     def __call__(self) -> int:
         """Print the list, wrapped to the width of the terminal."""

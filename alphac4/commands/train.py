@@ -32,11 +32,11 @@ class RunOptions:
         alphac4 train --preset quick --run runs/mine
         alphac4 train --run runs/mine --iterations 40
 
-    Settings are taken from the preset, then from the file, then from the options.
+    Options override the file of --settings, which overrides the preset.
     """
 
     run: OutputFolder = Path("runs/latest")
-    """Folder of the run. An existing run resumes with its own settings, except those given here."""
+    """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
     preset: Literal["auto", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 24 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
     AVX-512 (`alphac4 doctor` estimates both for this machine). On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4
@@ -122,7 +122,7 @@ class SelfplayCommand(RangedSettings):
     samples: Annotated[int, Range(1, MAX_NUMBER)] = 20_000
     """Positions to record."""
     seed: Seed = 0
-    """Seed; it determines the games on one machine."""
+    """Seed of the random choices; on one machine it determines the games."""
     device: Device = "auto"
     """Device that runs the network."""
     backend: Annotated[str, metavar("NAME")] = "auto"

@@ -61,7 +61,7 @@ def choose_compute(
     trees_on_gpu = nodes is None and wants_gpu and _can_keep_trees(inference_device, backend)
     is_unused = wants_gpu and inference_device == "cpu" and str(backend).startswith("cuda-")
     if trees_on_gpu or is_unused or (nodes is not None and not has_backend(backend, inference_device)):
-        backend = "auto"  # the named one, if any, is that of a GPU that is not used, or of self-play
+        backend = "auto"  # a named one is for self-play only, or for a GPU that is not used
     check_backend(backend, inference_device)
     return Compute(inference_device, backend, threads, for_run=for_run, cluster=nodes, trees_on_gpu=trees_on_gpu)
 
@@ -85,7 +85,7 @@ def open_pool(address: str) -> "Iterator[Pool]":
 
 
 def _inference_device() -> str:
-    """Return "cuda" for the networks, or "cpu" in the simulator, or with a warning if the GPU fails its self-test."""
+    """Return "cuda"; "cpu" in the simulator, and with a warning if the GPU fails its self-test."""
     if is_simulated():
         return "cpu"
     error = self_test_error()

@@ -82,7 +82,7 @@ class Actors(ABC):
             on_block: called with the actor's index and a block of finished games, in the calling thread.
             check: called at least every 0.1 s in the calling thread. An exception raised by either function stops all
                 actors and propagates.
-            last: whether this is the last call, after which no actor plays ahead.
+            last: whether this is the last call, so that no actor needs to play ahead.
             plan: budgets and start positions, by default those of the settings.
         """
 
@@ -105,7 +105,7 @@ class LocalActors(Actors):
     Args:
         players: the actors; each plays some of the games.
         update: loads new weights into all of them and returns the backend.
-        backend: of inference with the first weights.
+        backend: inference backend for the first weights.
     """
 
     def __init__(self, players: Sequence[SelfPlayer], update: Callable[[Network], str], backend: str) -> None:
@@ -171,12 +171,12 @@ class Compute:
     """Device or cluster that evaluates networks in this process, and plays a run's games.
 
     Args:
-        device: of inference and learning, "cpu" or "cuda".
-        backend: of inference, or "auto".
+        device: device of inference and learning, "cpu" or "cuda".
+        backend: inference backend, or "auto".
         threads: cores to use, by default all that this process may use.
         for_run: for a training run, whose outputs must not depend on earlier networks or on batches. "auto" is decided
             for each network (see `Evaluator`), and only self-play uses int8.
-        cluster: plays a run's games; by default there is an actor on each core.
+        cluster: cluster that plays a run's games; by default there is an actor on each core of this machine.
         trees_on_gpu: keep the data of searches, self-play and learning on the GPU (`alphac4.compute.gpu`).
 
     Attributes:

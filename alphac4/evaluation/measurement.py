@@ -57,7 +57,7 @@ class Measurement:
 def measure_strength(
     player: str, measurement: Measurement, references: Sequence[str] = (), *, untrained: bool = True
 ) -> StrengthReport:
-    """Measure a player and others for comparison, and if it is a checkpoint, an ``untrained`` copy of it.
+    """Measure a player and the ``references``; for a checkpoint, also an ``untrained`` network of the same size.
 
     Raises:
         PlayerError: before the measurement, for an unknown player or one for another board.
@@ -87,7 +87,7 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
     """Prepare to measure a checkpoint with every budget, or any other player as it is."""
     network = _unlimited_network(specification)
     if network is not None:
-        if network.temperature:  # with every budget, the best move is measured
+        if network.temperature:  # without a limit, the measured moves are the best ones
             raise PlayerError(f"{quote(specification)}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
         digest = player_digest(specification)

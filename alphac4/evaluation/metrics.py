@@ -13,7 +13,7 @@ from alphac4.arena.ratings import Z95, Interval
 from alphac4.evaluation.positions import PositionSet, join_sets
 from alphac4.machine import worker_threads
 
-BATCH = 128  # positions searched together: fills the network's batches, and its trees fit into the caches
+BATCH = 128  # positions searched together: enough to fill the network's batches; their trees fit into the caches
 MIN_BATCH = 16  # minimum if there are many players for few positions
 BINS = 10  # bins of the reliability diagram, of equal width in the predicted value
 
@@ -45,7 +45,7 @@ class ValueMetrics:
     """Metrics of predicted values in [-1, 1] against exact outcomes."""
 
     absolute_error: Estimate  # mean |value - outcome|
-    calibration_error: float  # expected calibration error: mean over positions of their bin's |predicted - outcome|
+    calibration_error: float  # expected calibration error: mean over positions, |predicted - outcome| of each one's bin
     bins: tuple[ReliabilityBin, ...]  # without empty ones
 
 

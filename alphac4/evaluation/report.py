@@ -141,7 +141,7 @@ def _table(
 def _aligned(rows: list[list[str]], max_width: int | None) -> list[str]:
     """Align the columns; if the lines are too long, narrow the columns, then split the table into several.
 
-    A row of one cell is a line of its own, which does not count.
+    A row of one cell is a line of its own, which does not affect the widths.
     """
 
     def widths(rows: list[list[str]]) -> list[int]:

@@ -221,7 +221,8 @@ def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
 
 
 OnMoves = Callable[[int, int, int], object]
-"""Called with a number of stones, and of the positions with that many: those done, and all that need a move."""
+"""Called with a number of stones, and of the positions with that many stones whose moves are not known yet: the number
+of those that are done, and the number of all."""
 
 
 def walk_games(
@@ -236,9 +237,9 @@ def walk_games(
 ) -> Iterator[LevelReport]:
     """Judge the player's move in every reachable position, level by level; yield a report per level.
 
-    The opponent makes every legal move, the player its own. The player is queried once per position; a position and its
-    mirror image count as one. A line ends at the end of the game, at a mistake, or where the player's search has proven
-    a win, if the player keeps its proofs and plays by them.
+    The opponent makes every legal move, the player only the one it chooses. The player is queried once per position; a
+    position and its mirror image count as one. A line ends at the end of the game, at a mistake, or where the player's
+    search has proven a win, if the player keeps its proofs and plays by them.
 
     Args:
         players: copies of a deterministic player, which share the work.
@@ -327,7 +328,7 @@ def build(
 ) -> Iterator[LevelReport]:
     """Search for moves that show a claim, level by level from its start; yield a report per level.
 
-    A move after which a line is not won (or not drawn, for a claimed draw) is rejected, and the player searches again.
+    A move after which a line is not won (or is lost, for a claimed draw) is rejected, and the player searches again.
     If no other move is promising, the move that led to the position is rejected. The walk then returns to earlier
     levels and reports them again. Only the rules of the game and the player's own values decide this.
 
@@ -390,7 +391,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
 
 
 def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
-    """Return the moves [B], by the rules or known, and the kinds [B] of known ones; LOST if all moves are rejected."""
+    """Return the forced or known moves [B], and the kinds [B] of the known ones; LOST if all moves are rejected."""
     moves = forced_moves(walk.geometry, walk.keys)
     kinds = np.full(len(walk.keys), NO_MOVE, np.int8)
     to_name = moves == NO_MOVE

@@ -63,7 +63,7 @@ class Engine:
         self.abandoned = False  # the output is closed
 
     def handle(self, line: str) -> bool:
-        """Execute one line; return False after ``quit``. Errors are answered by a line that starts with "error"."""
+        """Execute one line; return False after ``quit``. The answer to an invalid line starts with "error"."""
         words = line.removeprefix("\ufeff").split()  # some programs send a byte-order mark first
         if not words:
             return True

@@ -18,7 +18,7 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
     A game is one word, or a word per column. `alphac4.storage.text` describes the lines.
 
     Raises:
-        ValueError: for an invalid game, with its line, or if there is no game.
+        ValueError: for an invalid game, naming its line, or if there is no game.
         OSError: if the file cannot be read.
     """
 
@@ -104,7 +104,7 @@ class Session:
         return len(again)
 
     def save(self, path: Path) -> None:
-        """Write the moves to a text file, which may contain an earlier game.
+        """Write the moves to a text file, replacing an earlier game in it.
 
         Raises:
             OSError: if it cannot be written.

@@ -85,7 +85,7 @@ class LazyPlayer:
 
         Raises:
             ValueError: if the player cannot be made.
-            RuntimeError: likewise, for a device or a package that is missing.
+            RuntimeError: if it needs a device or a package that is missing.
         """
         self._made = self._made or self._begin()
         player = self._made.result()

@@ -38,7 +38,7 @@ class Screen:
         print(self._styled(wrap_text(text, self._stream), style), file=self._stream, flush=True)
 
     def waiting(self, text: str, position: Position | None = None) -> contextlib.AbstractContextManager[None]:
-        """On a terminal, describe what the block does on a line of its own once it has taken a second.
+        """On a terminal, print a line that describes the block, once it has taken a second.
 
         The board of ``position``, if given, is drawn above the line.
         """

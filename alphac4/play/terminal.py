@@ -53,7 +53,7 @@ class TerminalGame:
         make_opponent: makes a player from a level's name or number or a specification, for the command ``level``.
         make_analyst: makes the analyst when it is first needed.
         review: reviews a move string and returns the text.
-        level: the level of the player, if it has one.
+        level: the level of one of the players, if any.
         show_analysis: whether to analyse the positions in which a person is to move.
         show_exact: whether to show the solver's result for each move as well.
     """
@@ -186,7 +186,7 @@ class TerminalGame:
     def _show_proven(self) -> SearchedPosition | None:
         """Show what exact play, a certificate or the search proves, and return the findings of the search.
 
-        None where exact play shows that every move loses: then only the moves that hold out longest matter.
+        Return None if exact play shows that every move loses: then only the moves that hold out longest matter.
         """
         if best := self._exact_best():
             self.screen.line(f"exact: {self._describe_best(best)}")
@@ -216,7 +216,7 @@ class TerminalGame:
         return f"every move loses; {names} {holds} longest, for {count_of(verdict.moves, 'move')}"
 
     def _exact_best(self) -> list[ExactColumn]:
-        """Return the best moves by the exact solver; none if they take too long, or are shown anyway."""
+        """Return the best moves by the exact solver; none if that takes too long, or they are shown anyway."""
         if self.show_exact:
             return []
         try:

@@ -1,7 +1,7 @@
 """Puzzles, positions with a single winning move, and their text files.
 
-A line holds the position as a move string, the winning column, the number of moves that the winner makes until the win,
-including that one, and the difficulty. Comments follow "#".
+A line holds the position as a move string, the winning column, the number of moves that the winner needs for the win,
+this move included, and the difficulty. Comments follow "#".
 """
 
 from collections.abc import Iterable, Sequence

@@ -22,7 +22,7 @@ LINE_PLIES = 10  # maximum length of a line of best play
 LINE_TIME_SHARE = 0.5  # time for better moves and their lines, relative to that for the positions
 
 OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # credit of a move that gives away nothing, half a point, a whole point
-CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win comes later, or a loss sooner
+CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win is delayed, or a loss comes sooner
 MIN_KEEPING_CREDIT = 0.7  # minimum credit of a move that keeps the outcome
 
 OnPoll = Callable[[], None]
@@ -54,7 +54,7 @@ class Opinion:
     """A player's evaluation of the position before a move, for the side to move."""
 
     value: float  # in [-1, 1]
-    column: int  # 0-based column that it would have played
+    column: int  # 0-based column that the player would have played
     prior: float  # probability of the played move by its policy, in [0, 1]
 
 
@@ -141,7 +141,7 @@ class Review:
     geometry: Geometry
     player: str  # the player that evaluated the positions; empty for none
     reviewed: tuple[ReviewedMove, ...]
-    seconds: float  # time of the solver
+    seconds: float  # wall time, the player's included
 
     values: tuple[float, ...] = ()
     """[moves + 1] the player's value at the start and after each move, in [-1, 1], +1 = the first player wins; at the

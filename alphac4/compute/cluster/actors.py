@@ -257,7 +257,7 @@ class ClusterActors(Actors):
         return False
 
     def _use_all_cores(self) -> None:
-        """Create an actor for every core or GPU; Ray starts each when and where one is free."""
+        """Create an actor for every core or GPU; Ray starts each as soon as a core or GPU is free."""
         offers = [node.slots(self._task.device) for node in self._connection.nodes()]
         self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
         for index in range(before, self._offered):
@@ -323,7 +323,8 @@ class Cluster:
     Args:
         address: the address that `connect` takes.
         device: "cuda" for an actor per GPU with a core on its node, otherwise one per core.
-        backend: of self-play; a node without it uses its fastest one, as for "auto". `CUDA_TREES` implies "cuda".
+        backend: backend of self-play; a node without it uses its fastest one, as for "auto". `CUDA_TREES` implies
+            "cuda".
 
     Raises:
         RuntimeError: if the cluster does not exist, a node has another version of this program, or no node has the
@@ -344,7 +345,7 @@ class Cluster:
             raise RuntimeError("no node of the cluster has both a GPU and a core: choose the device cpu")
 
     def pool(self, streams: int) -> Pool | None:
-        """Return processes for a run's matches; None if the cluster has few more cores than the local ``streams``.
+        """Return processes for a run's matches; None for less than `MIN_CORE_RATIO` cores per local stream.
 
         The processes share the cores with the actors, which mostly wait during a match.
         """

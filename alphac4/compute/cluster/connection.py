@@ -135,7 +135,7 @@ def connect(address: str) -> Connection:
             with warnings.catch_warnings(action="ignore"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
         except Exception as error:  # Ray raises many types
-            is_absent = resolved == "auto" and isinstance(error, ConnectionError)  # Ray's text names its own commands
+            is_absent = resolved == "auto" and isinstance(error, ConnectionError)  # Ray's text names Ray's commands
             reason = "none runs here; name its head, as HOST:PORT" if is_absent else first_line(error)
             raise RuntimeError(f"no Ray cluster at {resolved}: {reason}") from error
     context = ray.get_runtime_context()

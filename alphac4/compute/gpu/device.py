@@ -33,7 +33,7 @@ _launch_lock = threading.Lock()  # neither the simulator nor loading kernels fro
 CUDA_TREES = "cuda-trees"
 """The backend with the trees on the GPU, and the network in its fastest sufficient precision."""
 
-THREADS_PER_BLOCK = 32  # the smallest useful: trees diverge, and small blocks spread over the whole GPU
+THREADS_PER_BLOCK = 32  # the smallest useful size: trees diverge, and small blocks spread over the whole GPU
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); choose the device cpu"
 
@@ -97,7 +97,7 @@ def kernel(function: Callable[..., None]) -> Any:
 
 
 def kernel_for(parameters: Any, kernel: Any) -> Any:
-    """Return ``kernel`` for parameters of a selection rule; one with a user's rule is not cached on disk."""
+    """Return ``kernel`` for parameters of a selection rule; with a user's rule, it is not cached on disk."""
     if is_builtin_rule(parameters):
         return kernel
     cuda: Any = importlib.import_module("numba.cuda")

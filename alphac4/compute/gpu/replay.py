@@ -93,7 +93,7 @@ class DeviceReplay:
                 self._loaded = iteration
 
     def add(self, samples: Samples) -> None:
-        """Copy samples to the device; of more than ``capacity``, the last ones."""
+        """Copy samples to the device, but at most the last ``capacity``."""
         samples = samples.take(slice(max(0, len(samples) - self.capacity), None))
         rows = (self._next + torch.arange(len(samples))) % self.capacity
         rows = rows.to(self.device)

@@ -34,8 +34,8 @@ from alphac4.nn.evaluator import Evaluator
 
 cuda: Any = numba_cuda  # defines its functions at run time
 
-STEPS_PER_CHECK = 16  # steps between two checks by the host whether trees are finished
-PROBE_BOARDS = 64  # boards on which outputs of new weights must be finite: kernels do not check that
+STEPS_PER_CHECK = 16  # steps between the host's checks for finished trees
+PROBE_BOARDS = 64  # boards on which the outputs of new weights must be finite, because kernels do not check it
 MAX_SIMULATIONS_PER_STEP = 32  # per tree, if none reaches a leaf that needs the network
 
 
@@ -75,7 +75,7 @@ class DeviceSearch(NetworkSearch):
         rule: parameters of the selection rule.
         geometry: the board.
         reuse: what to keep between searches, as in `TreeSearch`.
-        precision: of the network, by default the fastest sufficient one.
+        precision: precision of the network, by default the fastest sufficient one.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ from alphac4.selfplay.samples import ActorStats, Block
 cuda: Any = numba_cuda  # defines its functions at run time
 
 MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread is slower than a core, and other threads wait for it
-STEPS_PER_CHECK = 32  # steps between two checks by the host for finished games
+STEPS_PER_CHECK = 32  # steps between the host's checks for finished games
 BLOCK_INTERVAL_S = 2.0  # time for which finished games stay on the device
 STREAMS = 2  # parts of the games: while one part's trees grow, the network evaluates the other's leaves
 MIN_GAMES = 64  # if memory is short; with fewer, the cores are faster
@@ -220,7 +220,7 @@ class DeviceActor:
         return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
     def _take_simulations(self) -> int:
-        """Count the simulations since the last call."""
+        """Return the number of simulations since the last call."""
         simulations = self._games.tensors["simulations"]
         total = int(simulations.sum())
         simulations.zero_()

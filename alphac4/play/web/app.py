@@ -28,7 +28,7 @@ from alphac4.solver.solver import TimeIsUp
 
 MAX_SEARCHES = 32  # running or waiting; further ones are rejected
 MAX_EXACT = 8  # the same for the solver, whose own queue and thread keep it from delaying other searches
-REVIEW_SECONDS = 40.0  # time for the solver, and half of it in addition for better moves
+REVIEW_SECONDS = 40.0  # time for judging the moves; finding better ones may take half as long again
 MAX_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # default of an analysis
 MAX_BYTES = 4_096  # size of a request's body
@@ -113,8 +113,8 @@ class WebApplication:
     async def _certificate(self, request: Request) -> Response:
         """Return the result that the certificates prove, or null.
 
-        It has the side that does not lose (0: the first player), the maximum number of plies to its win (null for a
-        draw), and its move.
+        The result has the side that does not lose (0: the first player), the maximum number of plies to that side's win
+        (null for a draw), and its move.
         """
         position = _unfinished_position(await read_object(request), self.service.geometry)
         known = await _run(request, self.certificate_reads, lambda _stop: self.service.proven_result(position))

@@ -27,7 +27,7 @@ from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact, shared
 
 EXACT_SECONDS = 60.0  # time for the solver's verdict on a position
 HINT_SECONDS = 0.5  # time for exact scores of all columns, which include the distance to the win
-OUTCOME_SECONDS = 2.0  # time for a move that keeps the outcome, if exact scores take longer
+OUTCOME_SECONDS = 2.0  # time for a move that keeps the outcome, if exact scores take too long
 REVIEW_SIMULATIONS = 100  # per position of a reviewed game
 MAX_SESSIONS = 64  # sessions with a search tree; the least recently used is dropped
 

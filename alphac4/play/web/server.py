@@ -2,7 +2,7 @@
 
 Any web page can make the visitor's browser send requests to this machine. The browser sends the requested host name
 (Host) and the requesting page (Origin). Requests with another host name (DNS rebinding) or from another page are
-refused. If the network can connect, the link carries a token, which the browser stores in a cookie.
+refused. If other machines can connect, the link carries a token, which the browser stores in a cookie.
 """
 
 import contextlib
@@ -50,7 +50,8 @@ def serve(
         network: the network of the levels and the analysis.
         host: the address to listen on.
         port: the port; 0 takes a free one.
-        token: whether the link carries a secret token that every visitor needs; "auto": if the network can connect.
+        token: whether the link carries a secret token that every visitor needs; "auto": if other
+            machines can connect.
         allowed_hosts: additional host names to accept.
         open_browser: whether to open the page, if started from a terminal of this machine's desktop.
 

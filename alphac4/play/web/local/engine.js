@@ -61,7 +61,7 @@ class Local {
 
   async setup() {
     const worker = new URL("../offline.js", import.meta.url);
-    navigator.serviceWorker?.register(worker).catch(() => {}); // disabled in this browser, which then needs the network
+    navigator.serviceWorker?.register(worker).catch(() => {}); // disabled in this browser, which must then be online
     this.opponent = new Searcher();
     const [setup] = await Promise.all([this.file("setup.json"), this.opponent.ready]);
     this.rules = new Rules(setup);
@@ -151,8 +151,8 @@ class Local {
     }
   }
 
-  // Resolve to the solver's results until it is stopped: { kept: { column, outcome } of a move that keeps the outcome or
-  // null, lost: columns that lose }.
+  // Resolve to the solver's results once they suffice or it is stopped: { kept: { column, outcome } of a move that keeps
+  // the outcome, or null; lost: columns that lose }.
   async outcomes(moves, signal) {
     if (!this.settings.exact) return { kept: null, lost: [] };
     const judge = await this.judge(), position = this.rules.at(moves), enough = new AbortController();

@@ -13,7 +13,7 @@ export class Judge {
     this.workers = this.count = 0;
   }
 
-  // Resolve to the exact score of { own, occupied } for the side to move, with weak only to its sign.
+  // Resolve to the exact score of { own, occupied } for the side to move; if weak, only its sign is exact.
   score(position, signal, weak = false) {
     return new Promise((resolve, reject) => {
       const leave = () => {

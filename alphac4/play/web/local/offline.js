@@ -1,5 +1,5 @@
-// Service worker that caches the page's files for use without a network. The export writes VERSION and FILES before this
-// code. With a network, files are always fetched.
+// Service worker that caches the page's files for use offline. The export writes VERSION and FILES before this code.
+// When online, files are always fetched.
 
 const OURS = `alphac4 ${registration.scope} `, CACHE = OURS + VERSION;
 

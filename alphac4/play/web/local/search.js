@@ -57,7 +57,7 @@ class Node {
     return (this.value + this.sum.reduce((sum, value) => sum + value, 0)) / (1 + this.total());
   }
 
-  // Add a value for the side to move here to every edge on the way to the root.
+  // Add this node's value, for its side to move, to every edge on the way to the root.
   backup(value) {
     for (let node = this; node.parent; node = node.parent) {
       value = -value;

@@ -29,7 +29,7 @@ let last = Promise.resolve(), lastPause = performance.now();
 // Evaluate one position at a time; several searches take turns.
 function evaluate(planes) {
   const run = async () => {
-    if (performance.now() - lastPause > MESSAGE_INTERVAL_MS) { // no message arrives while only the runtime is awaited
+    if (performance.now() - lastPause > MESSAGE_INTERVAL_MS) { // messages do not arrive while only the runtime is awaited
       await new Promise((resolve) => setTimeout(resolve));
       lastPause = performance.now();
     }

@@ -109,7 +109,7 @@ export class Analysis {
     const kept = changed < 0 ? line.length : changed;
     if (!box.firstChild) box.append("Its best line: ");
     for (const button of [...box.querySelectorAll("button")].slice(kept)) button.remove();
-    if (kept < before.length) queueMicrotask(() => this.onPreview([])); // a removed button is not left
+    if (kept < before.length) queueMicrotask(() => this.onPreview([])); // the mouse does not leave a removed button
     box.append(...line.slice(kept).map((column, index) => {
       const moves = line.slice(0, kept + index + 1), name = this.rules.name(column);
       const button = makeButton(name, () => this.onPlay(moves), { "aria-label": `Play the line up to ${name}, move ${moves.length} of it` });

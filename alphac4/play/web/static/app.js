@@ -343,7 +343,7 @@ const KEYS = {
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || $("share-dialog").open) return;
-  const listens = event.target.tagName === "SELECT"; // selects its options by their first letters, or one list by digits
+  const listens = event.target.tagName === "SELECT"; // lists select options by their first letters, one list by digits
   const column = event.target.id === "difficulty" ? -1 : "123456789".indexOf(event.key);
   if (column >= 0 && column < rules.columns) {
     drop(column);

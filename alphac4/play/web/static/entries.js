@@ -20,8 +20,8 @@ export class Entries {
     this.id = null; // of the entry that is shown
   }
 
-  // Return the content of the entry that the browser shows, or null for a link. After a reload, the address may be that
-  // of the content before.
+  // Return the content of the entry that the browser shows, or null for a link. After a reload, the address may still
+  // be that of the previous entry.
   find(isReload) {
     const all = readAll(), { state } = history, hash = location.hash.slice(1);
     const found = (isReload && all.at(-1)) || all.find(({ id }) => id === state?.id) || state;

@@ -64,9 +64,9 @@ export class Record {
       .map((column) => ({ column, row: before[column].length, side: this.current.side }));
   }
 
-  // moves: of the whole game, ply of which are on the board; value(ply): evaluation after `ply` moves in [-1, 1] for red,
-  // or undefined; review: of these moves, or null; exercise: number of its move, or null; isRevealed: whether better
-  // moves are shown.
+  // moves: all moves of the game, of which `ply` are on the board; value(ply): evaluation after `ply` moves in [-1, 1] for
+  // red, or undefined; review: review of these moves, or null; exercise: number of the exercise's move, or null;
+  // isRevealed: whether better moves are shown.
   show({ moves, ply, value, review, exercise = null, isRevealed = true }) {
     const same = review === this.review && String(moves) === String(this.moves);
     Object.assign(this, { moves, ply, value, review, exercise, isRevealed });

@@ -115,7 +115,7 @@ export class Review {
     }
   }
 
-  // Store a review, and ask about the first mistake among the newly judged moves, a person's own if there is one person.
+  // Store a review, and ask about the first mistake among the newly judged moves; with one person, only about theirs.
   keep(review) {
     const judged = this.current?.moves.length ?? 0, { people } = this.game;
     this.found = review;

@@ -5,7 +5,7 @@ import { $, COLOURS, announce, counted } from "./dom.js";
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
 const SOLVER_TIMEOUT_MS = 2000; // time for the proven result of a position that is analysed
 
-// Such as "3 holds out longest, for 11 moves" from the outcome "loses in 11 moves" of the best moves.
+// Text such as "3 holds out longest, for 11 moves", from the outcome "loses in 11 moves" of the best moves.
 export const longestResistance = (names, outcome) => `${names} hold${names.includes(" or ") ? "" : "s"} out longest, for ${outcome.replace("loses in ", "")}`;
 
 export class Solver {
@@ -72,7 +72,7 @@ export class Solver {
     return this.certified.get(moves);
   }
 
-  // Resolve to the verdicts if the solver is quick, as with few stones, by its book, or with many; else null.
+  // Resolve to the verdicts if the solver is quick, by its book with few stones or by search with many; else null.
   async quickVerdicts(moves, signal) {
     if (!this.setup.exact || this.verdicts.has(moves)) return this.verdicts.get(moves) ?? null;
     const late = AbortSignal.any([signal, AbortSignal.timeout(SOLVER_TIMEOUT_MS)]);

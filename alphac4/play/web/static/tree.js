@@ -4,7 +4,7 @@ import { COLOURS, percent, svg } from "./dom.js";
 
 const WIDTH = 112, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
 const BRANCHES = [[3, 2], [2, 2], [3, 1], [2, 1]]; // maximum number by depth, from the widest to the narrowest tree
-const MIN_SCALE = 0.85; // at which the text is readable
+const MIN_SCALE = 0.85; // smallest scale at which the text is readable
 
 export const mostVisited = (node) => node.columns.filter((item) => item.visits).sort((a, b) => b.visits - a.visits);
 
