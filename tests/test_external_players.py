@@ -20,8 +20,8 @@ from alphac4.arena.specifications import parse_player
 from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 
-# Plays column 1 on an empty board, 2 after a stone, and so on, but fails after some first moves. Its argument is what
-# it prints besides its answers.
+# A program that plays column 1 on an empty board, 2 after one stone, and so on, but fails after some first moves. It
+# prints its argument besides its answers.
 PROGRAM = """
 import sys
 import time
@@ -120,7 +120,7 @@ def test_an_engines_answer_is_found_among_other_lines(
     player.close()
 
 
-# Keeps a lock, and ignores "quit" and the end of its input.
+# A program that keeps a lock, and ignores "quit" and the end of its input.
 ENDLESS_PROGRAM = """
 import fcntl
 import sys
@@ -184,7 +184,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_users_class_or_function_creates_a_player(module: str, rng: np.random.Generator) -> None:
-    # It gets the offered arguments that it has parameters for, and those of the specification: literals or text.
+    # The class gets the offered arguments that it has parameters for, and those of the specification: literals or text.
     small = make_geometry(5, 6)
     player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=small)
     assert player.name == "leftmost 2 wild 6"
