@@ -240,7 +240,7 @@ def test_json_does_not_contain_the_output_of_a_player(
 
 
 def test_the_arena_imports_modules_from_the_current_folder(module: str, tmp_path: Path) -> None:
-    """As the installed command does, for which Python does not search that folder."""
+    """Python does not search that folder by itself for the installed command."""
     code = f"import sys; sys.path.remove(''); sys.argv[1:] = ['arena', '{module}:Leftmost', 'random', '--games', '2']"
     code += "; from alphac4.cli import main; raise SystemExit(main())"
     environment = os.environ | {"PYTHONPATH": str(Path(alphac4.__file__).parents[1])}

@@ -124,7 +124,7 @@ def test_sprt_error_rate_is_about_five_per_cent(elo: float, right: bool) -> None
 
 
 def test_score_intervals_cover_the_true_score_in_95_per_cent() -> None:
-    """In about 95 % of matches of 50 pairs, whose two games are correlated by their opening."""
+    """Count the matches of 50 pairs; the two games of a pair are correlated by their opening."""
     rng = np.random.default_rng(1)
 
     def match() -> list[float]:

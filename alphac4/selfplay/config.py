@@ -31,7 +31,7 @@ class SelfPlayConfig(RangedSettings):
     """Probability that a move is chosen by a full search: playout-cap randomisation (KataGo: 0.25). It must be above 0,
     because only full searches explore at the root."""
     policy_target: Literal["visits", "completed_q"] = "completed_q"
-    """Policy target: "visits" is the shares of visits (AlphaZero). "completed_q" is the prior improved by the search's
+    """Policy target: "visits" is the share of visits (AlphaZero). "completed_q" is the prior improved by the search's
     values (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which is better with few simulations."""
     dirichlet_alpha: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Sum of the concentrations of the root's Dirichlet noise; each legal move has an equal share of it (AlphaZero:
@@ -39,8 +39,8 @@ class SelfPlayConfig(RangedSettings):
     dirichlet_fraction: Annotated[float, Range(0, 1)] = 0.25
     """Share of noise in the root's priors, in full searches only (AlphaZero: 0.25)."""
     opening_plies: Annotated[int, Range(0, 64)] = 8
-    """Maximum number of random moves at the start of a game; the number is drawn uniformly from 0 to this one (KataGo:
-    a share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
+    """Maximum number of random moves at the start of a game; the number is drawn uniformly, from 0 on (KataGo: a
+    share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
     opening_prob: Annotated[float, Range(0, 1)] = 0.5
     """Probability that a game starts with random moves; other games start from the empty board."""
     temperature: Annotated[float, Range(0, MAX_TEMPERATURE)] = 1.0
@@ -51,7 +51,7 @@ class SelfPlayConfig(RangedSettings):
     temperature_halflife: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Plies in which the difference between T and ``temperature_end`` halves (KataGo: the board's width)."""
     td_lambda: Annotated[float, Range(0, 1)] = 0.95
-    """Weight of the next position's value target in that of a position; the rest is the position's own search
+    """Weight of the next position's value target in a position's own; the position's search has the remaining weight
     (AlphaZero: 1, so that the target is the outcome). Retune it with the temperature: exploring moves make outcomes
     less reliable."""
     c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25

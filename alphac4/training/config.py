@@ -52,7 +52,7 @@ class LearningConfig(RangedSettings):
     ownership). With 0, the network has no ownership head. The losses of policy and value have the weight 1
     (AlphaZero)."""
     fast_search_weight: Annotated[float, Range(0, 1)] = 0.5
-    """Weight of a fast search's policy target, where a full search's has 1 (KataGo: 0). Lower it if
+    """Weight of a fast search's policy target, relative to a full search's (KataGo: 0). Lower it if
     `selfplay.fast_simulations` is small."""
     ema_decay: Annotated[float, Range(0, 1)] = 0.99
     """Decay per gradient step of the moving average of the weights; the average is the network that plays (KataGo:
@@ -82,7 +82,7 @@ class BaselineConfig(RangedSettings):
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
     """The matches are played every ``interval`` iterations; 0 plays only the closing matches at the end of the run."""
     rollouts: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
-    """Rollouts per move of classic MCTS; each number adds one match. Without numbers, there are no matches at all."""
+    """Rollouts per move of classic MCTS, one match for each number. Without numbers, there are no matches at all."""
     pairs: Annotated[int, Range(1, 1_000_000)] = 20
     """Colour-swapped pairs of games per match; closing matches always have 50."""
 
@@ -92,22 +92,22 @@ class EvaluationConfig(RangedSettings):
     """Settings of the evaluation against exact play. It is for people only: no other part of a run depends on it."""
 
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 1
-    """The best network is evaluated every ``interval`` iterations; 0 for never. Only the standard board has
-    evaluations."""
+    """The best network is evaluated every ``interval`` iterations; 0 for never. Networks for other boards than the
+    standard one are not evaluated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfig(RangedSettings):
     """Settings of the machine and of the files to keep.
 
-    A backend changes the resulting network by rounding only. A GPU also does by batch norm, which normalises whole
-    batches there, and parts of 64 positions on a CPU.
+    A backend changes the resulting network by rounding only. A GPU also changes it by batch norm, which normalises
+    whole batches on a GPU, but parts of 64 positions on a CPU.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device that runs and trains the network; auto uses CUDA if there is a GPU. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
-    """Inference backend; auto uses the fastest one whose outputs match fp32 for the network's weights."""
+    """Inference backend; auto uses the fastest one whose outputs match fp32 and do not depend on the batch."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5
     """Number of recent networks to keep besides the best."""
 
