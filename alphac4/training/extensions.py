@@ -68,8 +68,8 @@ class PlayGate(Protocol):
 
 
 Gate = Callable[[PlayGate], bool]
-"""Returns whether a candidate is promoted. Its argument plays a match and returns the report, in which the candidate is
-the first player; a gate may decide without a match."""
+"""Returns whether a candidate is promoted. Its argument is a function that plays a match and returns the report, in
+which the candidate is ``player``; a gate may decide without a match."""
 
 
 @dataclass(frozen=True, kw_only=True)

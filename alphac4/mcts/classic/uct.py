@@ -164,8 +164,8 @@ def ucb1_action_score(
 def select_ucb1(trees: Trees, t: int, node: int, parameters: UctParameters) -> int:
     """Return a random action without visits or, if there is none, the one with the highest UCB1 score.
 
-    An action that is proven to lose is selected only if all are. An unproven node can have a winning action only if
-    proofs do not propagate. That action is then selected if nodes look ahead; in plain UCT it is like any other.
+    An action that is proven to lose is selected only if all are. An action that is proven to win can occur only
+    if proofs do not propagate. It is then selected if nodes look ahead; in plain UCT it is like any other.
     """
     total = 0
     untried = 0
