@@ -47,8 +47,8 @@ class Settings:
     steps: int = 150  # steps of gradient descent in an iteration
     batch: int = 128  # positions in a step (4096)
     learning_rate: float = 2e-3
-    gate: float = 0.55  # share of the points against the best network that lets a candidate in (AlphaGo Zero: 0.55)
-    rollouts: int = 50  # rollouts of the classic tree search that the result has to beat
+    gate: float = 0.55  # share of the points against the best network that promotes a candidate (AlphaGo Zero: 0.55)
+    rollouts: int = 50  # rollouts per move of classic tree search, the opponent of the trained network
     seed: int = 0
 
 
@@ -88,7 +88,7 @@ class Game:
         return False
 
     def outcome(self, position: Position) -> float | None:
-        """The value of a finished game: -1, as the opponent's last stone won, or 0; None before the end."""
+        """The value of a finished game: -1 if the opponent's last stone won, 0 for a draw; None before the end."""
         own, occupied = position
         if self.has_run(own ^ occupied):
             return -1.0
@@ -127,7 +127,7 @@ class Network(nn.Module):
         self.value = nn.Linear(channels * cells, 1)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """See the class."""
+        """Compute both."""
         features = self.tower(F.relu(self.stem(planes))).flatten(1)
         return self.policy(features), torch.tanh(self.value(features)).squeeze(1)
 
@@ -137,14 +137,14 @@ C_INIT, C_BASE = 1.25, 19652.0  # how much the prior counts against the mean val
 
 
 class Node:
-    """A position in the tree. Lists go over its legal ``moves``, and hold what the side to move here knows of each."""
+    """A position in the tree. Each list has one entry per legal move in ``moves``; values are for the side to move."""
 
     def __init__(self, game: Game, position: Position) -> None:
         self.position = position
         self.outcome = game.outcome(position)
-        self.value = self.outcome or 0.0  # value of this position, until an evaluator gives it another
+        self.value = self.outcome or 0.0  # value of this position; an evaluator replaces it, unless the game is over
         self.moves = game.legal(position[1]) if self.outcome is None else []
-        self.prior = [1.0] * len(self.moves)  # until an evaluator gives others
+        self.prior = [1.0] * len(self.moves)  # equal, until an evaluator sets them
         self.visits = [0] * len(self.moves)
         self.value_sum = [0.0] * len(self.moves)
         self.children: list[Node | None] = [None] * len(self.moves)
@@ -158,7 +158,7 @@ def puct(node: Node) -> int:
     """The move with the highest ``Q + c(N) P sqrt(N + 1) / (1 + n)``: good so far, or promising and hardly tried.
 
     N are the visits of the node, n those of the move. AlphaZero has sqrt(N); with N + 1, priors rank the first visit.
-    A move without visits is taken to be worth what its node is so far.
+    Q of a move without visits is its node's mean value so far.
     """
     total = sum(node.visits)
     weight = (C_INIT + math.log((1 + total + C_BASE) / C_BASE)) * math.sqrt(total + 1)
@@ -173,7 +173,7 @@ def puct(node: Node) -> int:
 
 
 def ucb1(node: Node) -> int:
-    """The same without a network: ``Q + sqrt(2 ln N / n)`` (Kocsis and Szepesvari 2006), each move once at first."""
+    """The same without a network: each move once, then by ``Q + sqrt(2 ln N / n)`` (Kocsis and Szepesvari 2006)."""
     if 0 in node.visits:
         return node.visits.index(0)
     log_total = math.log(sum(node.visits))
@@ -185,7 +185,7 @@ def ucb1(node: Node) -> int:
 
 
 def select_leaf(game: Game, root: Node, select: Select) -> tuple[list[tuple[Node, int]], Node]:
-    """Walk down to a position that is new or the end of a game; returns the moves on the way, and its node."""
+    """Walk down to a position that is new or ends the game; return the moves on the way, and the position's node."""
     path, node = [], root
     while node.outcome is None:
         i = select(node)
@@ -248,7 +248,7 @@ def evaluate_by_rollouts(game: Game, rng: np.random.Generator) -> Evaluate:
 # --- Self-play ------------------------------------------------------------------------------------------------------
 @dataclass
 class Sample:
-    """The lesson of one position of a game."""
+    """A position of a game, with its training targets."""
 
     planes: Array  # [2, rows, columns]
     policy: Array  # [columns], the shares of the search's visits
@@ -290,14 +290,14 @@ def self_play(game: Game, evaluate: Evaluate, settings: Settings, rng: np.random
 def learn(
     network: Network, optimizer: torch.optim.Optimizer, samples: list[Sample], s: Settings, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Bring the network's policy to the search's and its value to the outcomes; returns both mean losses."""
+    """Move the network's policy towards the search's and its value towards the outcomes; return both mean losses."""
     network.train()
     planes, policies = (np.stack([getattr(one, name) for one in samples]) for name in ("planes", "policy"))
     values = np.array([sample.value for sample in samples], np.float32)
     losses = np.zeros(2)
     for _ in range(s.steps):
         chosen = rng.integers(len(samples), size=s.batch)
-        turn = slice(None, None, int(rng.choice([1, -1])))  # a mirror image is as good a position
+        turn = slice(None, None, int(rng.choice([1, -1])))  # mirror every second batch, on average
         logits, value = network(torch.from_numpy(planes[chosen][..., turn].copy()))
         target = torch.from_numpy(policies[chosen][:, turn].copy())
         policy_loss = -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()  # cross-entropy
@@ -326,10 +326,10 @@ def search_player(game: Game, evaluate: Evaluate, simulations: int, select: Sele
 
 
 def play_match(game: Game, ours: Player, theirs: Player) -> float:
-    """Our share of the points, a draw counting half: every opening of two moves is played with both colours."""
+    """Our share of the points, a draw counting half. Every opening of two moves is played with both colours."""
     columns = range(game.columns)
     openings = [game.play(game.play((0, 0), first), second) for first in columns for second in columns]
-    games = [(position, side) for position in openings for side in (0, 1)]  # whether the other player is to move
+    games = [(position, side) for position in openings for side in (0, 1)]  # side 1: the other player is to move
     points, count = 0.0, len(games)
     while games:
         moves: dict[int, int] = {}
@@ -373,7 +373,7 @@ def show_game(game: Game, evaluate: Evaluate, simulations: int, *, human: bool) 
 
 # --- The loop -------------------------------------------------------------------------------------------------------
 def train(settings: Settings) -> tuple[Game, Network]:
-    """Play, learn, and let the candidate in if it beats the best network so far; again and again."""
+    """In each iteration: play, learn, and promote the candidate if it beats the best network so far."""
     rng = np.random.default_rng(settings.seed)
     torch.manual_seed(settings.seed)
     game = Game(settings.rows, settings.columns, settings.run)
@@ -395,7 +395,7 @@ def train(settings: Settings) -> tuple[Game, Network]:
 
 
 def main() -> None:
-    """Train, play random moves and classic tree search, then show a game."""
+    """Train, play matches against random moves and classic tree search, then show a game."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name in ("rows", "columns", "run", "iterations", "games", "simulations", "rollouts", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name), help="%(default)s")

@@ -3,8 +3,8 @@
     python experiments/cluster_strength.py runs/cluster-strength --seeds 3
 
 A run is the quick preset, reduced to about two minutes on two cores. For every seed, one run is trained with both cores
-of this machine, and one with two cores on three nodes, of which the head has none. Then the networks of each seed play
-a match, and all are evaluated against exact play. Existing runs are not repeated.
+of this machine, and one on a cluster of a head without cores and two nodes with one core each. Then the networks of
+each seed play a match, and all are evaluated against exact play. Existing runs are not repeated.
 """
 
 import argparse

@@ -118,7 +118,7 @@ def timed(work: Callable[[], object], seconds: float) -> float:
 
 
 def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
-    """Return the seconds of evaluating all leaves, and of a whole step of self-play."""
+    """Return the seconds that evaluating all leaves takes, and those of a whole step of self-play."""
     leaves = DeviceNetwork(network, STANDARD, games, device)
     evaluate = timed(capture_graph(leaves.evaluate, device), seconds / 4)
     actor = DeviceActor(STANDARD, SelfPlayConfig(), network, games, np.random.default_rng(0))
@@ -160,7 +160,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 
 
 def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
-    """Return positions/s of capture_graph gradient steps, including the batches from the window on the device."""
+    """Return positions/s of captured gradient steps, including making the batches from the window on the device."""
     learning = LearningConfig(batch_size=batch)
     replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_search_weight)
     replay.add(random_samples(200_000))

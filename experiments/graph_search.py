@@ -174,7 +174,7 @@ def simulate(trees: Trees, graphs: Graphs, t: int, parameters: Any) -> None:
                 graphs.length[t] = length
                 return
             trees.child[t, node, action] = child
-        edge_visits = trees.visits[t, node, action] - (1 if node != ROOT else 0)  # before this one
+        edge_visits = trees.visits[t, node, action] - (1 if node != ROOT else 0)  # before this simulation
         if graphs.stops and graphs.visits[t, child] > edge_visits:
             break
         node = child

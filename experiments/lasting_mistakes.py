@@ -2,8 +2,8 @@
 
     python experiments/lasting_mistakes.py best --positions Test_L1_R3.columns
 
-A row per mistake: stones on the board, the exact score with best play, the root's value, the network's policy on all
-moves that keep the outcome, and which of the longer searches find one of them (+).
+It prints a row per mistake: stones on the board, the exact score with best play, the root's value, the sum of the
+network's policy over all moves that keep the outcome, and which of the longer searches find one of these moves (+).
 """
 
 import argparse

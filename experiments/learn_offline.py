@@ -3,7 +3,7 @@
     python experiments/learn_offline.py runs/quick small.safetensors --learning '{"batch_size": 64}'
     python experiments/learn_offline.py runs/quick large.safetensors --network '{"channels": 64, "blocks": 8}'
 
-Networks that learn from the same games differ by the options only. The effect of a change on later games needs a run.
+Networks that learn from the same games differ only by the options. Only a run shows how a change affects later games.
 Measure the networks with ``experiments/measure.py``.
 """
 

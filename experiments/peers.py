@@ -4,7 +4,7 @@
     python experiments/peers.py --games 1024 4096 16384 --simulations 32 --device cuda
 
 On a machine with a GPU, JAX uses it, and alphac4 does with ``--device cuda``. Each figure of alphac4 is measured right
-before the corresponding one.
+before the other program's.
 """
 
 import argparse

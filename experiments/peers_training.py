@@ -6,7 +6,7 @@
     python experiments/peers_training.py lightzero --minutes 5 10 20    # its repository, built
 
 Each program trains from random weights by its own self-play, search and learning; compilation counts as training. The
-network that it had after each number of minutes is then judged by exact scores: its raw policy, and its policy and
+network that it has after each number of minutes is then judged by exact scores: its raw policy, and its policy and
 value in this package's search, the same for all. Run one program at a time on an idle machine.
 """
 
@@ -32,12 +32,12 @@ Array = npt.NDArray[Any]
 Function = Callable[[Array], tuple[Array, Array]]  # planes [B, 2, 6, 7] to policy logits [B, 7] and values [B]
 Snapshots = Iterator[tuple[float, Any]]  # seconds since the start, and a network that `alphac4.load` accepts
 
-CHANNELS, BLOCKS = 32, 4  # size of the residual networks where it is ours to choose, as in `quick`
+CHANNELS, BLOCKS = 32, 4  # size of the residual networks where a program lets us choose it, as in `quick`
 OUR_ITERATION_S = 14  # on two cores with AMX; it only decides how far the learning rate has fallen at the end
 
 
 def train_alphac4(seconds: float, _folder: Path, seed: int) -> Snapshots:
-    """Train `quick` for as many iterations as take about the time; the network that plays counts."""
+    """Train `quick` with about as many iterations as the time allows, at least 24; yield the best network of each."""
     started = time.monotonic()
     iterations = max(24, round(seconds / OUR_ITERATION_S))
     for iteration in alphac4.iterate(alphac4.TrainConfig.preset("quick", seed=seed, iterations=iterations)):
@@ -153,7 +153,7 @@ def train_pgx(seconds: float, _folder: Path, seed: int) -> Snapshots:
 def train_openspiel(seconds: float, folder: Path, _seed: int) -> Snapshots:
     """Train with OpenSpiel's AlphaZero in Python: two actors beside a learner; it offers no seed.
 
-    Everything that is not about the size or the game is as in its example.
+    Everything except the size and the game is as in its example.
     """
     import jax
     from open_spiel.python.algorithms.alpha_zero import alpha_zero, utils
@@ -178,7 +178,7 @@ def train_openspiel(seconds: float, folder: Path, _seed: int) -> Snapshots:
         policy_alpha=1.0,
         policy_epsilon=0.25,
         temperature=1,
-        temperature_drop=10,  # moves of the game's up to 42; 2 in its example, which is for tic-tac-toe
+        temperature_drop=10,  # after 10 of up to 42 moves; its example, for tic-tac-toe, has 2
         **shape,
         observation_shape=None,
         output_size=None,
@@ -256,7 +256,7 @@ class interrupted_after:  # noqa: N801 - reads like a function
         self.wall = 0.0
 
     def __enter__(self) -> "interrupted_after":
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells disable for programs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells disable it for programs in the background
         self.wall = time.time()
         self._timer.start()
         return self

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run all checks in .venv: lint, format, types, import contracts, package, tests, documentation.
-#   ./scripts/check.sh           everything; if CI is set, tests that are skipped because a program is missing fail
+#   ./scripts/check.sh           everything; if CI is set, a test fails if it is skipped because a program is missing
 #   ./scripts/check.sh --quick   without slow tests and documentation, in the existing .venv
 # Further arguments are passed to pytest.
 set -euo pipefail

@@ -1,8 +1,8 @@
 """Compute an opening book for the exact solver: ``python scripts/opening_book.py --plies 4 --rows 6 --columns 7``.
 
-Positions of the last ply are scored by search, earlier ones from them. Rerun an interrupted command to resume. The book
-is written to the solver's package (``alphac4/solver/6x7x4.book``), where the solver finds it. On the standard board,
-four plies take about an hour and six several hours.
+Positions of the last ply are scored by search, and earlier positions from the scores after their moves. Rerun an
+interrupted command to resume. The book is written to the solver's package (``alphac4/solver/6x7x4.book``), where the
+solver finds it. On the standard board, four plies take about an hour and six several hours.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SAVE_INTERVAL_S = 60.0
 def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -> KnownScores:
     """Score all unfinished positions with at most ``plies`` stones and write the book.
 
-    The scores are saved next to ``path`` every `SAVE_INTERVAL_S`, from which another call resumes.
+    The scores are saved next to ``path`` every `SAVE_INTERVAL_S`, so that another call can resume.
     """
     partial = path.with_name(path.name + ".partial")
     *earlier, (keys, own, occupied) = unfinished_positions(geometry, plies)

@@ -1,6 +1,7 @@
-"""Regenerate the pictures of docs/, those of the page and of a review in Chromium; needs ./scripts/setup.sh web dev.
+"""Regenerate the pictures of docs/; needs ./scripts/setup.sh web dev.
 
-The diagrams of layers and loop are text files; notebooks draw their own pictures.
+Pictures of the page and of a review are taken in Chromium. The diagrams of layers and loop are text files; notebooks
+draw their own pictures.
 """
 
 import io

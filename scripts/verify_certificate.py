@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check by the rules only that a certificate's player wins Connect Four, or draws, against every reply.
+"""Check, using only the rules, that a certificate's player wins Connect Four, or draws, against every reply.
 
     python scripts/verify_certificate.py [FILE ...]
 
@@ -7,14 +7,13 @@ It needs only Python 3.10. It plays the certificate's moves and every reply of t
 game is won only by four in a row on the board.
 
 A certificate is a line of JSON, followed by digits compressed by zlib: the player's column (1 to 7) in each position
-that needs one. The line has the claim: whether the player is first or second, the moves after which it plays, and
+that needs one. The line states the claim: whether the player is first or second, the moves after which it plays, and
 whether it wins or at least draws. Positions are visited in the order of their numbers of stones, and with equal numbers
 in the order of their keys; they are not stored. A position has no digit if the player can complete a run, or must block
 the opponent's run.
 
 A position consists of two 49-bit numbers, with 7 bits per column, lowest cell first: the stones of the side to move,
-and all stones. Its key is their sum. Only one of a position and its mirror image is visited: the one
-with the smaller key.
+and all stones. Its key is their sum. Of a position and its mirror image, only the one with the smaller key is visited.
 """
 
 import json

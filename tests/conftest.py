@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Use a temporary cache, and restore the handler of Ctrl-C, which background processes of a shell ignore."""
-    if not hasattr(config, "workerinput"):  # pytest-xdist's workers share the cache of their parent process
+    if not hasattr(config, "workerinput"):  # workers of pytest-xdist share the cache of their parent process
         cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
         os.environ["ALPHAC4_CACHE"] = os.environ["ALPHAC4_STATE"] = cache.name
         config.add_cleanup(cache.cleanup)
@@ -111,7 +111,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Do the same for a module that `pytest.importorskip` skips during collection."""
+    """Turn a module that `pytest.importorskip` skips during collection into a failure if ``--no-skips`` is given."""
     report = yield
     refuse_skip(report, collector.config)
     return report

@@ -1,7 +1,7 @@
 """Altered files of every format are rejected in one line that names the file, or are harmless.
 
-A format with digests never returns anything that was not in the file. Formats without, such as a list of positions that
-people write by hand, may return what the altered text says. `pytest --hypothesis-profile=deep` tries thousands.
+A file with a digest is never read as anything but its original content. A file without one, such as a list of positions
+written by hand, may be read as the altered text says. `pytest --hypothesis-profile=deep` tries thousands of changes.
 """
 
 import dataclasses
@@ -111,7 +111,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file of each format."""
     folder = tmp_path_factory.mktemp("files")
     with pytest.MonkeyPatch.context() as patch, TrainingSession(folder / "run", tiny_run(iterations=1)) as session:
-        patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})  # which takes seconds
+        patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})  # they take seconds
         session.train()
         session.play_closing_matches()
     for form in FORMATS:

@@ -160,7 +160,7 @@ def test_shipped_certificates_hold_and_belong_to_the_shipped_network(
 def test_stand_alone_checker_walks_the_same_positions(
     checker: ModuleType, shipped: tuple[str, Certificate, list[Level]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It walks the first levels, and from some later positions to the end; a whole walk takes it minutes."""
+    """It walks the first levels, and some later positions to the end; a whole walk would take minutes."""
     levels = shipped[2]
     printed: list[str] = []
 
@@ -196,7 +196,7 @@ def test_stand_alone_checker_walks_the_same_positions(
 def test_stand_alone_checker_rejects_files_that_are_not_certificates(
     checker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With exit code 2; 1 means that a certificate does not hold."""
+    """The exit code is 2; 1 would mean that a certificate does not hold."""
     path = tmp_path / "file"
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
     bomb = shipped_file("best.certificate").read_bytes().partition(b"\n")[0] + b"\n" + zlib.compress(b"1" * 10**7, 9)
@@ -371,7 +371,7 @@ def longest_game(player: CertificatePlayer, position: Position) -> int:
 def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     player: tuple[CertificatePlayer, BestByMinimax],
 ) -> None:
-    """For either side to move; positions that its own moves do not lead to have no proven result."""
+    """Either side may be to move. Positions that its own moves do not lead to have no proven result."""
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:

@@ -89,7 +89,7 @@ def test_a_run_on_a_cluster_resumes_on_one_machine(
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--cluster", cluster.address]) == 0
     assert "Trained 2 iterations" in capfd.readouterr().out
-    assert calls == {"choose", "search"}  # by matches and the judge
+    assert calls == {"choose", "search"}  # called by matches and the judge
     check_folder(run, 2)
     for number, report in enumerate(read_reports(run / "reports.jsonl"), start=1):
         assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK

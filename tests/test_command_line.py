@@ -195,7 +195,7 @@ def test_json_is_a_flag_in_every_command_that_has_it() -> None:
 def test_undecodable_input_is_reported_like_other_invalid_input(
     line: str, message: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal without Unicode, which cannot show the message's quotation either."""
+    """The terminal has no Unicode, so that it cannot show the input that the message quotes."""
     given = io.TextIOWrapper(io.BytesIO(b"\xc3\xa9\nquit\n"), encoding="ascii")
     written = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdin", given)

@@ -211,7 +211,7 @@ def test_the_users_openmp_settings_have_priority(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("count", [1, 64])
 def test_the_number_of_cores_can_be_set(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may exceed the machine's, for tests, or if a container hides cores."""
+    """It may exceed the machine's number, for tests or if a container hides cores."""
     monkeypatch.setenv("ALPHAC4_CORES", str(count))
     assert cores() == choose_compute("cpu").streams == count
     config = SelfPlayConfig(games=100, full_simulations=2, fast_simulations=2)

@@ -62,7 +62,7 @@ def test_failed_checks_are_listed_and_end_with_exit_code_1(
 
 
 def test_estimated_duration_agrees_with_a_recorded_run() -> None:
-    """Within a tenth, from the work per position of the first iteration and the mean time per evaluation and step.
+    """Estimate within a tenth, from the first iteration's work per position and the mean time per evaluation and step.
 
     The time per evaluation is that of the later iterations, because the first one includes compilation.
     """

@@ -141,7 +141,7 @@ def test_illegal_answers_are_rejected(column: Any, message: str) -> None:
 
 
 def test_packaged_sets_match_their_names_and_the_solvers_scores() -> None:
-    """For a sample, with few early positions, which take long. Late outcomes agree with plain minimax."""
+    """The sample has few early positions, because solving them takes long. Late outcomes agree with plain minimax."""
     sets, solver = packaged_positions(), Solver()
     assert [part.name for part in sets] == list(SETS)
     for part in sets:

@@ -118,7 +118,7 @@ def test_a_backend_with_wrong_outputs_is_not_chosen(
     scales: tuple[float, float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not for a new network either, whose outputs are always nearly uniform, nor with NaN in one output."""
+    """This includes new networks, whose outputs are always nearly uniform, and backends with NaN in one output."""
     right = TorchBackend.__call__
 
     def broken(backend: TorchBackend, planes: Array) -> tuple[Array, Array]:
@@ -164,7 +164,7 @@ def test_7_bit_weights_are_nearly_as_accurate_as_8_bit_weights(monkeypatch: pyte
 @pytest.mark.slow
 @needs_8_bits
 def test_int8_is_accurate_where_products_saturate() -> None:
-    """In a process limited to AVX2, as on x86 without VNNI, where 8-bit weights would cause errors of up to 0.9."""
+    """The process is limited to AVX2, like x86 without VNNI, where 8-bit weights would cause errors of up to 0.9."""
     program = """
 from pathlib import Path
 from alphac4.nn.backends import INT8, has_int8_saturation

@@ -20,8 +20,8 @@ from alphac4.arena.specifications import parse_player
 from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 
-# Plays column 1 on an empty board, 2 after a stone, and so on, but fails after some first moves. Its argument is what
-# it prints besides its answers.
+# A program that plays column 1 on an empty board, 2 after one stone, and so on, but fails after some first moves. It
+# prints its argument besides its answers.
 PROGRAM = """
 import sys
 import time
@@ -120,7 +120,7 @@ def test_an_engines_answer_is_found_among_other_lines(
     player.close()
 
 
-# Keeps a lock, and ignores "quit" and the end of its input.
+# A program that keeps a lock, and ignores "quit" and the end of its input.
 ENDLESS_PROGRAM = """
 import fcntl
 import sys
@@ -184,7 +184,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_users_class_or_function_creates_a_player(module: str, rng: np.random.Generator) -> None:
-    # It gets the offered arguments that it has parameters for, and those of the specification: literals or text.
+    # The class gets the offered arguments that it has parameters for, and those of the specification: literals or text.
     small = make_geometry(5, 6)
     player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=small)
     assert player.name == "leftmost 2 wild 6"
@@ -240,7 +240,7 @@ def test_json_does_not_contain_the_output_of_a_player(
 
 
 def test_the_arena_imports_modules_from_the_current_folder(module: str, tmp_path: Path) -> None:
-    """As the installed command does, for which Python does not search that folder."""
+    """Python does not search that folder by itself for the installed command."""
     code = f"import sys; sys.path.remove(''); sys.argv[1:] = ['arena', '{module}:Leftmost', 'random', '--games', '2']"
     code += "; from alphac4.cli import main; raise SystemExit(main())"
     environment = os.environ | {"PYTHONPATH": str(Path(alphac4.__file__).parents[1])}

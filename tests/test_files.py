@@ -189,7 +189,7 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_child_process_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
-    """Its end does not release the lock, and it does not hold the lock after its parent has released it."""
+    """The child's end does not release the lock, and the child does not hold it after the parent has released it."""
     path = tmp_path / "lock"
     lock = FileLock(path)
     ended, living = os.fork(), 0

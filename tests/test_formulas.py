@@ -60,7 +60,7 @@ def test_unvisited_move_has_the_node_mean_less_the_fpu_reduction() -> None:
     scores = np.empty((1, 4))
     action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3), scores)
     weight = (1.25 + math.log(19657 / 19652)) * math.sqrt(5)  # N = 4
-    unvisited = (0.25 + 1.5 - 0.5) / 5 - 0.3 * math.sqrt(0.7)  # the visited moves have 0.7 of the prior
+    unvisited = (0.25 + 1.5 - 0.5) / 5 - 0.3 * math.sqrt(0.7)  # the priors of the visited moves sum to 0.7
     exploration = weight * np.array([0.4 / 4, 0.3 / 2, 0.2, 0.1])
     np.testing.assert_allclose(scores[0], np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
 
@@ -190,8 +190,8 @@ def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
     games.regret[1, 0], games.regret[:, 1] = 0.3, 0.05  # only the first move of the second game explores
     searched = [[0.5, 0.2, 0.3], [0.3, 0.0, 0.7]]  # win = (1 - draw + value) / 2
     actual = lambda_returns(games, 0.5, 0.1)
-    # Last ply: the outcome. The ply before: 0.5 [0.3, 0, 0.7] + 0.5 [0, 0, 1]. The first: 0.5 [0.5, 0.2, 0.3] + 0.5 of
-    # that for the other side.
+    # Last ply: the outcome. The ply before: 0.5 [0.3, 0, 0.7] + 0.5 [0, 0, 1] = [0.15, 0, 0.85]. The first, whose side
+    # has this reversed: 0.5 [0.5, 0.2, 0.3] + 0.5 [0.85, 0, 0.15].
     np.testing.assert_allclose(actual[0, :3], [[0.675, 0.1, 0.225], [0.15, 0, 0.85], [1, 0, 0]])
     np.testing.assert_allclose(actual[1, :3], [searched[0], [0.15, 0, 0.85], [1, 0, 0]])
     np.testing.assert_allclose(actual[2, :2], [[0.25, 0.6, 0.15], [0, 1, 0]])

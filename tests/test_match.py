@@ -106,7 +106,7 @@ class _Failing(_Scripted):
 
 
 def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptureFixture) -> None:
-    """On either side, with one message; NaN for a column has the same effect."""
+    """This holds for either side, with one message; NaN for a column has the same effect."""
     result = play_match(_Failing("bad"), _Scripted(), OPENINGS)
     assert (result.wins, result.draws, result.losses, result.pair_scores) == (0, 0, 8, (0.0,) * 4)
     assert result.games == tuple(opening.moves for opening in OPENINGS for _ in range(2))

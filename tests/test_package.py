@@ -70,7 +70,7 @@ def test_the_metadata_is_complete(built: Path) -> None:
     assert extras <= set(metadata.get_all("Provides-Extra"))
 
 
-# Hides all packages that the wheel does not depend on.
+# A program that hides all packages on which the wheel does not depend.
 PROGRAM = """
 import io, sys
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder

@@ -108,7 +108,7 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
 
 
 def test_buttons_keep_the_focus(browser: Browser, address: str) -> None:
-    """Also after undo of the last move. If a button disappears or a list was clicked, the board gets the focus."""
+    """They keep it after undo of the last move. If a button disappears or a list was clicked, the board gets it."""
     page = browser.open(address)
     focused = "document.activeElement.id || document.activeElement.getAttribute('class') || 'body'"
     page.select_option("#second", "")
@@ -174,7 +174,7 @@ def test_a_reload_at_once_after_a_move_keeps_it(browser: Browser, address: str) 
 
 @pytest.mark.parametrize("way", ["reload", "undo and forward", "puzzles and back"])
 def test_a_thinking_level_moves_after_an_interruption(way: str, browser: Browser, address: str) -> None:
-    """It only waits after a link to a position."""
+    """Only a link to a position makes it wait."""
     page, answers = browser.new_page(), threading.Event()
 
     def move(route: Any) -> None:
@@ -240,7 +240,7 @@ def test_board_does_not_move_when_analysis_opens(size: dict[str, int], browser: 
 def test_small_windows_show_all_buttons_and_the_board_does_not_move_at_the_end(
     width: int, height: int, browser: Browser, address: str
 ) -> None:
-    """Also on a phone in landscape orientation."""
+    """This includes a phone in landscape orientation."""
     page = browser.open(address + "#445566", {"width": width, "height": height})
     before = page.locator("#board").bounding_box()
     press(page, "7")
@@ -256,7 +256,7 @@ def test_small_windows_show_all_buttons_and_the_board_does_not_move_at_the_end(
 
 
 def test_browser_stores_players_settings_and_position(browser: Browser, address: str) -> None:
-    """Also after a visit of the puzzles, with the moves after the position shown."""
+    """They are kept after a visit to the puzzles, with the moves that follow the position shown."""
     page = browser.open(address)
     page.select_option("#second", "club")
     page.click("#settings summary")
@@ -300,7 +300,7 @@ def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) 
 
 
 def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, address: str) -> None:
-    """The solver's result, also on the board, otherwise the certificate's. The best line can be played."""
+    """The result, also shown on the board, is the solver's or else the certificate's. The best line can be played."""
     page = browser.open(address + "#44")
     page.click("#exact")
     page.wait_for_selector(".word")  # from now on the server has loaded its book, and is quick
@@ -354,7 +354,7 @@ def test_exact_results_are_shown_above_the_columns(browser: Browser, address: st
 
 
 def test_solving_can_be_stopped(browser: Browser, address: str) -> None:
-    """By the same button or by Escape; afterwards positions can be solved again."""
+    """The same button or Escape stops it; afterwards positions can be solved again."""
     page = browser.new_page()
     page.route("**/api/exact", lambda _route: None)  # never answers
     page.goto(address + "#44")
@@ -391,7 +391,7 @@ def test_hint_is_exact_and_is_shown_until_the_next_move(browser: Browser, addres
 
 
 def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, address: str) -> None:
-    """By one line with a button; the game continues where it was."""
+    """The report is one line with a button; the game then continues from the same position."""
     page, lost = browser.new_page(), threading.Event()
     page.route("**/api/*", lambda route: route.abort() if lost.is_set() else route.continue_())
     page.goto(address)

@@ -130,7 +130,7 @@ def test_slower_wins_are_accepted_after_the_first_move(browser: Browser, address
 
 
 def test_puzzles_have_links(browser: Browser, address: str) -> None:
-    """Also after a reload and within the page; an unknown puzzle's link shows another one."""
+    """Links work after a reload and within the page; the link of an unknown puzzle shows another puzzle."""
     first, second = packaged_puzzles()[0], packaged_puzzles()[-1]
     page = open_puzzles(browser, address, second)
     page.reload()
@@ -278,7 +278,7 @@ def test_buttons_for_mistakes_are_visible_on_a_phone(reviewed: Any) -> None:
 
 
 def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path: Path) -> None:
-    """From mistake to mistake and game to game; axe finds no problems."""
+    """Keys and clicks lead from mistake to mistake and from game to game; axe finds no problems."""
     games, file = tmp_path / "games.txt", tmp_path / "review.html"
     games.write_text("1122334\n44235")  # three mistakes before red wins; unfinished
     board = ["--rows", "5", "--columns", "6"]

@@ -261,7 +261,7 @@ def test_levels_from_club_up_take_immediate_wins() -> None:
 
 
 def test_master_keeps_wins_as_first_player() -> None:
-    """Also in positions in which the network would only draw."""
+    """This includes positions in which the network would only draw."""
     master = fast_level(find_level("master"))
     for moves in ("", "45", "43", "4441"):
         position = Position.from_moves(moves)
@@ -342,7 +342,7 @@ def test_analysis_reuses_its_tree_keeps_its_time_limit_and_can_be_stopped(monkey
 
 
 def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with several leaves per evaluation."""
+    """This includes analyses with several leaves per evaluation."""
     found = []
     for seconds in (100.0, 0.0001):
         monkeypatch.setattr("alphac4.play.analysis.SLICE_SECONDS", seconds)

@@ -104,7 +104,7 @@ def test_the_package_does_not_change_the_callers_process(tmp_path: Path) -> None
     run_python(USES_OF_THE_PACKAGE, *backends, cwd=tmp_path, env=environment)
 
 
-# Removes /proc and POSIX-only modules and functions, for the package but not for libraries.
+# A program that hides /proc and POSIX-only modules and functions from the package, but not from libraries.
 WITHOUT_LINUX = """
 import builtins, errno, multiprocessing, os, signal, sys
 import filelock, matplotlib, numba, psutil, tensorboard, torch, tqdm, tyro, torch.utils.tensorboard

@@ -124,7 +124,7 @@ def test_sprt_error_rate_is_about_five_per_cent(elo: float, right: bool) -> None
 
 
 def test_score_intervals_cover_the_true_score_in_95_per_cent() -> None:
-    """In about 95 % of matches of 50 pairs, whose two games are correlated by their opening."""
+    """Count the matches of 50 pairs; the two games of a pair are correlated by their opening."""
     rng = np.random.default_rng(1)
 
     def match() -> list[float]:
@@ -136,5 +136,5 @@ def test_score_intervals_cover_the_true_score_in_95_per_cent() -> None:
     assert 0.92 < covered / 500 < 0.98
     unanimous, nothing = score_interval([2.0] * 5), score_interval([])
     assert unanimous.value == unanimous.high == 1.0
-    assert unanimous.low < 0.9  # ten wins in a row do not make an eleventh certain
+    assert unanimous.low < 0.9  # after ten wins in a row, an eleventh is not certain
     assert (nothing.low, nothing.high) == (0.0, 1.0)

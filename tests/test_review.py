@@ -43,7 +43,7 @@ def test_grades_agree_with_the_scores_of_all_columns(review: Review) -> None:
         assert move.grade.is_mistake == (np.sign(best) != np.sign(played))
         assert (move.grade is Grade.BEST) == (best == played)
         assert sorted(move.better) == (best_columns(scores) if move.grade.is_mistake else [])
-        if move.grade is Grade.KEEPS:  # a later win or a sooner loss than by the best move
+        if move.grade is Grade.KEEPS:  # a later win or a sooner loss than after the best move
             assert move.delay == (move.played.moves - move.best.moves) * move.best.outcome > 0
             assert f"{move.delay} move" in move.comment
 
@@ -88,7 +88,7 @@ def test_without_time_only_moves_in_the_opening_book_are_judged() -> None:
 
 
 class HurriedSolver(Solver):
-    """Runs out of time for positions with fewer stones than ``fewest`` once the positions of the game are solved."""
+    """Solver without time for positions of fewer stones than ``fewest``, once the game's positions are solved."""
 
     def __init__(self, fewest: int) -> None:
         super().__init__(SMALL, book=no_known_scores())

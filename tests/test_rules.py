@@ -203,5 +203,5 @@ def test_a_position_made_from_bits_has_no_move_string() -> None:
     bare = Position(known.own, known.occupied)
     assert bare == known
     assert bare.moves is None
-    assert bare.play(6).moves is None  # so that no one takes it for a position of other moves
+    assert bare.play(6).moves is None  # so that the position does not seem to have other moves
     assert Position().moves == ""

@@ -85,7 +85,7 @@ def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train a run of two iterations, of which tests use copies."""
+    """Train a run of two iterations; tests use copies of it."""
     folder = tmp_path_factory.mktemp("finished") / "run"
     train(folder, iterations=2)
     return folder

@@ -138,7 +138,7 @@ def test_search_accepts_an_empty_batch_and_a_board_of_one_column(kind: str) -> N
 def test_search_stops_at_the_maximum_number_of_visits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.mcts.search.MAX_VISITS", 5000)
     search = UctSearch(UctConfig(proofs=False, decisive_moves=False), rng=np.random.default_rng(0))
-    # Textbook UCT adds no nodes at the end of a game, so that only the maximum stops it before its time is up.
+    # Textbook UCT adds no nodes at the end of a game, so that only `MAX_VISITS` stops it before its time is up.
     position = Position.from_moves("4211246127725627666331655732133177543")
     assert search.search([position], Budget(seconds=600)).simulations[0] == 5000
 
@@ -182,7 +182,7 @@ def test_equal_positions_have_separate_trees() -> None:
     search = make_search("uct", reuse="trees")
     search.search([Position()], Budget(simulations=200))
     twice = search.search([Position.from_moves("44")] * 2, Budget(simulations=300))
-    assert twice.visits[0].sum() > 300  # only one of them can reuse the tree
+    assert twice.visits[0].sum() > 300  # only one of the two positions can reuse the tree
     assert twice.visits[1].sum() == 300
 
 
@@ -221,7 +221,7 @@ def test_game_that_leaves_a_proven_line_is_searched_from_a_new_tree() -> None:
         assert search.search([won], Budget(simulations=4000)).root_proof(0) != UNPROVEN
         after = won.play(column)
         expected, actual = (s.search([after], Budget(simulations=50)) for s in (fresh, search))
-        if actual.root_proof(0) == UNPROVEN:  # the tree of the proof has no room for these simulations
+        if actual.root_proof(0) == UNPROVEN:  # a tree that was kept for its proof has no room for these simulations
             left += 1
             assert actual.simulations.tolist() == expected.simulations.tolist()
             assert actual.visits.tolist() == expected.visits.tolist()

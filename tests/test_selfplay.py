@@ -94,7 +94,7 @@ def test_actor_resumes_games_from_a_saved_state() -> None:
     samples(resumed)
     later = Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(99))
     later.restore(resumed.state())
-    # Sorted, because games may end in another order with a fuller cache.
+    # Sorted, because with a fuller cache games may end in another order.
     expected, actual = sort_by_content(samples(straight)), sort_by_content(samples(later))
     assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), actual.arrays().values(), strict=True))
 

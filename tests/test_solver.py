@@ -146,7 +146,7 @@ def test_moves_to_end_counts_the_winners_moves(plies: int, score: int, moves: in
 
 
 def test_the_shared_solver_knows_the_empty_board() -> None:
-    """The first player wins in the centre, draws next to it, and else loses (Allen 1988; Allis 1988)."""
+    """The first player wins in the centre, draws next to it, and loses elsewhere (Allen 1988; Allis 1988)."""
     assert shared_solver().solve(Position()) == 1
     assert shared_solver().analyze(Position()) == [-2, -1, 0, 1, 0, -1, -2]
 

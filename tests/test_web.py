@@ -176,7 +176,7 @@ def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPa
 
 
 def test_loading_the_certificates_stops_with_the_server() -> None:
-    """It takes seconds, which delay the exit."""
+    """Loading takes seconds and would delay the exit."""
     service = SearchService("quick")
     service.close()
     with pytest.raises(Stopped):
@@ -246,7 +246,7 @@ def assert_a_move_does_not_wait(
 def test_moves_do_not_wait_for_the_solver(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although more positions than threads wait for the solver."""
+    """More positions than threads wait for the solver meanwhile."""
     released = threading.Event()
     monkeypatch.setattr(application.service, "exact", lambda *_arguments: [] if released.wait(TIMEOUT_S) else None)
     early = [threading.Thread(target=lambda: ask(client, "exact", moves=HARD)) for _ in range(4)]
@@ -256,7 +256,7 @@ def test_moves_do_not_wait_for_the_solver(
 def test_moves_do_not_wait_for_loading_certificates(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although more requests than threads wait for the certificates; the level does not use them."""
+    """More requests than threads wait for the certificates meanwhile; the level does not use them."""
     released = threading.Event()
     for name in ("proven_result", "certified_move"):
         monkeypatch.setattr(application.service, name, lambda _position: None if released.wait(TIMEOUT_S) else 0)
@@ -314,7 +314,7 @@ def test_foreign_host_names_are_rejected(client: TestClient) -> None:
 
 
 def test_requests_from_other_sites_are_rejected(client: TestClient) -> None:
-    """Also from other ports of this machine, and content types that need no preflight request."""
+    """This includes other ports of this machine, and content types that need no preflight request."""
     others = ("evil.example", "localhost:8000.evil.example", "localhost:3000", "localhost")
     for origin in ("null", "", *(f"http://{host}" for host in others)):
         refused = client.post("/api/move", json=MOVE, headers={"origin": origin})

@@ -217,7 +217,7 @@ def test_ctrl_c_stops_the_server_during_searches(tmp_path: Path) -> None:
 
 
 def test_unavailable_port_is_reported(tmp_path: Path, error_line: Callable[..., str]) -> None:
-    """Before the network is loaded, which would be reported as damaged."""
+    """The port is checked first; loading the network would report a damaged file."""
     network = tmp_path / "damaged.safetensors"
     network.write_bytes(b"no network")
     with socket.create_server(("127.0.0.1", 0)) as taken:

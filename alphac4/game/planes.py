@@ -14,8 +14,8 @@ plane  is 1 where
 4      a stone can land now
 5      the row's parity is that of the number of stones: if all other columns fill up in pairs, the side to move gets
        these cells
-6, 7   an empty cell is on a line that lacks two stones of the side to move and has none of its opponent; the same with
-       sides exchanged
+6, 7   the cell is empty and on a line that needs two more stones of the side to move and has none of its opponent; the
+       same with sides exchanged
 =====  =========================================================================================
 """
 
@@ -121,7 +121,7 @@ def rows_of_parity(geometry: Geometry, plies: int) -> np.uint64:
 
 @compiled
 def open_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
-    """Return the empty cells on lines that lack two of these stones for a run and hold none of the other side."""
+    """Return the empty cells on lines that need two more of these stones for a run and hold none of the other side."""
     found = _lacking_two_along(geometry, stones, occupied, U64_1)
     if geometry.run_length <= geometry.columns:
         found |= _lacking_two_along(geometry, stones, occupied, geometry.height)
@@ -133,9 +133,9 @@ def open_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np
 
 @inlined
 def _lacking_two_along(geometry: Geometry, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
-    """Return the cells of all such lines along one direction."""
+    """Return the `open_cells` of the lines along one direction."""
     empty = geometry.board & ~occupied
-    # Lines, by their lowest cell, with no, one or two empty cells so far and these stones in the other cells.
+    # Lines, by their lowest cell, whose cells so far are these stones, except for none, one or two empty cells.
     none, one, two = ~U64_0, U64_0, U64_0
     distance = U64_0
     for _ in range(geometry.run_length):

@@ -96,8 +96,8 @@ def signed(value: float) -> str:
 def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None:
     """Reject a board that no game can reach, as far as this can be decided without searching for a game.
 
-    Some stone on top of a column, of the player who moved last, must leave a board without a run when it is removed. So
-    at most one side has a run, and one stone completes all of its runs.
+    The player who moved last must have a stone on top of a column whose removal leaves a board without a run. So at
+    most one side has a run, and one stone completes all of its runs.
 
     Args:
         first: bits of the stones of the first player.
@@ -157,7 +157,7 @@ class Position:
 
     Raises:
         TypeError: for arguments of other types.
-        ValueError: for stones that no game puts there.
+        ValueError: for stones that `check_stones` rejects.
     """
 
     own: np.uint64 = rules.U64_0

@@ -12,7 +12,7 @@ column. For 6 x 7::
      1  8 15 22 29 36 43
      0  7 14 21 28 35 42
 
-All compiled functions except `canonical_keys` and `oriented` only take scalars, so that they also compile for a GPU.
+All compiled functions except `canonical_keys` and `oriented` take only scalars, so that they also compile for a GPU.
 """
 
 import operator

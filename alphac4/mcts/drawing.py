@@ -121,7 +121,7 @@ def _draw(find: NodeFinder, path: list[int], node: NodeView | None, card: str, d
 def _draw_card(
     position: Position, side: int, does: str, visits: int, value: float | None, proof: str, *, best: bool
 ) -> str:
-    """Draw a position with its statistics; ``value`` and ``proof`` are for a ``side``, which ``does`` something."""
+    """Draw a position with its statistics, which are for ``side``; ``does`` is the text after the side's name."""
     geometry = position.geometry
     cell = min(BOARD_WIDTH / geometry.columns, BOARD_HEIGHT / geometry.rows)
     width, height = cell * geometry.columns, cell * geometry.rows

@@ -57,7 +57,7 @@ def completed_value(trees: Trees, t: int, action: int, unvisited: float) -> floa
 def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Row) -> None:
     """Write ``softmax(log prior + sigma(completed Q))`` over legal actions into ``policy`` [A], equation 11.
 
-    ``prior`` [A] is the network's, without noise. Proven losses get 0 as long as another move is open.
+    ``prior`` [A] is the network's, without noise. Proven losses get 0, unless all moves are lost.
     """
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
@@ -84,7 +84,7 @@ def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Ro
 
 @compiled
 def visit_policy(trees: Trees, t: int, policy: Row) -> None:
-    """Write the shares of root visits into ``policy`` [A]; proven losses get 0 as long as another move is open."""
+    """Write the shares of root visits into ``policy`` [A]; proven losses get 0, unless all moves are lost."""
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
         proven_policy(trees, t, proof, policy)

@@ -89,8 +89,8 @@ class EvaluationCache(NamedTuple):
     position's canonical orientation, which is what the network evaluates. The parts of an entry are adjacent in memory:
     on the standard board an entry is one cache line.
 
-    Threads read and write without locks, each through its own `share_cache`. An entry that two threads wrote
-    together is detected, because its key is stored combined with a digest of the answers, which are copied before the
+    Threads read and write without locks, each through its own `share_cache`. An entry that two threads wrote at
+    the same time is detected: its key is stored combined with a digest of the answers, which are copied before the
     comparison (Hyatt and Mann 2002, "A lock-less transposition table implementation for parallel search chess
     engines").
     """
@@ -212,7 +212,7 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
 
 @inlined
 def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations: int) -> int:
-    """Simulate until a leaf awaits its evaluation, the search is over, or ``simulations`` have run; return the rest.
+    """Simulate until a leaf awaits its evaluation, the search is over, or ``simulations`` have run; return those left.
 
     Any number of simulations may end in proven outcomes, which need no evaluation. The limit lets a search with a time
     budget read the clock.

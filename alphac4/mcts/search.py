@@ -118,9 +118,9 @@ class TreeSearch(ABC):
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         """Search each position for ``budget``.
 
-        A time is spent on one position after the other, which share one tree in turn unless all trees are kept. A
-        position that follows from one of the last call reuses its tree as far as ``reuse`` allows, whatever their
-        places in the two batches, if both have their moves.
+        A time budget is spent on one position after the other; they use one tree in turn, unless all trees are kept. A
+        position that follows from one of the last call, at any place in that batch, reuses that position's tree as far
+        as ``reuse`` allows. Both positions must have their moves.
 
         Args:
             positions: unfinished positions on the search's board.

@@ -35,7 +35,7 @@ from alphac4.mcts.tree import (
 
 MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads the clock: well under a millisecond
 
-AWAITING_EVALUATION = 2.0  # marks a node without an evaluation yet, instead of its value, which is at most 1
+AWAITING_EVALUATION = 2.0  # value of a node that awaits its evaluation; other values are at most 1
 
 RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 

@@ -136,7 +136,7 @@ def parent_proof(proof: int) -> int:
 
 @inlined
 def node_proof(trees: Trees, t: int, node: int) -> int:
-    """Return the proven outcome for the side to move: the best one if an action wins or all are proven, or UNPROVEN."""
+    """Return the best action's proven outcome if that action wins or all actions are proven, else UNPROVEN."""
     best = ILLEGAL
     open_actions = False
     for action in range(trees.proof.shape[2]):
@@ -353,8 +353,8 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
     """Return a strategy that secures the proven result of the side to move at the root, if it is at least ``least``.
 
-    It holds one move of that side for every position that the other side's replies lead to, except positions in which
-    the side can complete a run immediately.
+    The strategy has one move of that side for every position that the other side's replies lead to, except positions in
+    which that side can complete a run immediately.
 
     Args:
         trees: [T].

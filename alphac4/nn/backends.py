@@ -1,7 +1,7 @@
 """Backends of inference: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU if it is installed.
 
 `backend_order` depends only on the processor, the network's size and the usual batch. So the same command on the same
-machine always computes the same.
+machine always has the same results.
 """
 
 import contextlib
@@ -64,9 +64,10 @@ def is_bf16_faster() -> bool:
 
     AMX is five times as fast in inference (docs/benchmarks.md). We did not measure AMX in learning, nor Arm's
     instructions; `alphac4 doctor --only inference presets` does. AVX-512 BF16 is fast on AMD's processors: on a Zen 5,
-    gradients of the quick preset's network take 14.8 ms per part, 18.6 in fp32, and those of the standard preset's 41.5
-    ms, 49.3 by Winograd's filtering in fp32. On an Intel Xeon with AVX-512 BF16 but without AMX they take 98 ms, 80 in
-    fp32 (docs/experiments/2026-11-22-bf16-slower.md).
+    gradients per part take 14.8 ms in bf16 and 18.6 ms in fp32 for the quick preset's network, and 41.5 ms in bf16 and
+    49.3 ms by Winograd's filtering in fp32 for the standard preset's. On an Intel Xeon with AVX-512 BF16 but without
+    AMX, a step over 256 positions takes the quick preset's network 98 ms in bf16 and 80 ms in fp32
+    (docs/experiments/2026-11-22-bf16-slower.md).
 
     ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which PyTorch and OpenVINO use.
     """
@@ -240,8 +241,8 @@ def torch_threads(count: int) -> Iterator[None]:
     """Compute with ``count`` of PyTorch's threads in this block, then restore the previous number.
 
     PyTorch has a number per thread, and a thread that is new to PyTorch starts with the number that any thread set
-    last. So a new thread may start with the ``count`` of another thread's block: it gets the number from before that
-    block. The last of several overlapping blocks restores the number for threads to come.
+    last. That may be the ``count`` of another thread's block; after its own block, the new thread then gets the number
+    from before that other block. The last of several overlapping blocks restores the number for threads to come.
     """
     state = _thread_counts
     with state.lock:
@@ -259,7 +260,7 @@ def torch_threads(count: int) -> Iterator[None]:
         with state.lock:
             state.blocks -= 1
             _set_torch_threads(before)
-            if state.blocks == 0 and before != state.default:  # a short thread, as this one keeps its own number
+            if state.blocks == 0 and before != state.default:  # by a thread, as this one keeps its own number
                 setter = threading.Thread(target=_set_torch_threads, args=(state.default,))
                 setter.start()
                 setter.join()
@@ -274,9 +275,9 @@ def _set_torch_threads(count: int) -> None:
 class OpenVinoBackend:
     """OpenVINO with static batches: one compiled model per batch size and calling thread.
 
-    One model per thread is twice as fast as one model with several streams. Models of further threads are copies, which
-    take a quarter of the time of compiling. ``precision`` is "fp32", "bf16", or "int8": 8-bit convolutions, the rest in
-    fp32.
+    One model per thread is twice as fast as one model with several streams. Models of further threads are copies,
+    because copying takes a quarter of the time of compiling. ``precision`` is "fp32", "bf16", or "int8": 8-bit
+    convolutions, the rest in fp32.
     """
 
     def __init__(self, network: Network, precision: str, batch: int, threads: int, min_batch: int = 1) -> None:
@@ -367,11 +368,11 @@ def _openvino_core() -> Any:
 
 @contextlib.contextmanager
 def _preserve_signal_stack() -> Iterator[None]:
-    """Restore this thread's alternate signal stack, or that it has none, after the block. On Linux only.
+    """Restore this thread's alternate signal stack, or its absence, after the block; only on Linux.
 
     OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers run there, and on
-    processors with wide registers the first lookup of a symbol overflows it: Ctrl-C was a segmentation fault. The stack
-    of `faulthandler`, which reports a stack overflow, was lost.
+    processors with wide registers the first lookup of a symbol overflows it, so that Ctrl-C caused a segmentation
+    fault. It also replaced the stack of `faulthandler`, which then could not report a stack overflow.
     """
     if not sys.platform.startswith("linux"):
         yield
@@ -392,8 +393,8 @@ def _preserve_signal_stack() -> Iterator[None]:
 def openvino_has_bf16() -> bool:
     """Return whether OpenVINO computes in bf16 on this processor.
 
-    With AVX2 only, it fails to compile a network. This compiles a convolution, because OpenVINO can be configured to
-    use fewer instructions than the processor has.
+    With AVX2 only, it fails to compile a network. The check compiles a convolution, because OpenVINO can be configured
+    to use fewer instructions than the processor has.
     """
     core = _openvino_core()
     from openvino import Model, opset13
@@ -412,7 +413,7 @@ def openvino_has_bf16() -> bool:
 def has_int8_saturation() -> bool:
     """Return whether 8-bit convolutions saturate for large weights on this processor.
 
-    x86 without VNNI adds pairs of products in 16 bits, which overflow for the largest weights. This runs such a
+    x86 without VNNI adds pairs of products in 16 bits, which overflow for the largest weights. The check runs such a
     convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
     """
     core = _openvino_core()

@@ -43,7 +43,7 @@ class NetworkConfig(NetworkSize):
     columns: Annotated[int, Range(1, 64)] = 7
     """Columns of the board, and moves of the policy."""
     ownership: bool = False
-    """Whether it also learns to predict the owner of each cell at the end of the game (KataGo's ownership target)."""
+    """Whether the network also learns to predict the owner of each cell at the end (KataGo's ownership target)."""
     architecture: str = RESIDUAL
     """"residual", or the qualified name of the function that builds the module."""
 

@@ -86,7 +86,7 @@ class Evaluator:
         logger.debug("inference by %s for %d positions per call", self.backend, batch_size)
 
     def update(self, network: Network) -> None:
-        """Load new weights, and count a version."""
+        """Load new weights, and increase ``version``."""
         self._load(network)
         self.version += 1  # last: a search that reads it must not get outputs of the old weights
 

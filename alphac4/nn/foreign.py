@@ -278,7 +278,7 @@ def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
 
 
 def _dtype(tensor: str) -> np.dtype[Any]:
-    """Return NumPy's type for one such as "tensor(float)". Raises TypeError if there is none."""
+    """Return NumPy's type for an ONNX type such as "tensor(float)". Raises TypeError if there is none."""
     name = tensor.removeprefix("tensor(").removesuffix(")")
     return np.dtype({"float": "float32", "double": "float64"}.get(name, name))
 
@@ -287,7 +287,7 @@ def _output_names(path: Path, outputs: Mapping[str, Array], columns: int) -> tup
     """Return the names of the policy and the value output: those of our export, otherwise chosen by shape.
 
     Raises:
-        ValueError: if no output, or several, have the shape of one of them.
+        ValueError: if no output, or more than one, has the shape of the policy or of the value.
     """
     shapes = {name: output.shape[1:] for name, output in outputs.items()}
     if shapes.get("policy") == (columns,) and shapes.get("wdl") == (3,):

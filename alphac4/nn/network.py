@@ -41,7 +41,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        """Compute all outputs, for learning; ``tower`` computes the residual blocks, if there are any, differently."""
+        """Compute all outputs, for learning; a ``tower`` replaces the module's own code of the residual blocks."""
 
     @abstractmethod
     def initialize_from(self, other: "Network") -> None:
@@ -106,7 +106,7 @@ class PolicyValueNetwork(Network):
             nn.init.zeros_(output.bias)
 
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        """Compute all outputs; ``tower`` computes the same as the network's own tower, differently."""
+        """Compute all outputs; a ``tower`` that computes the same may replace the network's own."""
         features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
         policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))

@@ -29,7 +29,7 @@ _Layer = Callable[[Tensor], Tensor]  # a convolution with its norm or bias, in t
 
 
 def is_faster_in_learning(network: NetworkConfig, positions: int) -> bool:
-    """Return whether this speeds up learning in fp32 on a CPU, with ``positions`` per core and batch."""
+    """Return whether filtering speeds up learning in fp32 on a CPU, with ``positions`` per part of a batch."""
     return network.channels >= MIN_CHANNELS and positions >= MIN_POSITIONS and is_supported(network)
 
 

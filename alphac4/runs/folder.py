@@ -12,10 +12,9 @@
     reports.jsonl                    one line per iteration
     tensorboard/                     curves and images
 
-An iteration is committed when ``state.safetensors`` is renamed into place. If a run is killed before, the repeated
-iteration writes its other files again with the same content, because the state holds the games and random states that
-produce them. If it is killed after, the next `RunFolder` writes the files that follow
-from the state.
+An iteration is committed when ``state.safetensors`` is renamed into place. If a run is killed before that, the
+repeated iteration writes its other files again with the same content, because the state holds the games and random
+states that produce them. If it is killed after that, the next `RunFolder` writes the files that follow from the state.
 """
 
 import dataclasses

@@ -192,8 +192,8 @@ def _failures(report: IterationReport) -> list[str]:
 def _regressions(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
     """Return warnings of networks that became worse, or did not become better for many iterations.
 
-    Scores are compared with the best of many earlier ones, which is biased upwards. So the 95 % intervals must not
-    overlap: with four matches of 20 pairs this raises a false alarm in 2 % of runs of constant strength.
+    Scores are compared with the best of many earlier ones, which is biased upwards. So a warning needs 95 % intervals
+    that do not overlap. With four matches of 20 pairs, 2 % of runs of constant strength get a false warning.
     """
     gate, now, warnings = report.gate, report.evaluation, []
     recent = [*history, report][-STALL_ITERATIONS:]

@@ -66,7 +66,7 @@ class Monitor:
                 self._writer.add_custom_scalars(charts)
                 rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
                 self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
-        # TensorBoard's thread prints its errors and has no setting against it.
+        # TensorBoard's thread prints its errors, and no setting prevents that.
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
 

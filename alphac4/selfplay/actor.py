@@ -57,7 +57,7 @@ class SelfPlayer(Protocol):
     slots: int  # number of concurrent games
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """Play ``moves`` in each slot, starting a new game when one ends, and yield finished games.
+        """Play ``moves`` moves in each slot, starting a new game when one ends, and yield finished games.
 
         Args:
             moves: number of moves per slot.
@@ -68,7 +68,7 @@ class SelfPlayer(Protocol):
         """
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Discard the games in progress and start others with random states drawn from ``rng``."""
+        """Discard the games in progress and start new ones, with random states drawn from ``rng``."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return the complete state between two calls of `play`: the games in progress, one row per game."""

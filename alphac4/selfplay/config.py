@@ -31,31 +31,32 @@ class SelfPlayConfig(RangedSettings):
     """Probability that a move is chosen by a full search: playout-cap randomisation (KataGo: 0.25). It must be above 0,
     because only full searches explore at the root."""
     policy_target: Literal["visits", "completed_q"] = "completed_q"
-    """Policy target: shares of visits (AlphaZero), or the prior improved by the search's values (Gumbel AlphaZero,
-    Danihelka et al. 2022, equation 11), which is better with few simulations."""
+    """Policy target: "visits" is the share of visits (AlphaZero). "completed_q" is the prior improved by the search's
+    values (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which is better with few simulations."""
     dirichlet_alpha: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
-    """Total concentration of the root's Dirichlet noise, divided by the number of legal moves (AlphaZero: about 10,
-    which is 0.3 per move in chess)."""
+    """Sum of the concentrations of the root's Dirichlet noise; each legal move has an equal share of it (AlphaZero:
+    about 10, which is 0.3 per move in chess)."""
     dirichlet_fraction: Annotated[float, Range(0, 1)] = 0.25
     """Share of noise in the root's priors, in full searches only (AlphaZero: 0.25)."""
     opening_plies: Annotated[int, Range(0, 64)] = 8
-    """Maximum number of random moves before a game, drawn uniformly from 0 on (KataGo: a share of games from varied
-    openings). It has no effect if ``opening_prob`` is 0."""
+    """Maximum number of random moves at the start of a game; the number is drawn uniformly, from 0 on (KataGo: a
+    share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
     opening_prob: Annotated[float, Range(0, 1)] = 0.5
-    """Probability that a game starts with random moves; the others start from the empty board."""
+    """Probability that a game starts with random moves; other games start from the empty board."""
     temperature: Annotated[float, Range(0, MAX_TEMPERATURE)] = 1.0
     """Temperature T at the start of a game: a move is drawn in proportion to its visits to the power of 1/T (AlphaZero:
-    1.0). Openings and temperature both vary the games: with many random openings it may be lower."""
+    1.0). Openings and temperature both vary the games: with many random openings, T may be lower."""
     temperature_end: Annotated[float, Range(0, MAX_TEMPERATURE)] = 0.25
     """Temperature that T approaches late in a game (AlphaZero: 0)."""
     temperature_halflife: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Plies in which the difference between T and ``temperature_end`` halves (KataGo: the board's width)."""
     td_lambda: Annotated[float, Range(0, 1)] = 0.95
-    """Weight per ply of the rest of the game, against a position's own search, in the value target (AlphaZero: 1, the
-    outcome). Retune it with the temperature: exploring moves make outcomes less reliable."""
+    """Weight of the next position's value target in a position's own; the position's search has the remaining weight
+    (AlphaZero: 1, so that the target is the outcome). Retune it with the temperature: exploring moves make outcomes
+    less reliable."""
     c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
-    """Weight of the prior in searches of self-play, the gate and all matches; `PuctConfig` has the formula (AlphaZero
-    2018: 1.25)."""
+    """Weight of the prior in all searches of the run: self-play, gate, matches and evaluation (AlphaZero 2018: 1.25).
+    `alphac4.mcts.puct` has the formula."""
 
     def puct(self, prior_temperature: float | None = None) -> PuctConfig:
         """Return the search parameters of matches and measurements; self-play passes its own ``prior_temperature``."""

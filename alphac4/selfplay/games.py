@@ -198,7 +198,7 @@ def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 @compiled
 def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
-    """Draw the game's next move by visits to the power of 1/temperature, which falls with the plies."""
+    """Draw the next move in proportion to visits to the power of 1/temperature; temperature falls with the plies."""
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
     decay = 0.5 ** (games.plies[t] / parameters.temperature_halflife)
@@ -320,11 +320,11 @@ def advance_slot(
 ) -> int:
     """Advance slot ``t`` until a leaf awaits an evaluation, the game is over, or no moves remain in this call.
 
-    It also stops after ``most`` simulations without a leaf, which occur late in drawn games: the slot then skips one
-    call of the network, so that the other slots do not wait for it.
+    It also stops after ``most`` simulations that reach no new leaf, as happens late in drawn games. The slot then skips
+    one call of the network, so that the other slots do not wait for it.
 
     Returns:
-        The rest of ``most``.
+        The number of simulations left of ``most``.
     """
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:

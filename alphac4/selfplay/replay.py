@@ -141,7 +141,7 @@ class Replay:
 def draw_batches(
     samples: int, size: int, count: int, rng: np.random.Generator, weights: npt.NDArray[np.float64] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
-    """Draw ``count`` batches from shuffled passes over all samples, or by their ``weights``.
+    """Draw ``count`` batches from shuffled passes over all samples or, if given, by ``weights``.
 
     Args:
         samples: number of samples.

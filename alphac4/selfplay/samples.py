@@ -13,8 +13,8 @@ from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games
 
-# Moves whose value is lower than the best one's by more than this count as exploring. Values of equally good moves
-# often differ by less in searches of a few dozen simulations. (AlphaZero: 2, no move counts as exploring.)
+# A move counts as exploring if its value is below the best move's by more than this. In searches of a few dozen
+# simulations, the values of equally good moves often differ by less. (AlphaZero: 2, so that no move is exploring.)
 TRACE_TOLERANCE = 0.1
 
 
@@ -31,7 +31,7 @@ class Samples:
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
-    value_target: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
+    value_target: npt.NDArray[np.float16]  # [S, 3] win/draw/loss: the search's value, corrected by the game's rest
     final_own: npt.NDArray[np.uint64]  # [S] own stones at the end of the game
     final_occupied: npt.NDArray[np.uint64]  # [S] all stones at the end of the game
 
@@ -137,7 +137,7 @@ def make_samples(
 
 
 def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:
-    """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined after their ends.
+    """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined after the end.
 
     TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
     ``td_lambda`` towards the next position's return for the same side. The trace is cut where the regret of the move

@@ -29,7 +29,7 @@ class Solver:
     on the standard board -18 after the fastest win, and 0 if the board is full.
 
     Results stay in the table and speed up later calls. Batches release the interpreter's lock, and threads may share a
-    solver. A search pauses some dozens of times per second, where Ctrl-C or an exception of ``on_poll`` ends it.
+    solver. A search pauses some dozens of times per second; at a pause, Ctrl-C or an exception of ``on_poll`` ends it.
 
     Args:
         geometry: the board of all positions.

@@ -2,8 +2,8 @@
 
 The library filelock uses the operating system's lock on a file. The lock ends with its process, so a killed process
 does not block others. Shared file systems support it between machines (NFS, SMB, CephFS, GPFS, Lustre mounted with
-`flock`). On a file system without locks, filelock creates a marker file instead; you have to remove the marker of
-another machine by hand.
+`flock`). On a file system without locks, filelock creates a marker file instead. If a process on another machine
+was killed, you have to remove its marker by hand.
 """
 
 import contextlib

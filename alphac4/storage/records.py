@@ -51,7 +51,7 @@ def parse_json(text: str | bytes) -> Any:
     """Parse JSON.
 
     Raises:
-        ValueError: in one line with the position of the error.
+        ValueError: for invalid JSON; the message is one line with the position of the error.
     """
     try:
         return json.loads(text)
@@ -203,7 +203,7 @@ class Range:
 
 
 class RangedSettings:
-    """Base class of dataclasses, which checks every field with a `Range`, and raises a ValueError naming the field."""
+    """Base class of dataclasses that checks every field with a `Range`; a ValueError names the field."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self), include_extras=True)

@@ -30,34 +30,36 @@ class LearningConfig(RangedSettings):
     """Settings of learning from the replay window."""
 
     batch_size: Annotated[int, Range(1, 1 << 20)] = 128
-    """Positions per gradient step (AlphaZero: 4096). Retune ``learning_rate`` with it; the number of steps follows from
+    """Positions per gradient step (AlphaZero: 4096). Retune ``learning_rate`` with it. The number of steps follows from
     ``replay_ratio``."""
     replay_ratio: Annotated[float, Range(MIN_POSITIVE, 1000)] = 2.0
-    """Average number of times that each new position is trained on (KataGo: about 4). An iteration has this
-    times `samples` divided by ``batch_size`` gradient steps."""
+    """Average number of times that each new position is trained on (KataGo: about 4). An iteration has
+    ``replay_ratio`` * `samples` / ``batch_size`` gradient steps."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
     learning_rate: Annotated[float, Range(MIN_POSITIVE, 1e38)] = 4e-3  # float32 overflows above
     """Peak learning rate of AdamW; Muon's is 1.5 times as high. Retune it with ``batch_size`` and ``weight_decay``."""
     final_learning_rate: Annotated[float, Range(0, MAX_NUMBER)] = 2e-4
-    """Learning rate at the end of the run, which it approaches along a cosine over all `iterations`."""
+    """Learning rate at the end of the run. The rate falls to it along a cosine over all `iterations`."""
     weight_decay: Annotated[float, Range(0, MAX_NUMBER)] = 1e-3
-    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). A batch norm follows every kernel of the tower, so a
-    kernel's length does not change the network's answers. But a step turns a long kernel less than a short one, and
-    without decay kernels grow: weight decay and ``learning_rate`` together set the effective learning rate."""
+    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). A batch norm follows every kernel of the tower, so
+    a kernel's norm does not change the network's outputs. But the larger the norm, the less a step changes the
+    kernel's direction, and without decay the norm grows. So weight decay and ``learning_rate`` together set the
+    effective learning rate."""
     ownership_weight: Annotated[float, Range(0, MAX_NUMBER)] = 0.5
-    """Weight of the loss for predicting the owner of each empty cell at the end of the game, a richer target than the
-    outcome (KataGo's ownership); 0 for a network without this head. Policy and value have the weight 1 (AlphaZero)."""
+    """Weight of the loss for predicting the final owner of each empty cell, a richer target than the outcome (KataGo's
+    ownership). With 0, the network has no ownership head. The losses of policy and value have the weight 1
+    (AlphaZero)."""
     fast_search_weight: Annotated[float, Range(0, 1)] = 0.5
-    """Weight of the policy targets of fast searches; that of full ones is 1 (KataGo: 0). Lower it if
+    """Weight of a fast search's policy target, relative to a full search's (KataGo: 0). Lower it if
     `selfplay.fast_simulations` is small."""
     ema_decay: Annotated[float, Range(0, 1)] = 0.99
-    """Decay per step of the averaged weights, with which the network plays (KataGo: stochastic weight averaging). With
-    fewer steps per iteration, lower it."""
+    """Decay per gradient step of the moving average of the weights; the average is the network that plays (KataGo:
+    stochastic weight averaging). Lower it if an iteration has fewer steps."""
     min_window: Annotated[int, Range(1, MAX_NUMBER)] = 60_000
-    """Positions up to which the window holds all recorded ones (KataGo: 250 000). Beyond, it grows sublinearly; see
-    `alphac4.selfplay.replay.window_size`. Raise it with `samples`."""
+    """Number of recorded positions up to which the replay window holds all of them (KataGo: 250 000). Beyond that, the
+    window grows sublinearly; see `alphac4.selfplay.replay.window_size`. Raise the number with `samples`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class GateConfig(RangedSettings):
     simulations: Annotated[int, Range(1, 1_000_000)] = 48
     """Simulations per move in these games (AlphaGo Zero: 1600)."""
     threshold: Annotated[float, Range(MIN_POSITIVE, 1 - MIN_POSITIVE)] = 0.52
-    """Score that promotes the candidate, draws counting half (AlphaGo Zero: 0.55; AlphaZero has no gate)."""
+    """Lowest score that promotes the candidate; a draw counts half (AlphaGo Zero: 0.55; AlphaZero has no gate)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +80,11 @@ class BaselineConfig(RangedSettings):
     """Settings of the best network's matches against classic MCTS, a baseline that does not change during a run."""
 
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
-    """Iterations between two of these matches; 0 plays the closing match only."""
+    """The matches are played every ``interval`` iterations; 0 plays only the closing matches at the end of the run."""
     rollouts: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
-    """Rollouts per move of classic MCTS; each number is a match of its own. Empty for no matches at all."""
+    """Rollouts per move of classic MCTS, one match for each number. Without numbers, there are no matches at all."""
     pairs: Annotated[int, Range(1, 1_000_000)] = 20
-    """Colour-swapped pairs of games per match; the closing match always has 50."""
+    """Colour-swapped pairs of games per match; closing matches always have 50."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,17 +92,22 @@ class EvaluationConfig(RangedSettings):
     """Settings of the evaluation against exact play. It is for people only: no other part of a run depends on it."""
 
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 1
-    """Iterations between two evaluations of the best network; 0 for none. Only the standard board is evaluated."""
+    """The best network is evaluated every ``interval`` iterations; 0 for never. Networks for other boards than the
+    standard one are not evaluated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfig(RangedSettings):
-    """Settings of the machine and of the files to keep; they change the resulting network by rounding only."""
+    """Settings of the machine and of the files to keep.
+
+    A backend changes the resulting network by rounding only. A GPU also changes it by batch norm, which normalises
+    whole batches on a GPU, but parts of 64 positions on a CPU.
+    """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device that runs and trains the network; auto uses CUDA if there is a GPU. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
-    """Inference backend; auto uses the fastest one whose outputs match fp32 for the network's weights."""
+    """Inference backend; auto uses the fastest one whose outputs match fp32 and do not depend on the batch."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5
     """Number of recent networks to keep besides the best."""
 
@@ -112,14 +119,13 @@ class TrainConfig(RangedSettings):
     iterations: Annotated[int, Range(1, MAX_NUMBER)] = 60
     """Rounds of self-play, learning and gating. The learning rate falls over all of them."""
     samples: Annotated[int, Range(1, MAX_NUMBER)] = 40_000
-    """Positions recorded by self-play per iteration. With fewer, candidates come more often, but differ less from the
-    best network, which is harder for the gate to measure."""
+    """Positions recorded by self-play per iteration. With fewer, candidates come more often, but their difference from
+    the best network is smaller and harder for the gate to measure."""
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
     """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
     """Checkpoint (FILE.safetensors, best, quick or hf://OWNER/NAME) of the network to start from, instead of random
-    weights. It must have the run's number of channels. It may have fewer blocks, or stones as its only planes; then it
-    grows."""
+    weights. It must have the run's number of channels. Blocks and input planes that it lacks are added."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
     network: NetworkSize = field(default_factory=NetworkSize)
@@ -176,9 +182,9 @@ class TrainConfig(RangedSettings):
     def network_config(self) -> NetworkConfig:
         """Return the network's configuration; its heads are proportional to its width.
 
-        AlphaZero's heads have 2 and 1 of 256 channels, and 256 units. Here their channels are a multiple of 4, so that
-        every layer's number of inputs is as well: with other numbers, PyTorch sums the rows of a batch in different
-        orders, and a position's evaluation would depend on its row.
+        AlphaZero's heads have 2 and 1 of 256 channels, and 256 units. Here their channels are a multiple of 4, and
+        so is the number of inputs of every layer. With other numbers, PyTorch sums the rows of a batch in different
+        orders, so that a position's evaluation would depend on its row.
         """
         return NetworkConfig(
             planes=self.network.planes,
@@ -193,7 +199,7 @@ class TrainConfig(RangedSettings):
 
 
 def random_generator(seed: int, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
-    """Return a run's random numbers for a purpose in an iteration; ``index`` distinguishes several of one purpose."""
+    """Return a run's generator for a purpose in an iteration; ``index`` distinguishes generators of one purpose."""
     return np.random.default_rng([seed, iteration, index, *purpose.encode()])
 
 
@@ -264,7 +270,7 @@ def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Read a JSON file of settings; missing ones are taken from ``base``.
 
     Raises:
-        ValueError: with the file and the problem, in one line.
+        ValueError: if the file cannot be read or is invalid; the message names the file and the problem in one line.
     """
     try:
         return from_dict(parse_json(path.read_bytes()), base)

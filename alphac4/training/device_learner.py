@@ -116,12 +116,12 @@ class DeviceLearner(Learner):
         return self._report(dict(zip(names, sums, strict=True)), steps, steps - round(taken), window, started)
 
     def _prepare(self, steps: int) -> None:
-        """Allocate a plan of ``steps`` steps and capture the step; the state of the learner does not change."""
+        """Allocate a plan of ``steps`` steps and capture the gradient step; the learner's state does not change."""
         size, device = self.config.batch_size, self.device
         self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # rows of each step's batch
         self._mirrored = torch.zeros((steps, size), dtype=torch.int8, device=device)
         self._factors = torch.zeros(steps, device=device)  # factors of the learning rates
-        self._weights = torch.zeros(steps, device=device)  # weights of the new weights in the average
+        self._weights = torch.zeros(steps, device=device)  # each step's weight of the network in the average
         self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps taken in this call
         with torch.no_grad():
             losses, _ = self.forward(self.average, self._batch())

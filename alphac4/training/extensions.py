@@ -49,12 +49,12 @@ ValueTarget = Callable[[Games], npt.ArrayLike]
 move; plies that were not played are ignored."""
 
 Simulations = Callable[[int, int, bool], int]
-"""Returns the simulations of a search from the iteration (from 1), the ply (from 0), and whether the search is a full
-one."""
+"""Returns the simulations of a search, given the iteration (from 1), the ply (from 0), and whether it is a full
+search."""
 
 Starts = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
-"""Returns start positions for an iteration's games, of which each game draws one uniformly. The first argument is the
-replay window, None before the first iteration. Random opening moves follow according to the settings."""
+"""Returns start positions for an iteration's games; each game draws one uniformly. The first argument is the replay
+window, None before the first iteration. After the start position, random opening moves follow as the settings say."""
 
 Sampler = Callable[[Samples, np.random.Generator], npt.ArrayLike]
 """Returns weights [S], at least 0, with which the samples of the window are drawn for learning."""
@@ -64,17 +64,17 @@ class PlayGate(Protocol):
     """Function that plays a match of a candidate against the best network."""
 
     def __call__(self, *, pairs: int | None = None, simulations: int | None = None) -> "MatchReport":
-        """Play colour-swapped ``pairs`` of games with ``simulations`` per move; by default those of the settings."""
+        """Play ``pairs`` of colour-swapped games with ``simulations`` per move; by default those of the settings."""
 
 
 Gate = Callable[[PlayGate], bool]
-"""Returns whether a candidate is promoted. Its argument plays a match and returns the report, in which the candidate is
-the first player; a gate may decide without a match."""
+"""Returns whether a candidate is promoted. Its argument is a function that plays a match and returns the report, in
+which the candidate is ``player``; a gate may decide without a match."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extensions:
-    """User functions that replace those of the package, where they are not None."""
+    """User functions; each one that is not None replaces a function of the package."""
 
     network: NetworkBuilder | None = None
     loss: Losses | None = None

@@ -35,7 +35,7 @@ from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
 
-PART_SIZE = 64  # positions per part: two for the presets' batches of 128
+PART_SIZE = 64  # positions per part: two parts for the batches of 128 of the presets for cores
 # The gradient of a batch is clipped to this norm. Steps of AdamW and Muon do not grow with the gradient, but one large
 # gradient dominates their moments for dozens of steps.
 MAX_GRAD_NORM = 1.0

@@ -245,7 +245,7 @@ class TrainingLoop:
     def _learn(self) -> LearningReport:
         """Learn from the replay window, and remove samples that have left it.
 
-        If the weights are not finite afterwards, they are rolled back to those before.
+        If the weights are not finite afterwards, the earlier ones are restored.
         """
         learner, steps = self.learner, self.config.learning_steps
         before, steps_before = learner.state(), learner.steps
@@ -290,10 +290,10 @@ def iterate(
     Args:
         config: the run's settings; `TrainConfig.preset` makes them.
         start: the network to start from, with the run's number of channels, instead of random weights.
-        network: builds the module from the board and the sizes of the settings.
-        loss: returns named losses from outputs and batch.
+        network: builds the module from the board and the sizes in the settings.
+        loss: returns named losses, given outputs and batch.
         optimizer: returns PyTorch optimisers of the network's parameters.
-        schedule: returns the factor of the learning rates by gradient step.
+        schedule: returns the factor of the learning rates in a gradient step.
         policy_target: returns policy targets of finished games.
         value_target: returns value targets of finished games.
         selection: parameters of a compiled selection rule, for self-play and matches; see

@@ -23,8 +23,8 @@ from alphac4.selfplay.samples import Samples
 class LearningBatch(NamedTuple):
     """B positions with their targets and weights.
 
-    The weights are normalised over the whole batch, of which these B positions may be a part: the batch's mean of a
-    term times its weight is its weighted mean.
+    The weights are normalised over the whole batch, of which these B positions may be a part. So a term's weighted mean
+    is the plain mean, over the batch, of the term times its weight.
     """
 
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes

@@ -43,7 +43,7 @@ class Matches:
     """The matches of a run.
 
     Args:
-        providers: of the players of two networks; the best network always uses the second.
+        providers: sources of the players of two networks; the best network always uses the second.
         config: numbers of games and simulations, and the gate's threshold.
         geometry: the board.
         seed: seed of the run.
@@ -168,8 +168,8 @@ class PlayerProvider:
         network: the initial weights.
         geometry: the board.
         rule: parameters of the selection rule.
-        pool: processes in which the players search, instead of this one. Each uses the backend that this process
-            chooses, if it is available there.
+        pool: processes in which the players search, instead of this one. Each process uses the backend chosen by this
+            one, if it has that backend.
         number: of this provider among those of the pool.
     """
 
@@ -213,13 +213,13 @@ class PlayerProvider:
         return replicate_player(self._pool, [factory] * self._pool.cores, players[0])
 
 
-_providers: dict[tuple[int, str], PlayerProvider] = {}  # those of a pool's process, by number and backend
+_providers: dict[tuple[int, str], PlayerProvider] = {}  # in a pool's process, by number and backend
 
 
 def _player_in_pool(
     number: int, network: "Shared[Network]", backend: str, geometry: Geometry, rule: NetworkParameters, simulations: int
 ) -> Player:
-    """Return a player of one core in a process of a pool; earlier players of the same provider become invalid."""
+    """Return a player that uses one core of a pool's process; earlier ones of the same provider become invalid."""
     weights = network.get().eval()
     if (number, backend) not in _providers:
         compute = choose_compute("cpu", backend_or_auto(backend), threads=1)

@@ -5,8 +5,8 @@ exploring moves do not distort it.
 
     python examples/ideas/greedy_backup.py
 
-Two iterations with seed 0: mistakes of 12.9% raw and 13.3% with 64 simulations, where `quick` without it has 12.1%
-and 7.1% (240 positions, intervals of about 4 points on either side), which is inconclusive.
+Two iterations with seed 0: mistakes of 12.9% raw and 13.3% with 64 simulations, and `quick` without it has 12.1%
+and 7.1% (240 positions, intervals of about 4 points on either side). The difference is inconclusive.
 """
 
 from typing import Any

@@ -4,8 +4,8 @@ The budget of a search grows from a third to five thirds of `quick`'s over the r
 
     python examples/ideas/progressive_simulation.py
 
-Two iterations with seed 0: mistakes of 12.1% raw and 8.8% with 64 simulations, where `quick` without it had 13.3%
-and 6.7% at the same commit (240 positions, intervals of about 4 points on either side), which is inconclusive.
+Two iterations with seed 0: mistakes of 12.1% raw and 8.8% with 64 simulations, and `quick` without it had 13.3%
+and 6.7% at the same commit (240 positions, intervals of about 4 points on either side). The difference is inconclusive.
 """
 
 from common import train

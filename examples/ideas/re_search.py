@@ -5,8 +5,8 @@ simulations, and their policies become the targets.
 
     python examples/ideas/re_search.py
 
-Two iterations with seed 0: mistakes of 12.1% raw and 7.1% with 64 simulations, where `quick` without it had 13.3%
-and 6.7% at the same commit (240 positions, intervals of about 4 points on either side), which is inconclusive.
+Two iterations with seed 0: mistakes of 12.1% raw and 7.1% with 64 simulations, and `quick` without it had 13.3%
+and 6.7% at the same commit (240 positions, intervals of about 4 points on either side). The difference is inconclusive.
 """
 
 from typing import Any

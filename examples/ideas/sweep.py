@@ -1,8 +1,8 @@
 """A sweep of settings in which poor trials end early (Optuna, Akiba et al. 2019).
 
-A trial iterates over `alphac4.iterate` and leaves the loop when it is pruned. Trials are compared by the policy loss,
-which is fair for learning rates only while self-play is the same; a longer sweep should measure mistakes instead
-(`alphac4.evaluate`). It needs `pip install optuna`.
+A trial iterates over `alphac4.iterate` and leaves the loop when it is pruned. Trials are compared by the policy loss.
+For learning rates, that is fair only while self-play is the same; a longer sweep should measure mistakes instead
+(`alphac4.evaluate`). The script needs `pip install optuna`.
 
     python examples/ideas/sweep.py
 

@@ -6,8 +6,8 @@ and in matches.
 
     python examples/ideas/variance_puct.py
 
-Two iterations with seed 0: mistakes of 11.7% raw and 6.7% with 64 simulations, where `quick` without it had 13.3%
-and 6.7% at the same commit (240 positions, intervals of about 4 points on either side), which is inconclusive.
+Two iterations with seed 0: mistakes of 11.7% raw and 6.7% with 64 simulations, and `quick` without it had 13.3%
+and 6.7% at the same commit (240 positions, intervals of about 4 points on either side). The difference is inconclusive.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Campaigns of faults: short in the tests, and longer by a command before a release; see docs/reliability.md."""
+"""Campaigns that inject faults: short ones in the tests, long ones before a release; see docs/reliability.md."""

@@ -1,7 +1,7 @@
 """Full disks: training stops with a message of one line, and resumes when there is space again.
 
-Every second disk is a file system of a few hundred kilobytes if this process may mount one, which needs root on Linux.
-In the other trials, writes fail as they do on a full disk.
+Every second trial uses a file system of a few hundred kilobytes, if this process may mount one, which needs root on
+Linux. In the other trials, writes fail as they do on a full disk.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Evaluations of classic search: random games from a leaf, and hand-written evaluations of a position.
 
-A hand-written evaluation compares the stones of both sides and returns a value in [-1, 1] for the first argument's
-side. A line is a set of adjacent cells that would be a winning run.
+A hand-written evaluation compares the stones of both sides and returns a value in [-1, 1] for the side of its
+first argument. A line is a set of adjacent cells that would be a winning run.
 """
 
 import math
@@ -105,7 +105,7 @@ def longest_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float
 
 @compiled
 def chain_points(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
-    """Return 10, 5 or 2 points for each line with only own stones in which 1, 2 or 3 are missing."""
+    """Return the sum of 10, 5 or 2 points for each line that lacks 1, 2 or 3 own stones and has none of the other's."""
     points = 0.0
     for number in range(4):
         shift = direction(geometry, number)

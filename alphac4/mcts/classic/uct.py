@@ -69,23 +69,24 @@ class UctConfig(RangedSettings):
     rollout: Literal["uniform", "centre"] = "uniform"
     """Weights of the columns in rollouts: all equal, or 1, 2, 3, 4, 3, 2, 1 in favour of the centre."""
     rollout_decisive_moves: bool = False
-    """The same as ``decisive_moves`` in rollouts."""
+    """Play an immediate win and block an immediate loss in rollouts."""
     rollout_depth: Annotated[int | None, Range(0, MAX_NUMBER)] = None
-    """Plies after which a rollout is cut off and valued by ``evaluation``, or as a draw without one; 0 values leaves
-    without a rollout."""
+    """Plies after which a rollout is cut off and valued by ``evaluation``, or as a draw without one. With 0, leaves are
+    valued without a rollout."""
     evaluation: Literal["none", "lines", "longest", "chains"] = "none"
     """Hand-written evaluation (`alphac4.mcts.classic.rollouts`), used as ``evaluation_use`` says and where
     ``rollout_depth`` cuts rollouts off."""
     evaluation_use: Literal["bias", "instead", "rollout"] = "bias"
-    """Use of ``evaluation``: a bias of UCB1's score that fades with visits (Chaslot et al. 2008), instead of the mean
-    value in it, or as weights of the moves in rollouts. Without an evaluation it has no effect."""
+    """Use of ``evaluation``. "bias" adds it to UCB1's score, less with more visits (Chaslot et al. 2008). "instead"
+    replaces the mean value by it. "rollout" weights the moves of rollouts by it. Without an evaluation, the setting has
+    no effect."""
     bias_weight: Annotated[float, Range(0, MAX_NUMBER)] = 1.0
     """Weight of the evaluation if ``evaluation_use`` is "bias"."""
     tree: Literal["new", "keep"] = "new"
     """Whether each move begins a new tree or reuses the subtree of the moves played."""
     roots: Annotated[int, Range(1, MAX_ROOTS)] = 1
-    """Independent trees per position whose statistics are added: root parallelisation (Chaslot et
-    al. 2008). They share the simulations, or use all of the time each. It is useful with as many threads."""
+    """Independent trees per position, whose statistics are added: root parallelisation (Chaslot et al. 2008). The trees
+    share a budget of simulations, but each has all of a time budget. Use as many threads as trees."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,8 +164,8 @@ def ucb1_action_score(
 def select_ucb1(trees: Trees, t: int, node: int, parameters: UctParameters) -> int:
     """Return a random action without visits or, if there is none, the one with the highest UCB1 score.
 
-    An action that is proven to lose is selected only if all are. A proven win occurs only if proofs do not propagate:
-    it is selected if nodes look ahead, and is an action like any other in plain UCT.
+    An action that is proven to lose is selected only if all are. An action that is proven to win can occur only
+    if proofs do not propagate. It is then selected if nodes look ahead; in plain UCT it is like any other.
     """
     total = 0
     untried = 0
