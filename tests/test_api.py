@@ -361,9 +361,11 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.load("certificate:"), "a file's name is missing; write certificate:FILE"),
         (lambda: alphac4.load("certificate:a,,b"), "a file's name is missing; write certificate:FILE"),
         (lambda: alphac4.load("uct:9", seed=-1), "seed must be at least 0, not -1"),
-        (lambda: alphac4.load("uct:9", backend="foo"),),
-        (lambda: alphac4.load("uct:9", device="tpu"), "unknown device 'tpu'; available: auto, cpu, cuda"),
-            "device and backend only apply to networks in files",
+        (
+            lambda: alphac4.load("quick", backend="foo"),
+            "unknown backend 'foo' on this machine; available: auto, torch-",
+        ),
+        (lambda: alphac4.load("quick", device="tpu"), "unknown device 'tpu'; available: auto, cpu, cuda"),
         (
             lambda: alphac4.evaluate("random", positions=["nope"]),
             "nope: No such file .*; expected a file with moves",
