@@ -392,7 +392,10 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
             lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))),
             "on a different board",
         ),
-        (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
+        (
+            lambda: alphac4.play_match("random", "random", games=3),
+            "games must be an even number of at most 1,000,000, not 3",
+        ),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),
         (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
         (

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import logging
 import platform
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from alphac4.arena.specifications import parse_searching_player
 from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose_compute
 from alphac4.game import Position
-from alphac4.machine import cores, install_advice, processor_name, worker_threads
+from alphac4.machine import cores, install_advice, processor_name, worker_threads, wrap_text
 from alphac4.nn.backends import backend_names, make_backend, random_inputs
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, concatenate, make_samples
@@ -116,7 +117,7 @@ def diagnose(options: "DoctorCommand") -> bool:
 
     def show(*lines: object) -> None:
         if not options.json:
-            print(*lines, sep="\n", flush=True)
+            print(*(wrap_text(str(line), sys.stdout) for line in lines), sep="\n", flush=True)
 
     show(", ".join(f"{name} {value}" for name, value in machine.items()), "")
     checks: list[Check] = []

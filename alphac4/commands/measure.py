@@ -231,7 +231,7 @@ class ProveCommand(RangedSettings):
         """Walk, print a line per number of stones, then the verdict; return 1 if the player makes a mistake."""
         with lock_file(self.output):
             reports = self._walk()
-        print(self._verdict(reports))
+        print(wrap_text(self._verdict(reports), sys.stdout))
         return int(any(report.failures for report in reports))
 
     def _walk(self) -> "list[LevelReport]":

@@ -18,10 +18,11 @@ from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line per iteration
 
 HEADINGS = """\
-                       mistakes       points against             loss evaluations             about
-iteration  minutes    raw  searched  best  classic MCTS   policy  value     per s  promoted    left"""
+                 mistakes points against          loss    evals            time
+iter    min    raw search  best  classic  policy value    per s  gate      left"""
 """Headings of the table of iterations: mistakes of the best network against exact play; points of the candidate
-against the best network, and of the best network against classic MCTS; network evaluations in self-play; time left."""
+against the best network, and of the best network against classic MCTS; network evaluations in self-play;
+whether the candidate passed the gate; time left. The table fits a terminal of 80 columns."""
 
 SMOOTHING_ITERATIONS = 4  # iterations to average before values are compared
 COLLAPSED_ENTROPY = 0.5  # share of the highest entropy below which self-play repeats itself
@@ -82,19 +83,18 @@ class IterationReport:
         raw, searched = (
             ("", "") if judged is None else (f"{judged.raw.mistake_rate:.1%}", f"{judged.search.mistake_rate:.1%}")
         )
-        classic = " ".join(f"{match.score:.0%} {match.opponent}" for match in self.matches)
+        classic = " ".join(f"{match.score:.0%}" for match in self.matches)
         count, seconds = self.iteration, self.seconds_total
         if first is not None:
             count, seconds = count - first.iteration, seconds - first.seconds_total
         minutes = (iterations - self.iteration) * seconds / count / 60
         left = f"{minutes:.0f} min" if minutes >= 1 else "< 1 min" if minutes else ""
         cells = [
-            f"{self.iteration:>9}  {self.seconds_total / 60:>7.1f}  {raw:>5}  {searched:>8}  {self.gate.score_text:>4}",
-            f"{classic:<13}  {learned.policy_loss:>6.3f}  {learned.value_loss:>5.3f}",
-            f"{self.selfplay.evaluations_per_second:>8,.0f}  {'promoted' if self.gate.accepted else '':<8}",
+            f"{self.iteration:>4} {self.seconds_total / 60:>6.1f}  {raw:>5} {searched:>6}",
+            f"{self.gate.score_text:>4} {classic:>8}  {learned.policy_loss:>6.3f} {learned.value_loss:>5.3f}",
+            f"{self.selfplay.evaluations_per_second:>7,.0f}  {'pass' if self.gate.accepted else '':<4}  {left:>8}",
         ]
-        row = "  ".join(cells)
-        return f"{row:<{len(HEADINGS.splitlines()[1]) - 8}}{left:>8}".rstrip()
+        return "  ".join(cells).rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class TrainedRun:
             for match in self.closing
         ]
         promoted = sum(bool(report.gate.accepted) for report in self.history)
-        lines.append(f"{promoted} of {len(self.history)} candidates were promoted.")
+        lines.append(f"{promoted} of {count_of(len(self.history), 'candidate')} promoted.")
         return "\n".join([*lines, f"The best network: {self.best}"])
 
     __repr__ = __str__

@@ -127,6 +127,9 @@ class TrainingLoop:
         self.config = config
         self.extensions = extensions
         self.geometry = geometry = config.board.geometry()
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise TypeError(f"a callback must be an instance of a class of alphac4.Callback, not {quote(callback)}")
         self.callbacks = callbacks
         end = config.learning_steps * config.iterations
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
