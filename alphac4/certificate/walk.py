@@ -260,7 +260,7 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
 
 @allocating
 def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
-    """Play every reply into ``cells`` in positions [B] of the opponent; a full board has none."""
+    """Play the opponent's moves into the mask ``cells`` in positions [B] where it is to move; a full board has none."""
     size = len(own) * geometry.columns
     outcomes, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)

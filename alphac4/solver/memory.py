@@ -134,7 +134,7 @@ def make_table(geometry: Geometry, table_bits: int) -> Table:
 
 @compiled
 def slot_and_tag(table: Table, key: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the slot and the tag of a position; each step is a bijection on keys, so both determine the key."""
+    """Return the slot and the tag of a position; each step is a bijection on keys, so the two together determine it."""
     mixed = key ^ (key >> table.half_key_bits)
     mixed = (mixed * _ODD_MULTIPLIER) & table.key_mask
     mixed ^= mixed >> table.half_key_bits

@@ -42,8 +42,8 @@ def hub_file(name: str) -> Path:
     """Return the file of a network on the hub; download it unless it is in the hub's cache.
 
     ``hf://OWNER/NAME`` is the file `NETWORK_FILE` of that repository, ``hf://OWNER/NAME/FILE`` another one. The hub's
-    library reads ``HF_ENDPOINT``, ``HF_HOME``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE``. Without a connection, only files in
-    the cache are available.
+    library reads ``HF_ENDPOINT``, ``HF_HOME``, ``HF_HUB_CACHE``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE``. Without a
+    connection, only files in the cache are available.
 
     Raises:
         FileError: if the name is invalid, the library or the file is missing, or there is no connection.

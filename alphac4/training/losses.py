@@ -66,25 +66,25 @@ def batches(
     for rows, flip in draw_batches(len(samples), size, count, rng, weights):
         chosen = samples.take(rows)
         seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
-        final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
-        policy = chosen.policy.astype(np.float32)
+        final_stones = make_planes(geometry, chosen.final_own, chosen.final_occupied)
+        policy_target = chosen.policy.astype(np.float32)
         seen[flip] = seen[flip][..., ::-1]
-        final[flip] = final[flip][..., ::-1]
-        policy[flip] = policy[flip][:, ::-1]
+        final_stones[flip] = final_stones[flip][..., ::-1]
+        policy_target[flip] = policy_target[flip][:, ::-1]
         policy_weight = np.where(chosen.full_searches, 1.0, fast_search_weight).astype(np.float32)
         value_target = chosen.value_target.astype(np.float32)
-        yield with_weights(*map(torch.from_numpy, (seen, policy, policy_weight, value_target, final)))
+        yield with_weights(*map(torch.from_numpy, (seen, policy_target, policy_weight, value_target, final_stones)))
 
 
 def with_weights(
-    planes: Tensor, policy: Tensor, policy_weight: Tensor, value_target: Tensor, final: Tensor
+    planes: Tensor, policy_target: Tensor, policy_weight: Tensor, value_target: Tensor, final_stones: Tensor
 ) -> LearningBatch:
     """Make a batch with normalised weights from the tensors of a whole batch, without waiting for the device."""
     count = len(planes)
     # At least 1, for batches in which all policies have the weight 0.
     policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
     cell_weight = (count / empty_cells(planes).sum().clamp(min=1.0)).expand(count)
-    return LearningBatch(planes, policy, policy_weight, value_target, final, cell_weight)
+    return LearningBatch(planes, policy_target, policy_weight, value_target, final_stones, cell_weight)
 
 
 def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: float = 0.5) -> dict[str, Tensor]:

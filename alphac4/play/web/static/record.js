@@ -80,6 +80,7 @@ export class Record {
     enable("to-end", ply < moves.length);
     const points = review?.mistakes ?? [], place = points.indexOf(this.described) + 1;
     $("mistakes").hidden = !points.length;
+    for (const id of ["previous", "next"]) enable(id, points.length > 1 || !place);
     $("mistake-number").textContent = place ? `Mistake ${place} of ${points.length}` : counted(points.length, "mistake");
   }
 
