@@ -151,7 +151,7 @@ def test_records_are_validated_by_type() -> None:
     )
     for data, message in (
         ({"games": True}, "games must be int"),
-        ({"seconds": 10**400}, "seconds must be float, not a number of 401 digits"),
+        ({"seconds": 10**400}, "seconds must be float, not such a large number"),
         ({"gaems": 1}, "unknown entry 'gaems'"),
         ([], "must be an object"),
     ):
