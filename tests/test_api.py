@@ -3,6 +3,7 @@ import json
 import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -301,6 +302,8 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.draw_board("44", 0.5), r"policy must be a list of numbers, not 0\.5"),
         (lambda: alphac4.draw_board("44", ["0.1"] * 7), "policy must be a list of numbers"),
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
+        (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
+        (lambda: alphac4.train("quick", run=""), "run must be the run's folder, not ''"),
         (lambda: alphac4.TrainConfig.preset(3), "a preset has a name, not 3; the presets are quick"),
         (lambda: alphac4.train({}), "a preset has a name, not {}"),
         (lambda: alphac4.load("quick", network=3), "network must be the function that built the network, not 3"),
@@ -475,3 +478,12 @@ def test_a_drawn_board_has_its_stones() -> None:
     assert sorted(colours.count(colour) for colour in set(colours)) == [2, 2, 38]
     assert axes.get_title() == "here"
     pyplot.close(axes.figure)
+
+
+def test_threads_may_share_an_agent(checkpoint: Path) -> None:
+    positions = ["44", "12", "4433", "1"] * 5
+    expected = [load(f"{checkpoint}@60").search(moves).value for moves in positions]
+    agent = load(f"{checkpoint}@60")
+    with ThreadPoolExecutor(4) as pool:
+        actual = [result.value for result in pool.map(agent.search, positions)]
+    assert actual == pytest.approx(expected)

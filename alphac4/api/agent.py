@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,8 @@ MAX_BATCH, MAX_THREADS = 65_536, 1024
 class Agent:
     """Player that takes move strings or positions; itself a `Player`, so that it can play matches.
 
+    Calls from several threads wait for each other, because they share trees.
+
     Args:
         player: the player.
         geometry: its board.
@@ -59,6 +62,7 @@ class Agent:
         self.player = player
         self.geometry = geometry
         self.name = player.name
+        self._lock = threading.RLock()
 
     def choose(self, positions: Sequence[PositionLike]) -> list[int]:
         """Return a 0-based column for each position.
@@ -67,7 +71,8 @@ class Agent:
             TypeError: for a single position.
             ValueError: for an invalid position, or if the player chooses an illegal move.
         """
-        return checked_moves(self.player, read_positions(positions, self.geometry))
+        with self._lock:
+            return checked_moves(self.player, read_positions(positions, self.geometry))
 
     @overload
     def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position
@@ -111,8 +116,9 @@ class Agent:
             return []
         if len(found) > 1 and (budget or self.player.budget).seconds is not None:  # each in a tree of its own
             return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
-        result = self.player.search(found, budget)
-        find = keep_trees(self.player).node
+        with self._lock:
+            result = self.player.search(found, budget)
+            find = keep_trees(self.player).node
         name = self.name if budget is None else re.split("[@:]", self.name)[0]  # its own limit does not apply
         seen = [SearchedPosition.of_result(p, name, result, i, partial(find, i)) for i, p in enumerate(found)]
         return seen if several else seen[0]

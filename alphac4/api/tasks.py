@@ -111,8 +111,11 @@ def train(
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
 
     Raises:
+        TypeError: for anything but a path as folder.
         ValueError: for unknown settings, a folder with another run, or a function that returns invalid values.
     """
+    if not isinstance(run, str | os.PathLike) or not str(run):
+        raise TypeError(f"run must be the run's folder, not {run!r:.60}")
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)

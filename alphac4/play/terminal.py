@@ -266,7 +266,7 @@ class TerminalGame:
 
     def _run_command(self, text: str) -> None:
         """Run one command; an invalid one prints one line and leaves the game as it was."""
-        word, _, rest = text.partition(" ")
+        word, _, rest = text.removeprefix("\ufeff").partition(" ")  # some programs write a byte-order mark first
         rest = rest.strip()
         try:
             if not word:

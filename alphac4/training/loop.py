@@ -312,12 +312,14 @@ def iterate(
 
     Raises:
         RuntimeError: for a device that cannot be used.
-        TypeError: for anything but a `TrainConfig`.
+        TypeError: for anything but a `TrainConfig`, or a ``start`` that is not a network.
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
     if not isinstance(config, TrainConfig):
         raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
     config = from_dict({}, config)  # checks the types, which constructors do not
+    if start is not None and not isinstance(start, Network):
+        raise TypeError(f"start must be a network, such as `iteration.best.network`, not {quote(start)}")
     if config.start_from:
         raise ValueError("iterate() does not load files: leave start_from empty, and pass the network as `start`")
     extensions = Extensions(
