@@ -188,7 +188,7 @@ def load(
         raise PlayerError("device and backend only apply to networks in files: leave them out")
     if batch_size != 1 and not is_network:
         raise PlayerError("batch_size only applies to networks in files: leave it out")
-    if (seed != 0 and not (is_written or is_own_network)) or (threads is not None and not is_written):
+    if (seed != 0 and hasattr(player, "choose")) or (threads is not None and not is_written):
         raise PlayerError("seed and threads do not apply to this player: leave them out")
     if planes is not None and not is_own_network:
         raise PlayerError("planes apply to a function or a module; leave planes out for any other player")

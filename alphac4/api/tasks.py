@@ -114,9 +114,7 @@ def train(
         TypeError: for anything but a path as folder.
         ValueError: for unknown settings, a folder with another run, or a function that returns invalid values.
     """
-    if not isinstance(run, str | os.PathLike) or not str(run):
-        raise TypeError(f"run must be the run's folder, not {run!r:.60}")
-    folder = Path(run)
+    folder = _as_path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     try:
@@ -132,6 +130,12 @@ def train(
         )
 
 
+def _as_path(run: str | Path) -> Path:
+    if not isinstance(run, str | os.PathLike) or not str(run):
+        raise TypeError(f"run must be the folder of a run, not {run!r:.60}")
+    return Path(run)
+
+
 def read_reports(run: str | Path) -> list[reports.IterationReport]:
     """Read the reports of a run's iterations, as in the ``history`` that `train` returns; the run may be in progress.
 
@@ -144,9 +148,7 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
         TypeError: for anything but a path.
         ValueError: if there is no run.
     """
-    if not isinstance(run, str | os.PathLike) or not str(run):
-        raise TypeError(f"run must be the folder of a run, not {run!r:.60}")
-    path = Path(run)
+    path = _as_path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
     if not os.path.isfile(path):  # noqa: PTH113
         raise ValueError(f"{run}: no reports of a run here")
