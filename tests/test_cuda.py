@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 from helpers import as_if_trained
+from torch import Tensor, nn
 
+import alphac4
 from alphac4.compute.gpu import replay as replay_kernels
 from alphac4.compute.gpu import search as search_kernels
 from alphac4.compute.gpu import trees as kernels
@@ -341,3 +343,58 @@ def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.Log
         assert history[-1].samples_total >= 40 * count
         assert history[-1].learning.policy_loss > 0
     assert "new games begin" not in caplog.text
+
+
+class Linear(nn.Module):
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        both = self.both(planes.flatten(1))
+        return both[:, :-3], both[:, -3:]
+
+
+class LeastVisited(NamedTuple):
+    prior_temperature: float = 1.0
+
+
+@alphac4.register_selection_rule(LeastVisited)
+def least_visited(trees: Any, t: int, node: int, action: int, totals: Any, numbers: LeastVisited) -> float:
+    return float(trees.priors[t, node, action] - trees.visits[t, node, action])
+
+
+@pytest.mark.gpu
+def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) -> None:
+    """A rule that always selects the least visited move makes the targets nearly uniform."""
+    config = tiny_run(
+        iterations=2,
+        samples=40,
+        machine={"device": "cuda", "backend": "cuda-trees"},
+        board={"rows": 4, "columns": 5, "run_length": 3},
+        selfplay={"games": 6, "full_simulations": 20, "full_search_prob": 1.0, "policy_target": "visits"},
+    )
+    seen = []
+
+    def loss(outputs: Any, batch: Any) -> dict[str, Tensor]:
+        seen.append(batch.planes.device)
+        return {"policy": 3 * alphac4.standard_losses(outputs, batch)["policy"]}
+
+    *_, last = alphac4.iterate(
+        config,
+        network=Linear,
+        loss=loss,
+        optimizer=lambda network: torch.optim.SGD(network.parameters(), lr=0.01),
+        schedule=lambda step, steps: 1 - step / steps,
+        sampler=lambda window, _rng: window.full_searches + 0.1,
+        value_target=lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
+        selection=LeastVisited(),
+        simulations=lambda iteration, _ply, _full: 10 + iteration,
+        starts=lambda _window, _rng: ["32"],
+    )
+    assert last.selfplay.evaluator == "cuda-trees"
+    assert all(game.moves[:2] == "??" != game.moves[1:3] for game in last.selfplay.sample_games)  # after the start
+    assert 1.4 < last.learning.policy_loss / 3 < 1.7  # of five moves, log 5 is 1.61
+    assert last.learning.skipped_steps == 0
+    assert seen
+    assert not caplog.records

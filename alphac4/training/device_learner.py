@@ -58,11 +58,11 @@ class DeviceLearner(Learner):
         )
         self._window = replay
         # All gradients share one vector, and so do all running statistics, so that one kernel processes all of them.
-        self._gradients, views = _vector_like(list(self.network.parameters()))
+        self._gradients, views = _vector_like(list(self.network.parameters()), self.device)
         for parameter, view in zip(self.network.parameters(), views, strict=True):
             parameter.grad = view
         buffers = [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
-        self._statistics, views = _vector_like(buffers)
+        self._statistics, views = _vector_like(buffers, self.device)
         for buffer, view in zip(buffers, views, strict=True):
             view.copy_(buffer)
             buffer.data = view
@@ -172,11 +172,11 @@ class DeviceLearner(Learner):
         return with_weights(*self._window.batch(rows, mirrored))
 
 
-def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+def _vector_like(tensors: list[Tensor], device: torch.device) -> tuple[Tensor, list[Tensor]]:
     """Return a vector of zeros for all tensors, and its parts in their shapes and memory formats."""
     sizes = [tensor.numel() for tensor in tensors]
-    vector = torch.zeros(sum(sizes), device=tensors[0].device)
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    vector = torch.zeros(sum(sizes), device=device)
+    starts = np.cumsum([0, *sizes])[:-1].tolist()
     parts = zip(tensors, starts, strict=True)
     return vector, [torch.as_strided(vector, tensor.shape, tensor.stride(), start) for tensor, start in parts]
 
