@@ -1,6 +1,7 @@
 """Arrays and networks in a GPU's memory, shared by Numba and PyTorch, and launches on PyTorch's stream."""
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import logging
@@ -98,8 +99,12 @@ def kernel(function: Callable[..., None]) -> Any:
 
 def kernel_for(parameters: Any, kernel: Any) -> Any:
     """Return ``kernel`` for parameters of a selection rule; with a user's rule, it is not cached on disk."""
-    if is_builtin_rule(parameters):
-        return kernel
+    return kernel if is_builtin_rule(parameters) else _without_cache(kernel)
+
+
+@functools.cache
+def _without_cache(kernel: Any) -> Any:
+    """Return the kernel without a cache on disk; one for all actors, because compiling it takes half a minute."""
     cuda: Any = importlib.import_module("numba.cuda")
     return cuda.jit(kernel.fn if is_simulated() else kernel.py_func)
 
