@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run all measurements on one GPU, in ten to fifteen minutes. Rerun the command to continue with unfinished steps.
+# Run all measurements on one GPU, in about ten minutes. Rerun the command to continue with unfinished steps.
 #   ./scripts/gpu_report.sh [FOLDER] [POSITIONS.columns ...]     logs in FOLDER (runs/gpu-report), a summary at the end
 #   PYTHON=python3 ./scripts/gpu_report.sh                       in an environment with the extras cuda, dev and peers
 set -uo pipefail
@@ -26,8 +26,8 @@ step() { # NAME SECONDS COMMAND...
     [ $code = 124 ] || touch "$folder/$name.done"
 }
 
-step tests 120 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu tests/test_cuda.py
-step quick 260 "$PYTHON" scripts/speedrun.py gpu-quick --warm-up --seeds 0 1 --folder "$folder/runs" "${positions[@]}"
+step tests 180 "$PYTHON" -m pytest -q -p no:cacheprovider -n 6 -m gpu tests/test_cuda.py tests/test_compute.py
+step quick 220 "$PYTHON" scripts/speedrun.py gpu-quick --warm-up --seeds 0 1 --folder "$folder/runs" "${positions[@]}"
 step speed 45 "$PYTHON" experiments/gpu_speed.py --channels 32 --blocks 4 --games 2048 4096 8192 --streams 2 --seconds 0.15
 step peers 100 "$PYTHON" experiments/peers.py --games 8192 --simulations 32 --device cuda --seconds 0.5 --pairs 0
 step best 330 "$PYTHON" scripts/speedrun.py gpu-best --folder "$folder/runs" "${positions[@]}"
