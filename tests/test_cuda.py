@@ -369,10 +369,10 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
     """A rule that always selects the least visited move makes the targets nearly uniform."""
     config = tiny_run(
         iterations=2,
-        samples=40,
+        samples=20,
         machine={"device": "cuda", "backend": "cuda-trees"},
         board={"rows": 4, "columns": 5, "run_length": 3},
-        selfplay={"games": 6, "full_simulations": 20, "full_search_prob": 1.0, "policy_target": "visits"},
+        selfplay={"games": 4, "full_simulations": 8, "full_search_prob": 1.0, "policy_target": "visits"},
     )
     seen = []
 
@@ -389,7 +389,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         sampler=lambda window, _rng: window.full_searches + 0.1,
         value_target=lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
         selection=LeastVisited(),
-        simulations=lambda iteration, _ply, _full: 10 + iteration,
+        simulations=lambda iteration, _ply, _full: 5 + iteration,
         starts=lambda _window, _rng: ["32"],
     )
     assert last.selfplay.evaluator == "cuda-trees"
