@@ -360,7 +360,7 @@ class LeastVisited(NamedTuple):
 
 
 @alphac4.register_selection_rule(LeastVisited)
-def least_visited(trees: Any, t: int, node: int, action: int, totals: Any, numbers: LeastVisited) -> float:
+def least_visited(trees: Any, t: int, node: int, action: int, totals: Any, numbers: LeastVisited) -> float:  # noqa: ARG001
     return float(trees.priors[t, node, action] - trees.visits[t, node, action])
 
 
