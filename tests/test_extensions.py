@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import alphac4
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.config import NetworkConfig
+from alphac4.runs.reports import checked_metrics
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
 from alphac4.selfplay.games import Games
@@ -20,7 +21,7 @@ from alphac4.selfplay.replay import load_shard
 from alphac4.selfplay.samples import Samples
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
-from alphac4.training.extensions import Extensions
+from alphac4.training.extensions import Extensions, check_weights
 from alphac4.training.loop import Iteration
 
 CONFIG = tiny_run(iterations=2)
@@ -114,7 +115,9 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
     assert np.abs(games.greedy_value).max() <= 1
     assert seen["windows"][0] is None
     assert len(seen["windows"][1]) == iteration.selfplay.samples
-    assert all("44" not in move.moves[2:3] for move in iteration.selfplay.sample_games)
+    assert iteration.selfplay.games > 0
+    assert iteration.selfplay.openings == {}  # the moves before a start position are unknown
+    assert iteration.selfplay.sample_games == []
     batch = seen["batch"]
     assert batch.planes.shape[1:] == (8, 6, 7)
     torch.testing.assert_close(batch.value_target.sum(dim=1), torch.ones(len(batch.value_target)), atol=2e-3, rtol=0)
@@ -130,13 +133,26 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
             {"loss": lambda _o, batch: {"mine": batch.value_target.mean()}},
             r"loss returned \[\] for the loss 'mine'; expected",
         ),
+        ({"loss": lambda _o, batch: {"mine": torch.zeros(len(batch.planes))}}, "loss returned numbers without a grad"),
+        ({"optimizer": lambda _network: []}, r"optimizer returned \[\]; expected a PyTorch optimizer"),
+        ({"optimizer": lambda network: torch.optim.LBFGS(network.parameters())}, "LBFGS; expected one .* no closure"),
+        (
+            {"optimizer": lambda network: [torch.optim.SGD(network.parameters()) for _ in range(2)]},
+            "two optimizers of the same parameter",
+        ),
         ({"policy_target": lambda games: games.value}, r"policy_target returned shape .*; expected"),
+        (
+            {"policy_target": lambda games: np.full(games.policy.shape, 1 / 7)},
+            "policy_target returned 0.143 for column . in game .* because the column is full",
+        ),
         (
             {"value_target": lambda games: np.ones((*games.value.shape, 3))},
             r"value_target returned \[1\., 1\., 1\.\] in game 0",
         ),
         ({"simulations": lambda *_: 0}, "simulations returned 0 in iteration 1; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
+        ({"starts": lambda *_: "4455"}, "starts returned '4455'; expected a list of positions"),
+        ({"starts": lambda *_: None}, "starts returned None; expected a list of positions"),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, "schedule returned None at step 0; expected a finite number"),
         ({"selection": PuctConfig}, r"takes an instance: write PuctConfig\(\)"),
@@ -185,8 +201,20 @@ class RecordAndStop(alphac4.Callback):
     """Callback that adds a figure to the first iteration's report and ends the run."""
 
     def on_iteration(self, iteration: Iteration) -> None:
-        iteration.metrics["doubled"] = 2.0 * iteration.number
+        iteration.metrics["doubled"] = np.float32(2.0 * iteration.number)
         raise alphac4.StopTraining
+
+
+def test_weights_of_a_sampler_may_be_huge() -> None:
+    np.testing.assert_array_equal(check_weights([1e308, 1e308, 0.0], 3), [0.5, 0.5, 0.0])
+
+
+def test_metrics_of_callbacks_are_numbers() -> None:
+    metrics = {"array": np.array(1.5), "tensor": torch.tensor(2.0), "flag": True, "int": 3}
+    assert checked_metrics(metrics) == {"array": 1.5, "tensor": 2.0, "flag": 1.0, "int": 3.0}
+    for wrong in (None, "1.5", [1], np.ones(2), torch.ones(2), 10**400):
+        with pytest.raises(TypeError, match=r"a callback set iteration.metrics\['mine'\] to .*; set a number"):
+            checked_metrics({"mine": wrong})
 
 
 @pytest.mark.usefixtures("no_pictures")

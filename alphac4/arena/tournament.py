@@ -278,7 +278,7 @@ def describe_results(tournament: Tournament, results: Results) -> str:
     lines.append("")
     for (first, second), result in results.items():
         elo, test = elo_interval(result.interval), tournament.test(result)
-        line = f"{short[first]} v. {short[second]}: {result}, Elo {elo.value:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]"
+        line = f"{short[first]} v. {short[second]}: {result}, Elo {elo.value:+z.0f} [{elo.low:+z.0f}, {elo.high:+z.0f}]"
         lines.append(wrap_text(line + (f"; {test}" if test else ""), sys.stdout))
     return "\n".join(lines)
 

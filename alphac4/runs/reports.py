@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -164,6 +165,23 @@ def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: f
     return {name: value / seconds for name, value in spent.items()}
 
 
+def checked_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics that callbacks added, as numbers; NumPy's and PyTorch's scalars are accepted.
+
+    Raises:
+        TypeError: for a metric that is not a number.
+    """
+    numbers = {}
+    for name, value in metrics.items():
+        try:
+            if not isinstance(name, str) or isinstance(value, str):
+                raise TypeError
+            numbers[name] = float(value)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            raise TypeError(f"a callback set iteration.metrics[{name!r:.40}] to {value!r:.60}; set a number") from None
+    return numbers
+
+
 def find_warnings(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
     """Return the warnings of an iteration, given the reports of earlier ones; none if all is well."""
     signs, earlier = _stalling_signs([*history, report]), _stalling_signs(history)
@@ -192,14 +210,15 @@ def _failures(report: IterationReport) -> list[str]:
 def _regressions(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
     """Return warnings of networks that became worse, or did not become better for many iterations.
 
-    Scores are compared with the best of many earlier ones, which is biased upwards. So a warning needs 95 % intervals
-    that do not overlap. With four matches of 20 pairs, 2 % of runs of constant strength get a false warning.
+    A candidate is worse if the 95 % interval of its score is below one half. Other scores are compared with the best of
+    many earlier ones, which is biased upwards. So a warning needs 95 % intervals that do not overlap. With four matches
+    of 20 pairs, 2 % of runs of constant strength get a false warning.
     """
     gate, now, warnings = report.gate, report.evaluation, []
     recent = [*history, report][-STALL_ITERATIONS:]
     if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
         warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
-    if gate.score_text and gate.score < 0.3:
+    if gate.score_text and gate.score < 0.3 and gate.high < 0.5:
         warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has become worse")
     for match in report.matches:
         earlier = [other for past in history for other in past.matches if other.opponent == match.opponent]

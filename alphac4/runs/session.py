@@ -21,7 +21,7 @@ from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
-from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_warnings, time_shares
+from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, checked_metrics, find_warnings, time_shares
 from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
@@ -225,6 +225,7 @@ class TrainingSession:
     def commit(self, iteration: Iteration) -> IterationReport:
         """Evaluate the best network, for people only, and commit an iteration; return its report."""
         state, number, best = self.state, iteration.number, iteration.best
+        metrics = checked_metrics(iteration.metrics)
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
@@ -253,7 +254,7 @@ class TrainingSession:
             time_shares=time_shares(iteration, measuring, after - self._iteration_started),
             warnings=[],
             evaluation=verdict,
-            metrics=iteration.metrics,
+            metrics=metrics,
         )
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None

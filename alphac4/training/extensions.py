@@ -6,8 +6,9 @@ samples.
 """
 
 import dataclasses
+import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,8 @@ import numpy.typing as npt
 
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
+from alphac4.game.position import column_name
+from alphac4.game.rules import column_cells
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.config import qualified_name
 from alphac4.nn.network import NetworkBuilder
@@ -133,8 +136,10 @@ def start_positions(
     """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move.
 
     Raises:
-        ValueError: for no positions, too many, a finished one, or one of another board.
+        ValueError: for anything but a list, no positions, too many, a finished one, or one of another board.
     """
+    if isinstance(starts, str) or not isinstance(starts, Iterable):
+        raise ValueError(f"starts returned {starts!r:.80}; expected a list of positions or move strings such as '44'")
     positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
     for position in positions:
         if not isinstance(position, Position):
@@ -150,19 +155,25 @@ def start_positions(
     return own, occupied
 
 
-def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArray[np.bool_], name: str) -> Any:
+def open_columns(geometry: Geometry, occupied: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Return for each position [...] whether each column has room, as [..., A]."""
+    columns = [column_cells(geometry, column) for column in range(geometry.columns)]
+    return np.stack([occupied & cells != cells for cells in columns], axis=-1)
+
+
+def check_targets(values: npt.ArrayLike, allowed: npt.NDArray[np.bool_], used: npt.NDArray[np.bool_], name: str) -> Any:
     """Return a target function's result as a float32 array, after checking it.
 
     Args:
         values: the result.
-        shape: the expected shape, [G, C, A] or [G, C, 3].
+        allowed: [G, C, A] or [G, C, 3], whether a probability may be above 0: not that of a full column.
         used: [G, C] plies at which the result must be probabilities.
         name: of the argument, for the message.
 
     Raises:
         ValueError: with the name, the actual and the expected result.
     """
-    targets = np.asarray(values, np.float32)
+    targets, shape = np.asarray(values, np.float32), allowed.shape
     if targets.shape != shape:
         meaning = "games, plies, columns" if name == "policy_target" else "games, plies, win/draw/loss"
         raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}: {meaning}")
@@ -172,6 +183,12 @@ def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArr
         actual = np.array2string(targets[game, ply], precision=3, separator=", ")
         raise ValueError(
             f"{name} returned {actual} in game {game} at ply {ply}; expected probabilities: none negative, summing to 1"
+        )
+    if (forbidden := used[:, :, None] & ~allowed & (targets > 0)).any():
+        game, ply, column = np.argwhere(forbidden)[0]
+        raise ValueError(
+            f"{name} returned {targets[game, ply, column]:.3g} for column {column_name(column)} in game {game} at ply "
+            f"{ply}; expected 0, because the column is full"
         )
     return targets
 
@@ -185,10 +202,30 @@ def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
     weights = np.asarray(values, np.float64)
     if weights.shape != (count,):
         raise ValueError(f"sampler returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("sampler must return finite weights of at least 0, not all 0")
+    weights = weights / weights.max()  # their sum may be too large for a float
     probabilities: npt.NDArray[np.float64] = weights / weights.sum()
     return probabilities
+
+
+def check_optimizers(optimizers: "Sequence[torch.optim.Optimizer]") -> "Sequence[torch.optim.Optimizer]":
+    """Return the optimisers that a user's function built.
+
+    Raises:
+        ValueError: for something else, two for the same parameter, or one that evaluates the loss itself.
+    """
+    from torch.optim import Optimizer
+
+    if not isinstance(optimizers, Sequence) or not optimizers or not all(isinstance(o, Optimizer) for o in optimizers):
+        raise ValueError(f"optimizer returned {optimizers!r:.80}; expected a PyTorch optimizer or a list of them")
+    for optimizer in optimizers:
+        if inspect.signature(optimizer.step).parameters["closure"].default is inspect.Parameter.empty:
+            raise ValueError(f"optimizer returned {type(optimizer).__name__}; expected one whose step needs no closure")
+    parameters = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    if len(set(parameters)) < len(parameters):
+        raise ValueError("optimizer returned two optimizers of the same parameter; expected one for each parameter")
+    return optimizers
 
 
 def check_names(before: Mapping[str, str], now: Mapping[str, str]) -> None:

@@ -28,7 +28,7 @@ from alphac4.nn.network import Network, PolicyValueNetwork, build_network
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.extensions import Extensions, check_weights
+from alphac4.training.extensions import Extensions, check_optimizers, check_weights
 from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
 from alphac4.training.optimizer import MUON_RATE, Muon
 from alphac4.training.reports import LearningReport
@@ -118,7 +118,7 @@ class Learner:
         config, build = self.config, self.extensions.optimizer
         if build is not None:
             built = build(getattr(self.network, "module", self.network))
-            return (built,) if isinstance(built, torch.optim.Optimizer) else tuple(built)
+            return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built)
         tower = getattr(self.network, "tower", None) if config.optimizer == "muon" else None
         by_muon = [p for p in tower.parameters() if p.ndim > 1] if tower is not None else []
         by_muon_ids = set(map(id, by_muon))

@@ -33,6 +33,7 @@ from alphac4.training.extensions import (
     ValueTarget,
     check_targets,
     checked_schedule,
+    open_columns,
     simulation_table,
     start_positions,
 )
@@ -238,11 +239,11 @@ class TrainingLoop:
         extensions, used = self.extensions, recorded_plies(games)
         policy = value = None
         if extensions.policy_target is not None:
-            shape = games.policy.shape
-            policy = check_targets(extensions.policy_target(games), shape, used, "policy_target")
+            allowed = open_columns(self.geometry, games.occupied)
+            policy = check_targets(extensions.policy_target(games), allowed, used, "policy_target")
         if extensions.value_target is not None:
-            shape = (*games.value.shape, 3)
-            value = check_targets(extensions.value_target(games), shape, used, "value_target")
+            allowed = np.ones((*used.shape, 3), np.bool_)
+            value = check_targets(extensions.value_target(games), allowed, used, "value_target")
         return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
 
     def _learn(self) -> LearningReport:

@@ -139,4 +139,6 @@ def check_losses(losses: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
         if not isinstance(loss, Tensor) or loss.shape != (count,):
             actual = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise ValueError(f"loss returned {actual} for the loss {term!r}; {expected}")
+    if torch.is_grad_enabled() and not any(loss.requires_grad for loss in losses.values()):
+        raise ValueError("loss returned numbers without a gradient; expected tensors computed from the outputs")
     return dict(losses)

@@ -47,7 +47,7 @@ class SelfPlayReport:
     first_player_wins: float  # share of games
     draws: float  # share of games
     first_moves: list[int]  # [A] games by first column, of those without a random opening
-    openings: dict[str, int]  # games by their first four moves, the 200 most frequent
+    openings: dict[str, int]  # games from the empty board by their first four moves, the 200 most frequent
     distinct_openings: int
     policy_entropy: float  # nats, mean over recorded policy targets
     root_surprise: float  # nats, mean KL(policy target || network policy)
@@ -168,10 +168,10 @@ def selfplay_report(
     moves = [move_string(*game) for game in games]
     outcomes = [int(part.outcome[row]) for part, row in games]
     firsts = [int(part.moves[row, 0]) for part, row in games if part.opening[row] == 0]
-    openings = Counter(text[:OPENING_LENGTH] for text in moves)
+    openings = Counter(text[:OPENING_LENGTH] for text in moves if "?" not in text[:OPENING_LENGTH])
     policy = samples.policy.astype(np.float64)
     surprise = math.fsum(s for b in blocks for s in b.games.surprise[recorded_plies(b.games)].tolist())
-    shown = (game for game in games if game[0].opening[game[1]] <= 2)
+    shown = (game for game, text in zip(games, moves, strict=True) if game[0].opening[game[1]] <= 2 and "?" not in text)
     count, positions = max(len(games), 1), max(len(samples), 1)
     return SelfPlayReport(
         games=len(games),
