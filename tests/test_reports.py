@@ -183,6 +183,14 @@ def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes(folder: Path) -> Non
         assert not [warning for warning in quiet if "the promoted network makes more mistakes" in warning]
 
 
+def test_a_lost_gate_is_a_warning_if_it_has_enough_games(folder: Path) -> None:
+    like = reports(folder)[-1]
+    gate = dataclasses.replace(like.gate, wins=1, draws=0, losses=3)
+    for high, count in ((0.6, 0), (0.4, 1)):
+        found = find_warnings(dataclasses.replace(like, gate=dataclasses.replace(gate, high=high)), [])
+        assert len([warning for warning in found if "it has become worse" in warning]) == count
+
+
 def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> IterationReport:
     """Return a report with a match against classic MCTS; ``points`` [pairs] are those of its pairs of games."""
     interval, wins = score_interval(points.tolist()), int(points.sum())
