@@ -110,14 +110,12 @@ def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptu
     result = play_match(_Failing("bad"), _Scripted(), OPENINGS)
     assert (result.wins, result.draws, result.losses, result.pair_scores) == (0, 0, 8, (0.0,) * 4)
     assert result.games == tuple(opening.moves for opening in OPENINGS for _ in range(2))
-    assert caplog.messages == ["bad loses the match without playing it: no number"]
+    assert caplog.messages == ["bad loses every game of the match: no number"]
     assert play_match(_Scripted(), _Failing("bad"), OPENINGS).pair_scores == (2.0,) * 4
     for nowhere in ([math.nan] * len(OPENINGS), [np.float32("nan")] * len(OPENINGS), [3, 3, 3, math.nan]):
         caplog.clear()
         assert play_match(_Scripted(answer=nowhere), _Scripted(), OPENINGS).losses == 8
-        assert caplog.messages == [
-            "scripted loses the match without playing it: player scripted returned NaN for a column"
-        ]
+        assert caplog.messages == ["scripted loses every game of the match: player scripted returned NaN for a column"]
 
 
 @pytest.mark.parametrize(

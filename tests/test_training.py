@@ -286,9 +286,9 @@ def test_candidate_with_infinite_outputs_loses_without_playing(
     assert (report.gate.wins, report.gate.draws, report.gate.losses) == (0, 0, 2)
     assert report.gate.accepted is False
     assert all(len(game) <= 5 for game in report.gate.games)  # the openings
-    lost = [message for message in caplog.messages if "loses the match" in message]
+    lost = [message for message in caplog.messages if "loses every game" in message]
     reason = "the network returned numbers that are not finite"
-    assert lost == [f"iteration 1 loses the match without playing it: {reason}"]
+    assert lost == [f"iteration 1 loses every game of the match: {reason}"]
 
 
 @pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])

@@ -150,7 +150,7 @@ def _play(
             try:
                 columns = checked_moves(player, [positions[game] for game in games])
             except NotFiniteError as error:
-                return _Forfeit(turns, f"{player.name} loses the match without playing it: {error}")
+                return _Forfeit(turns, f"{player.name} loses every game of the match: {error}")
             turns += 1
             for game, column in zip(games, columns, strict=True):
                 positions[game], ours[game] = positions[game].play(column), not turn
