@@ -140,6 +140,7 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     rule = PuctConfig(c_init=3, fpu_reduction=0.0625)
     search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=LEAVES)
     expected = search.search(positions, Budget(simulations=60))
+    assert parse_searching_player("uct:1e3", rng=rng).name == "uct:1000"
     np.testing.assert_array_equal(player.search(positions).visits, expected.visits)
     usual = parse_searching_player(f"{checkpoint}@60", rng=rng, compute=COMPUTE).search(positions)
     assert (usual.visits != expected.visits).any()
@@ -237,7 +238,8 @@ def test_the_limit_of_a_checkpoint_sets_its_budget_and_name(
         ("best@1_000", "'1_000' is not a budget"),
         ("best@\u0661\u0660\u0660", "is not a budget"),
         ("uct:+10", r"'\+10' is not a budget"),
-        ("uct:1e3", "'1e3' is not a budget"),
+        ("uct:1.5", "'1.5' is not a budget"),
+        ("uct:1e-3", "'1e-3' is not a budget"),
         ("uct:infs", "'infs' is not a budget"),
         ("negamax:\u0664", r"is not a number from 1 to [\d,]+; write negamax:4"),
         ("negamax:+4", r"'\+4' is not a number from 1 to [\d,]+; write negamax:4"),
