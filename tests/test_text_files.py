@@ -111,6 +111,19 @@ def test_an_error_in_a_text_file_names_the_file_and_the_line(kind: str, line: st
         read(path)
 
 
+UNMARKED = ("utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+
+
+@pytest.mark.parametrize("encoding", UNMARKED)
+@pytest.mark.parametrize("kind", READERS)
+def test_text_files_in_unknown_encodings_are_rejected_by_name(encoding: str, kind: str, tmp_path: Path) -> None:
+    read, lines, _ = READERS[kind]
+    path = tmp_path / "mine.txt"
+    path.write_bytes("\n".join(lines).encode(encoding))
+    with pytest.raises(ValueError, match=f"^{path}.*: the input is not UTF-8 text: it has NUL characters"):
+        read(path)
+
+
 class Stream(io.StringIO):
     """Standard input in an encoding without a byte-order mark, as on Windows."""
 
@@ -126,6 +139,13 @@ def test_standard_input_of_any_editor_is_read(
     monkeypatch.setattr("sys.stdin", Stream(written(form, PUBLIC, "\t")))
     assert SolveCommand(batch=True)() == 0
     assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores agree with the published ones
+
+
+@pytest.mark.parametrize("encoding", UNMARKED)
+def test_standard_input_in_an_unknown_encoding_is_rejected(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Stream("\n".join(PUBLIC).encode(encoding)))
+    with pytest.raises(ValueError, match=r"^the standard input: the input is not UTF-8 text"):
+        SolveCommand(batch=True)()
 
 
 @pytest.mark.parametrize(

@@ -19,21 +19,27 @@ def read_text_lines(path: Path) -> list[str]:
     """Return the lines of a text file. Invalid bytes become U+FFFD, so that a parser can name their line.
 
     Raises:
+        FileError: for UTF-16 without a byte-order mark, or UTF-32.
         OSError: if the file cannot be read.
     """
-    return _decode(path.read_bytes()).splitlines()
+    return _checked(_decode(path.read_bytes()), str(path)).splitlines()
 
 
 def read_stdin_lines() -> Iterator[str]:
-    """Yield the lines of the standard input as they arrive, in the encodings and line endings accepted for files."""
+    """Yield the lines of the standard input as they arrive, in the encodings and line endings accepted for files.
+
+    Raises:
+        FileError: for UTF-16 without a byte-order mark, or UTF-32.
+    """
     binary = getattr(sys.stdin, "buffer", None)
     if binary is None:  # a replacement without bytes
         yield from sys.stdin
         return
     first = binary.readline()
-    yield from _decode(first + binary.read() if _is_utf16(first) else first).splitlines()
+    text = _decode(first + binary.read() if _is_utf16(first) else first)
+    yield from _checked(text, "the standard input").splitlines()
     for line in binary:
-        yield from line.decode("utf-8", errors="replace").splitlines()
+        yield from _checked(line.decode("utf-8", errors="replace"), "the standard input").splitlines()
 
 
 def _decode(content: bytes) -> str:
@@ -45,8 +51,15 @@ def _is_utf16(content: bytes) -> bool:
 
 
 def encoding_problem(text: str) -> str:
-    """Return the message for a line that is not UTF-8 text, but has NUL characters as UTF-16 does; "" for others."""
+    """Return the message for input that is not UTF-8 text, but has NUL characters as UTF-16 does; "" for others."""
     return "the input is not UTF-8 text: it has NUL characters, as UTF-16 does" if "\0" in text else ""
+
+
+def _checked(text: str, source: str) -> str:
+    """Return a text without NUL characters, or raise FileError with the name of its source."""
+    if problem := encoding_problem(text):
+        raise FileError(f"{source}: {problem}")
+    return text
 
 
 def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
