@@ -266,7 +266,7 @@ class TerminalGame:
 
     def _run_command(self, text: str) -> None:
         """Run one command; an invalid one prints one line and leaves the game as it was."""
-        word, _, rest = text.removeprefix("\ufeff").partition(" ")  # some programs write a byte-order mark first
+        word, _, rest = text.partition(" ")
         rest = rest.strip()
         try:
             if not word:
@@ -402,7 +402,7 @@ class TerminalGame:
 
 
 def read_line(prompt: str) -> str:
-    """Read a line of the standard input; the prompt appears only on a terminal."""
+    """Read a line of the standard input; the prompt appears only on a terminal. A byte-order mark is removed."""
     if sys.stdin is None:  # closed
         raise EOFError
     if sys.stdin.isatty():
@@ -410,4 +410,4 @@ def read_line(prompt: str) -> str:
     line = sys.stdin.readline()
     if not line:
         raise EOFError
-    return line
+    return line.removeprefix("\ufeff")  # some programs write it first
