@@ -81,6 +81,8 @@ def test_infinite_search_answers_when_stopped() -> None:
         "position startpos moves 4 4 12",
         "position 44 5",
         "go nodes many",
+        "go nodes 10 nodes 20",
+        "go infinite nodes 10 infinite",
         "setoption name player value missing.safetensors",
         "go nodes " + "9" * 5000,
         "\x00\x01",

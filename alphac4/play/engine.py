@@ -166,7 +166,11 @@ class Engine:
         seconds: float | None = None
         endless = False
         words = iter(arguments)
+        given = set[str]()
         for word in words:
+            if word in given:
+                raise ValueError(f"{word} is given twice")
+            given.add(word)
             if word == "nodes":
                 nodes = _positive(next(words, ""), "nodes", MAX_SIMULATIONS)
             elif word == "movetime":
