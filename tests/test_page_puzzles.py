@@ -160,7 +160,7 @@ def reviewed(browser: Browser, address: str) -> Any:
     return open_page
 
 
-def test_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> None:
+def test_review_asks_for_the_best_move_at_each_mistake(reviewed: Any) -> None:
     """It is hidden until it is found or requested; the first mistake follows the last."""
     page, review = reviewed()
     points, moves = review["mistakes"], review["reviewed"]
@@ -170,27 +170,27 @@ def test_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> None:
         expect(page, "#mistake-number", f"^Mistake {number % count + 1} of {count}$")
         expect_moves(page, game[: ply - 1])
         if number < count:
-            expect(page, "#status", f"^Find a better move for {('Red', 'Yellow')[move['side']]}")
-            assert "Better" not in page.inner_text("#now")
+            expect(page, "#status", f"^Find the best move for {('Red', 'Yellow')[move['side']]}")
+            assert "Best" not in page.inner_text("#now")
             expect_count(page, ".stone.better", 0)
             legal = [str(column + 1) for column in Position.from_moves(game[: ply - 1]).legal_columns()]
             wrong = [name for name in legal if name not in [move["move"], *move["better"]]]
             for name in wrong[:2]:
                 press(page, name)
-                expect(page, "#status", f"^No, {name} is not better")
+                expect(page, "#status", f"^No, {name} is not best")
             press(page, move["move"])  # the mistake itself is ignored
             expect_moves(page, game[: ply - 1])
             if number % 2:
                 page.click("#review-show")
             else:
                 press(page, move["better"][0])
-                expect(page, "#status", f"^Yes, {move['better'][0]} is better")
-        expect(page, "#now", f"Better: {move['better'][0]}")
+                expect(page, "#status", f"^Yes, {move['better'][0]} is best")
+        expect(page, "#now", f"Best: {move['better'][0]}")
         expect_count(page, ".stone.better", len(move["better"]))
         press(page, ["ArrowDown"])
     page.click("#previous")
     page.click("#review-again")
-    expect(page, "#status", "^Find a better move")
+    expect(page, "#status", "^Find the best move")
     audit(page)
 
 
@@ -198,7 +198,7 @@ def test_analysis_is_hidden_during_an_exercise_and_other_lines_lead_back_to_the_
     """Hint and solver are disabled too."""
     page, review = reviewed()
     page.check("#analyse")
-    expect(page, "#outlook", "^Hidden while you look for the better move")
+    expect(page, "#outlook", "^Hidden while you look for the best move")
     assert page.locator("#verdict").is_hidden()
     assert page.get_attribute("#hint", "aria-disabled") == page.get_attribute("#exact", "aria-disabled") == "true"
     expect_count(page, ".stone.suggested", 0)

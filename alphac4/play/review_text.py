@@ -97,7 +97,7 @@ def _mistake(review: Review, move: ReviewedMove, screen: Screen) -> str:
         f"{move.grade.value} (with best play it {_does(move.best)}, after this move it {_does(move.played)})"
     )
     if move.better:
-        text += f"; better {' or '.join(column_name(column) for column in move.better)}"
+        text += f"; best {' or '.join(column_name(column) for column in move.better)}"
     if len(move.line) > 1:
         text += f", such as {' '.join(column_name(column) for column in move.line)}"
     if move.opinion is not None:

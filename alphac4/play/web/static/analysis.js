@@ -74,7 +74,7 @@ export class Analysis {
     }
     else this.showBar(0, "");
     $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]} (to move)`] : []));
-    $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the better move." : "Thinking …";
+    $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the best move." : "Thinking …";
     $("analysis").classList.toggle("waiting", !this.found); // it still shows another position
     if (live && this.found) this.showFound(this.found);
   }

@@ -160,8 +160,8 @@ export class Record {
     else lines.push(element("p", "", `With best play, ${who} ${does(move.best)}; after this move it ${does(move.played)}.`));
     if (move.better.length && isRevealed) {
       const names = move.better.join(" or ");
-      if (move.line.length < 2) lines.push(element("p", "", `Better: ${names}.`));
-      else lines.push(element("p", "line", `Better: ${names}, for example `, ...this.lineButtons(move)));
+      if (move.line.length < 2) lines.push(element("p", "", `Best: ${names}.`));
+      else lines.push(element("p", "line", `Best: ${names}, for example `, ...this.lineButtons(move)));
     }
     if (move.opinion && isRevealed) lines.push(element("p", "quiet", `The network estimated ${chance(move.opinion.value)} for ${who} and would have played ${move.opinion.move}.`));
     $("now").replaceChildren(...lines);

@@ -1,5 +1,5 @@
 // Review of the game on the board, with an exercise for each mistake: the board shows the position before it, and the
-// better move is hidden until it is found or requested.
+// best move is hidden until it is found or requested.
 
 import { $, COLOURS, announce, counted, enable, onPress, percent } from "./dom.js";
 
@@ -43,12 +43,12 @@ export class Review {
 
   get question() {
     const verdict = this.verdict && `${this.verdict} `;
-    return this.isOpen ? `${verdict}Find a better move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
+    return this.isOpen ? `${verdict}Find the best move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
   }
 
   // Labels above the columns during an exercise.
   get labels() {
-    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not better", isDisabled: true };
+    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not best", isDisabled: true };
     const labels = new Map([...wrong].map((column) => [column, no]));
     const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, isDisabled: this.isOpen };
     return labels.set(game.rules.names.indexOf(mistake.move), played);
@@ -76,9 +76,9 @@ export class Review {
 
   guess(column) {
     const name = this.game.rules.name(column);
-    if (this.mistake.better.includes(name)) return this.reveal(`Yes, ${name} is better.`);
+    if (this.mistake.better.includes(name)) return this.reveal(`Yes, ${name} is best.`);
     this.wrong.add(column);
-    this.verdict = `No, ${name} is not better.`;
+    this.verdict = `No, ${name} is not best.`;
     this.onChange();
     announce(this.question);
   }
@@ -87,7 +87,7 @@ export class Review {
     this.answered.add(this.mistake.ply);
     this.verdict = verdict;
     this.onChange();
-    announce(`${verdict} Better: ${this.mistake.better.join(" or ")}.`);
+    announce(`${verdict} Best: ${this.mistake.better.join(" or ")}.`);
   }
 
   stop() {
