@@ -161,6 +161,29 @@ def test_public_files_are_named_after_their_sets(tmp_path: Path) -> None:
     assert load_positions(path).name == "begin-hard"
 
 
+def test_wrong_scores_in_a_file_are_rejected(tmp_path: Path) -> None:
+    """This holds for positions that are solved in milliseconds; the line and the exact score are named."""
+    part = packaged_positions(1)[5]
+    right = [str(score) if score != -128 else "." for score in part.scores[0]]
+    column = next(column for column, text in enumerate(right) if text != ".")
+    wrong = [*right[:column], str(int(right[column]) + 1), *right[column + 1 :]]
+    path = tmp_path / "mine.columns"
+    path.write_text(f"# mine\n{part.positions[0].moves} {' '.join(wrong)}\n")
+    message = f"line 2: column {column + 1} has the score {wrong[column]}, but its exact score is {right[column]}"
+    with pytest.raises(FileError, match=f"^{re.escape(f'{path}, {message}')}$"):
+        load_positions(path)
+
+
+def test_repeated_positions_in_a_file_count_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "mine.columns"
+    path.write_text("112233 -2 -1 -1 18 -2 -2 -3\n44 -1 -1 -2 -1 -3 -1 -1\n332211 -2 -1 -1 18 -2 -2 -3\n")
+    assert [position.moves for position in load_positions(path).positions] == ["112233", "44"]
+    assert caplog.messages == [f"{path}: 1 of 3 lines repeat an earlier position, which counts once"]
+    path.write_text("112233 -2 -1 -1 18 -2 -2 -3\n332211 -2 -1 -1 18 -2 -2 -4\n")
+    with pytest.raises(FileError, match="line 2: an earlier line gives the same position other scores"):
+        load_positions(path)
+
+
 def test_positions_are_assigned_to_sets_by_their_stones() -> None:
     fourteen = Position.from_moves("44444433333355")
     assert (stage_of(fourteen), stage_of(fourteen.play(5))) == ("begin", "middle")
@@ -280,7 +303,7 @@ def test_report_for_another_board_is_printed_and_drawn(
 ) -> None:
     path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # not a formula
     save_untrained(path, make_geometry(4, 4, 3))
-    positions.write_text("1234 1 1 1 1\n11 0 1 -1 0\n")
+    positions.write_text("1234 4 3 4 -4\n11 2 2 3 -2\n")
     picture = tmp_path / "report.png"
     arguments = [path, "--positions", positions, "--simulations", "0,4"]
     report = evaluate(*arguments)
@@ -324,7 +347,7 @@ def test_rate_is_null_in_a_set_without_decisive_positions(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("other.safetensors", "standard board only; give files with --positions"),
+        ("other.safetensors", "standard board only; give files for other boards"),
         ("other.safetensors --positions seven.columns", "line 1: expected moves and a score for each of 6"),
         ("random --positions empty.columns", "empty.columns: contains no positions"),
         ("random --positions binary.columns", "binary.columns, line 1: expected moves"),

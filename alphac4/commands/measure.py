@@ -144,7 +144,8 @@ class EvaluateCommand(RangedSettings):
     """Numbers of simulations per position to measure a checkpoint with, such as 0 100 or 0,100. 0 is the raw policy,
     without search. Default: 0 1 32 100 600 1600."""
     positions: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
-    """Files to use instead of the package's six sets: lines with moves, then a score per column."""
+    """Files to use instead of the package's six sets: lines with moves, then a score per column. The solver checks the
+    scores of positions with at most 22 empty cells. Repeated positions count once."""
     count: Annotated[Count, Range(1, MAX_NUMBER)] = None
     """Use only the first N positions of each set."""
     references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()

@@ -1,9 +1,10 @@
 """Sets of positions with the exact score of every move: the packaged ones, files, and the generation of new ones."""
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of, describe_outcome
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
+from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import FileError, append_line
 from alphac4.storage.text import parse_lines, read_text_lines
+
+logger = logging.getLogger(__name__)
 
 SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
 PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 by stage from begin to end, R1 to R3 from easy to hard
@@ -31,6 +35,7 @@ ALL = "all"  # name of all sets together
 # Maximum number of stones on the board by stage, and of stones that best play adds by difficulty.
 STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
 DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
+CHECKED_CELLS = 22  # empty cells up to which scores in files are checked: the solver takes milliseconds
 _SCORE = re.compile(r"-?[0-9]{1,2}")
 
 
@@ -84,24 +89,40 @@ def join_sets(sets: Sequence[PositionSet]) -> PositionSet:
     return PositionSet(name=ALL, geometry=sets[0].geometry, positions=positions, scores=scores)
 
 
-def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD) -> PositionSet:
-    """Parse lines of moves followed by a score per column, '.' for a full one.
+def parse_positions(
+    lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD, solver: Solver | None = None
+) -> PositionSet:
+    """Parse lines of moves followed by a score per column, '.' for a full one. A repeated position counts once.
+
+    A ``solver`` checks the scores of positions with at most `CHECKED_CELLS` empty cells.
 
     Raises:
-        FileError: for an invalid line; the message names ``source``, the line and the problem.
+        FileError: for an invalid line or a wrong score; the message names ``source``, the line and the problem.
     """
-    rows = list(parse_lines(lines, source, partial(_parse_scored, geometry=geometry)))
+    rows: dict[Position, list[int]] = {}
+
+    def parse(words: list[str]) -> None:
+        position, scores = _parse_scored(words, geometry)
+        if solver is not None and geometry.cells - position.plies <= CHECKED_CELLS:
+            for column, (given, exact) in enumerate(zip(scores, solver.analyze(position), strict=True)):
+                if exact not in (None, given):
+                    raise ValueError(f"column {column + 1} has the score {given}, but its exact score is {exact}")
+        if rows.setdefault(position, scores) != scores:
+            raise ValueError("an earlier line gives the same position other scores")
+
+    count = sum(1 for _ in parse_lines(lines, source, parse))
     if not rows:
         raise FileError(f"{source}: contains no positions")
-    scores = np.array([scores for _, scores in rows], np.int8)
-    return PositionSet(name=name, geometry=geometry, positions=[position for position, _ in rows], scores=scores)
+    if repeated := count - len(rows):
+        logger.warning("%s: %d of %d lines repeat an earlier position, which counts once", source, repeated, count)
+    return PositionSet(name=name, geometry=geometry, positions=list(rows), scores=np.array([*rows.values()], np.int8))
 
 
 def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
-    """Read a file in the ``.columns`` format; its name becomes the name of the set.
+    """Read a file in the ``.columns`` format; its name becomes the name of the set. See `parse_positions` for checks.
 
     Raises:
-        FileError: if the file cannot be read, or a line is invalid.
+        FileError: if the file cannot be read, a line is invalid, or a score is wrong.
     """
     stem = path.name.removesuffix(SUFFIX)
     try:
@@ -109,7 +130,7 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
     except OSError as error:
         expected = "expected a file with moves and a score per column on each line"
         raise FileError(f"{path}: {error.strerror}; {expected}") from error
-    return parse_positions(lines, str(path), PUBLIC_NAMES.get(stem, stem), geometry)
+    return parse_positions(lines, str(path), PUBLIC_NAMES.get(stem, stem), geometry, shared_solver(geometry))
 
 
 @cache
@@ -134,7 +155,7 @@ def choose_sets(
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
     if not files and geometry != STANDARD:
-        raise ValueError("the package has positions of the standard board only; give files with --positions")
+        raise ValueError("the package has positions of the standard board only; give files for other boards")
     if not files:
         return packaged_positions(count)
     sets = [load_positions(path, geometry) for path in files]
