@@ -66,8 +66,9 @@ def check_network(name: str) -> None:
     Raises:
         ValueError: if not; the message suggests a similar shipped network.
     """
-    if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
-        raise ValueError(f"{shorten(name)}: no such file{did_you_mean(name, SHIPPED)}")
+    if name not in SHIPPED and not is_hub_name(name) and (not Path(name).exists() or Path(name).is_dir()):
+        problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
+        raise ValueError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
 
 
 def read_literal(text: str) -> Any:

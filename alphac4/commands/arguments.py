@@ -67,8 +67,8 @@ def read_arguments(
         check_players(*players, others=[NO_PLAYER])
     given = {word[2:].partition("=")[0].replace("-", "_") for word in arguments if word.startswith("--")}
     for name, reason in getattr(options, "unused_options", dict)().items():
-        if name in given:
-            raise ValueError(f"--{name.replace('_', '-')} has no effect {reason}: leave it out")
+        for form in {name, f"no_{name}"} & given:
+            raise ValueError(f"--{form.replace('_', '-')} has no effect {reason}: leave it out")
     return options
 
 

@@ -55,6 +55,9 @@ class ExportCommand:
         """Write every requested form."""
         if self.kaggle is self.onnx is self.web is self.hub is None:
             raise ValueError("choose a form: --kaggle main.py, --onnx network.onnx, --web FOLDER or --hub FOLDER")
+        paths = [path.resolve() for path in (self.kaggle, self.onnx, self.web, self.hub) if path is not None]
+        if len(set(paths)) < len(paths):
+            raise ValueError("each form needs a path of its own")
         check_output(self.kaggle)
         check_output(self.onnx)
         for folder in self.web, self.hub:

@@ -160,6 +160,14 @@ class EvaluateCommand(RangedSettings):
     """Seed of the searches and of the untrained network."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the option of an untrained network if the player is not a checkpoint without a limit."""
+        from alphac4.arena.specifications import find_network
+
+        network = find_network(self.player)
+        is_compared = network is not None and not network.limit and not network.is_onnx
+        return {} if is_compared else {"untrained": "unless the player is a checkpoint without a limit"}
+
     def __call__(self) -> int:
         """Measure; print tables or JSON."""
         from alphac4.arena.specifications import common_geometry

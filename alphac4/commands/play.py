@@ -80,6 +80,11 @@ class PlayCommand(RangedSettings):
         if len(self.players) > 2 or {"web", "puzzles"} & set(self.players):
             raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the options for people if none plays."""
+        is_watched = len(self.players) == 2 and HUMAN not in self.players
+        return dict.fromkeys(("analysis", "exact", "simulations"), "between two programs") if is_watched else {}
+
     def __call__(self) -> int:
         """Play until the input ends."""
         with loading(at_once=True):
@@ -285,6 +290,11 @@ class ReviewCommand(RangedSettings):
     """Seed of the player's search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
+    def unused_options(self) -> dict[str, str]:
+        """Return the option of the player if there is none."""
+        is_shown = self.player != NO_PLAYER if self.player else self.board == BoardConfig()
+        return {} if is_shown else {"seed": "without a player"}
+
     def __call__(self) -> int:
         """Review each game; print the reviews or write the page."""
         with loading():
@@ -429,7 +439,7 @@ class SolveCommand:
     """Read a position from each line of the standard input, and print its moves and its score.
 
     A line has the moves in one word, then optionally a known score or a score per column. A finished game or a wrong
-    known score is reported as an error."""
+    known score is reported as an error. With --weak, only the sign of a known score is checked."""
     column_scores: bool = False
     """With --batch: print a score per column ('.' for a full one) instead of the position's score."""
     weak: bool = False
