@@ -173,6 +173,13 @@ def test_arguments_that_are_not_functions_are_rejected_at_once() -> None:
             next(alphac4.iterate(CONFIG, **{name: value}))  # type: ignore[arg-type]
 
 
+def test_budgets_by_a_function_limit_the_number_of_iterations() -> None:
+    """All budgets are computed before the first iteration, which would take hours."""
+    config = dataclasses.replace(CONFIG, iterations=10**9)
+    with pytest.raises(ValueError, match="100,000 iterations at most, not 1,000,000,000"):
+        next(alphac4.iterate(config, simulations=lambda _iteration, _ply, _full: 8))
+
+
 def test_gate_can_promote_without_a_match() -> None:
     history = train(gate=lambda _play: True)
     assert [iteration.gate.accepted for iteration in history] == [True, True]

@@ -150,7 +150,7 @@ def test_finished_run_prints_the_option_that_continues_it(
     monkeypatch.setattr("alphac4.runs.session.TrainingSession", None)  # a finished run needs no session
     assert main(command) == 0
     output = capsys.readouterr()
-    assert "is finished after 2 iterations. To train longer, use --iterations 4" in output.err
+    assert "is finished after 2 iterations. To train longer, set iterations to 4" in output.err
     assert "Trained 2 iterations" in output.out
     (tmp_path / "run" / "reports.jsonl").unlink()
     assert main(command) == 0

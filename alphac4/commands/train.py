@@ -16,7 +16,7 @@ from alphac4.commands import EXIT_INTERRUPTED
 from alphac4.commands.arguments import Cluster, Device, OutputFolder, Seed, loading, metavar, read_arguments
 from alphac4.machine import wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.storage.files import append_line, check_folder
+from alphac4.storage.files import append_line
 from alphac4.storage.locks import lock_folder
 from alphac4.storage.records import MAX_NUMBER, Range, RangedSettings
 from alphac4.training.config import PRESETS, TrainConfig
@@ -73,8 +73,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
             from alphac4.runs.session import train
             from alphac4.training.loop import Callback, Progress, StopTraining
 
-        is_new, interrupts = not self.run.exists(), list[int]()
-        check_folder(self.run)
+        interrupts = list[int]()
 
         def on_interrupt(number: int, _frame: Any) -> None:
             interrupts.append(number)
@@ -92,11 +91,6 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
             text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
             print(wrap_text(text, sys.stdout))
             return EXIT_INTERRUPTED
-        except (ValueError, RuntimeError):
-            if is_new:
-                with contextlib.suppress(OSError):
-                    self.run.rmdir()  # fails if something was recorded
-            raise
         finally:
             signal.signal(signal.SIGINT, before)
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))

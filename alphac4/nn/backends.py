@@ -173,7 +173,7 @@ def require_backend(name: str) -> str:
     """
     if name != "auto" and name != backend_or_auto(name):
         raise RuntimeError(
-            f"{socket.gethostname()} does not have {name}: install the same on every node, or use --backend torch-fp32"
+            f"{socket.gethostname()} does not have {name}: install the same on every node, or use torch-fp32"
         )
     return name
 

@@ -93,7 +93,7 @@ class RunFolder:
             if refused:
                 changes = ", ".join(f"{name} {changed[name][0]} -> {changed[name][1]}" for name in refused)
                 raise ValueError(
-                    f"{self.path} holds a run with other settings: {changes}; choose another folder with --run, "
+                    f"{self.path} holds a run with other settings: {changes}; choose another folder, "
                     "or leave out the settings to resume the run with its own"
                 )
             if state.iteration:
@@ -104,7 +104,7 @@ class RunFolder:
                     for name, (old, new) in changed.items()
                 ]
         except FileError as error:
-            advice = "restore the file, or start a run in a new folder with --start-from and an undamaged checkpoint"
+            advice = "restore the file, or start a run in a new folder from an undamaged checkpoint (start_from)"
             raise ValueError(f"{error}: {advice}") from error
         return state
 

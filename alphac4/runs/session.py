@@ -28,7 +28,15 @@ from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, TrainingLoop, stopped_after
+from alphac4.training.loop import (
+    Callback,
+    Iteration,
+    Progress,
+    StopTraining,
+    TrainingLoop,
+    check_callbacks,
+    stopped_after,
+)
 from alphac4.training.matches import Contender
 from alphac4.training.reports import MatchReport
 
@@ -92,7 +100,7 @@ def train(
             if run.state.is_finished(config):
                 if progress:
                     done = run.state.iteration
-                    advice = f"To train longer, use --iterations {2 * done}"
+                    advice = f"To train longer, set iterations to {2 * done}"
                     write_progress(f"{folder} is finished after {count_of(done, 'iteration')}. {advice}")
                 return run.trained_run()
     with TrainingSession(
@@ -125,6 +133,8 @@ class TrainingSession:
         cluster: str | None = None,
         progress: bool = False,
     ) -> None:
+        check_callbacks(callbacks)
+        is_new = not path.exists()
         start = None if has_state(path) else load_initial_network(config)
         extensions = extensions or Extensions()
         self.config = config
@@ -132,6 +142,8 @@ class TrainingSession:
         self._progress = progress
         self._bar = ProgressBar()
         with contextlib.ExitStack() as opened:  # closes what has been opened if a step fails
+            if is_new:
+                opened.callback(_remove_empty, path)
             self.folder = folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
             self.state = state = folder.state
             self.costs = CostCounter(path / "costs.json", state.costs)
@@ -169,7 +181,7 @@ class TrainingSession:
                         "new games begin"
                     )
             if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
-                advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
+                advice = f"selfplay.games = {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")
             if state.iteration:
                 self._write(f"Resuming with iteration {state.iteration + 1}.")
@@ -280,6 +292,12 @@ class TrainingSession:
         """Write the costs of an interrupted iteration, unless the folder cannot be written."""
         with contextlib.suppress(OSError):
             self.costs.write()
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder unless something has been recorded in it."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def write_progress(text: str) -> None:

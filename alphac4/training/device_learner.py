@@ -182,7 +182,16 @@ def _vector_like(tensors: list[Tensor], device: torch.device) -> tuple[Tensor, l
 
 
 def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
-    """Return the learner of a run's settings, with an untrained network."""
+    """Return the learner of a run's settings, with an untrained network.
+
+    Raises:
+        RuntimeError: if PyTorch's default dtype is not float32, or gradients cannot be computed in inference mode.
+    """
+    if torch.get_default_dtype() != torch.float32:
+        dtype = torch.get_default_dtype()
+        raise RuntimeError(f"training needs torch.float32 as default dtype, not {dtype}: call torch.set_default_dtype")
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError("training needs gradients: leave torch.inference_mode() before")
     network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
     longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
     replay = compute.make_device_replay(

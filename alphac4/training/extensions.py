@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from alphac4.training.reports import MatchReport
 
+MAX_PLANNED_ITERATIONS = 100_000  # with budgets by a function: all are computed before the first iteration, in seconds
 SUM_TOLERANCE = 1e-3  # largest difference between 1 and the sum of a target's probabilities
 
 OptimizerBuilder = Callable[["nn.Module"], "torch.optim.Optimizer | Sequence[torch.optim.Optimizer]"]

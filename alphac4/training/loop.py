@@ -22,6 +22,7 @@ from alphac4.storage.records import quote
 from alphac4.training.config import TrainConfig, from_dict, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import (
+    MAX_PLANNED_ITERATIONS,
     Extensions,
     Gate,
     LearningSchedule,
@@ -83,6 +84,19 @@ class Callback:
         """Handle a finished iteration. `StopTraining` ends the run after the iteration has been committed."""
 
 
+def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    """Check the type of a run's callbacks.
+
+    Raises:
+        TypeError: for anything but a list of callbacks.
+    """
+    if not isinstance(callbacks, Sequence):
+        raise TypeError(f"callbacks must be a list, even for a single one, not {quote(callbacks)}")
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise TypeError(f"a callback must be an instance of a class of alphac4.Callback, not {quote(callback)}")
+
+
 def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
     """Call ``on_iteration`` of all callbacks; return whether one of them raised `StopTraining`."""
     stopped = False
@@ -128,9 +142,6 @@ class TrainingLoop:
         self.config = config
         self.extensions = extensions
         self.geometry = geometry = config.board.geometry()
-        for callback in callbacks:
-            if not isinstance(callback, Callback):
-                raise TypeError(f"a callback must be an instance of a class of alphac4.Callback, not {quote(callback)}")
         self.callbacks = callbacks
         end = config.learning_steps * config.iterations
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
@@ -144,6 +155,9 @@ class TrainingLoop:
 
         budgets = [0]
         if extensions.simulations is not None:
+            if config.iterations > MAX_PLANNED_ITERATIONS:
+                limit = f"{MAX_PLANNED_ITERATIONS:,} iterations at most"
+                raise ValueError(f"simulations as a function allows {limit}, not {config.iterations:,}")
             numbers = range(1, config.iterations + 1)
             budgets = [int(simulation_table(extensions.simulations, number, geometry).max()) for number in numbers]
         self.actors = compute.actors(
@@ -312,12 +326,13 @@ def iterate(
         The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.
 
     Raises:
-        RuntimeError: for a device that cannot be used.
-        TypeError: for anything but a `TrainConfig`, or a ``start`` that is not a network.
+        RuntimeError: for a device that cannot be used, another default dtype than float32, or PyTorch's inference mode.
+        TypeError: for anything but a `TrainConfig`, a ``start`` that is not a network, or callbacks of another type.
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
     if not isinstance(config, TrainConfig):
         raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
+    check_callbacks(callbacks)
     config = from_dict({}, config)  # checks the types, which constructors do not
     if start is not None and not isinstance(start, Network):
         raise TypeError(f"start must be a network, such as `iteration.best.network`, not {quote(start)}")
