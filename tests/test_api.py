@@ -1,9 +1,11 @@
 import dataclasses
 import json
 import math
+import pickle
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -303,11 +305,11 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.draw_board("44", ["0.1"] * 7), "policy must be a list of numbers"),
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
-        (lambda: alphac4.train("quick", run=""), "run must be the folder of a run, not ''"),
+        (lambda: alphac4.train("quick", run=""), "run must be a path such as 'runs/mine', not ''"),
         (lambda: alphac4.TrainConfig.preset(3), "a preset has a name, not 3; the presets are quick"),
         (lambda: alphac4.train({}), "a preset has a name, not {}"),
         (lambda: alphac4.load("quick", network=3), "network must be the function that built the network, not 3"),
-        (lambda: alphac4.read_reports(None), "run must be the folder of a run, not None"),
+        (lambda: alphac4.read_reports(None), "run must be a path such as 'runs/mine', not None"),
         (lambda: alphac4.load("quick", puct=alphac4.PuctConfig(c_init=True)), "c_init must be a number, not True"),
         (lambda: alphac4.load("quick", puct=3), "puct must be a PuctConfig, or the parameters of your own rule, not 3"),
         (lambda: alphac4.load("quick", puct=alphac4.PuctConfig(c_init="1")), "c_init must be a number, not '1'"),
@@ -318,6 +320,10 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.play_match(3, "random"), "3 is not a player"),
         (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
         (lambda: alphac4.play_match("random", "random", seed=1.0), r"seed must be an integer, not 1\.0"),
+        (lambda: alphac4.play_match("random", "random", progress="no"), "progress must be True or False, not 'no'"),
+        (lambda: alphac4.train("quick", progress="no"), "progress must be True or False, not 'no'"),
+        (lambda: alphac4.train("quick", run=3), "run must be a path such as 'runs/mine', not 3"),
+        (lambda: alphac4.draw_board("44", title=3), "title must be a string, not 3"),
         (lambda: alphac4.evaluate("random", seed=True), "seed must be an integer, not True"),
         (lambda: alphac4.evaluate("quick", simulations=["5"]), "simulations must be a number, not '5'"),
         (lambda: alphac4.evaluate("random", positions=[5]), "player, positions and references must be names and files"),
@@ -332,6 +338,8 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
 
 def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Path) -> None:
     agent, small, position = alphac4.load("uct:9"), alphac4.make_geometry(5, 6), alphac4.Position()
+    played = alphac4.Position.from_moves("44")
+    moved = partial(alphac4.Position, played.own, played.occupied, played.geometry)
     for call, message in (
         (lambda: alphac4.Position(1, 0), "own has stones that are not in occupied"),
         (lambda: alphac4.Position(0, 2), "impossible board: a stone has nothing below it"),
@@ -384,6 +392,9 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.draw_board("44", [2.0] * 7), "policy must be probabilities from 0 to 1, not"),
         (lambda: alphac4.solve(alphac4.Position(0, 2, moves="7")), "a stone has nothing below it"),
         (lambda: alphac4.solve(alphac4.Position(moves="44")), "the moves '44' do not lead to the position's stones"),
+        (lambda: alphac4.draw_board(moved("99")), "the moves '99' do not lead to the position's stones"),
+        (lambda: alphac4.draw_board(moved("?4")), "the moves '.4' do not lead to the position's stones"),
+        (lambda: alphac4.solve(moved("45")), "the moves '45' do not lead to the position's stones"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number of at most 1e\\+09, not nan"),
@@ -470,6 +481,39 @@ def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
     points, games = gate["wins"] + gate["draws"] / 2, gate["wins"] + gate["draws"] + gate["losses"]
     assert last.gate.score == points / games
     assert dataclasses.asdict(last)["time_shares"] == line["time_shares"]
+
+
+def test_a_policy_may_be_a_tensor_that_needs_gradients() -> None:
+    policy = torch.full((7,), 1 / 7, requires_grad=True)
+    assert alphac4.draw_board("44", policy).patches  # type: ignore[arg-type]
+
+
+def test_a_pickled_result_has_no_tree() -> None:
+    found = alphac4.load("uct:20").search("44")
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.to_dict(), again.position, again.tree) == (found.to_dict(), found.position, None)
+
+
+def test_a_run_with_wrong_callbacks_creates_no_folder(tmp_path: Path) -> None:
+    for callbacks, message in (
+        ([3], "a callback must be an instance"),
+        (alphac4.Callback(), "callbacks must be a list"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            alphac4.train("quick", run=tmp_path / "run", callbacks=callbacks)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_training_rejects_states_of_pytorch_that_it_cannot_use(tmp_path: Path) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(RuntimeError, match=r"needs torch\.float32 as default dtype, not torch\.float64"):
+            next(alphac4.iterate(alphac4.TrainConfig()))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.inference_mode(), pytest.raises(RuntimeError, match=r"leave torch\.inference_mode"):
+        alphac4.train("quick", run=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_drawn_board_has_its_stones() -> None:

@@ -164,6 +164,7 @@ def load(
         network: the function that built a checkpoint's network, if the package did not build it.
 
     Raises:
+        RuntimeError: for a device that cannot be used.
         TypeError: for an argument of another type.
         ValueError: for an unknown player, a file that cannot be used, an argument that does not apply to this player,
             or a network with other inputs or outputs.

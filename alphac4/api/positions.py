@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alphac4.game import Geometry, Outcome, Position
-from alphac4.game.position import check_stones, count_of
+from alphac4.game.position import COLUMN_NAMES, check_stones, count_of
 from alphac4.game.rules import STANDARD, as_integer
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
@@ -34,9 +34,22 @@ def as_position(given: PositionLike, geometry: Geometry = STANDARD) -> Position:
     if not isinstance(given, Position):
         raise TypeError(f"a position must be a move string such as '4455', or a Position, not {given!r:.60}")
     check_stones(*given.sides, given.geometry)  # it may have been made from any bits
-    if given.moves is not None and len(given.moves) != given.plies:
+    if given.moves is not None and not _leads_to(given.moves, given):
         raise ValueError(f"the moves {given.moves!r:.60} do not lead to the position's stones; give moves=None")
     return given
+
+
+def _leads_to(moves: str, position: Position) -> bool:
+    """Return whether moves produce a position's stones, much faster than `Position.from_moves`."""
+    geometry = position.geometry
+    heights, stones = [0] * geometry.columns, [0, 0]
+    for ply, name in enumerate(moves.lower()):
+        column = COLUMN_NAMES.find(name)
+        if not 0 <= column < geometry.columns:
+            return False
+        stones[ply % 2] |= 1 << (column * (geometry.rows + 1) + heights[column])
+        heights[column] += 1
+    return (stones[0], stones[1]) == position.sides
 
 
 def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD) -> list[Position]:
@@ -134,6 +147,8 @@ def draw_board(
 
     found = as_position(position, geometry)
     shares = None if policy is None else _as_probabilities(policy, found.geometry.columns)
+    if not isinstance(title, str):
+        raise TypeError(f"title must be a string, not {title!r:.60}")
     if axes is not None and not hasattr(axes, "add_patch"):
         raise TypeError(f"axes must be axes of Matplotlib, not {axes!r:.60}")
     if axes is None:
@@ -147,7 +162,7 @@ def draw_board(
 def _as_probabilities(policy: Sequence[float], columns: int) -> list[float]:
     """Return a policy as a list, or raise the errors of `draw_board`."""
     try:
-        shares = np.asarray(policy)
+        shares = np.asarray(policy.tolist() if hasattr(policy, "tolist") else policy)  # a tensor may need gradients
     except ValueError as error:  # lists of different lengths
         raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}") from error
     if shares.ndim != 1 or shares.dtype.kind not in "biuf":

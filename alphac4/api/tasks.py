@@ -15,7 +15,7 @@ from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
-from alphac4.game.rules import as_integer
+from alphac4.game.rules import as_integer, check_flag
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
 from alphac4.runs.reports import TrainedRun
@@ -58,6 +58,7 @@ def play_match(
         TypeError: for an argument of another type.
         ValueError: for a player that cannot be created, an odd number of games, or an illegal move.
     """
+    check_flag(progress, "progress")
     games, seed = as_integer(games, "games"), as_integer(seed, "seed", 0)
     if games < 2 or games % 2 or games > MAX_GAMES:
         limit = f"an even number of at most {MAX_GAMES:,}"
@@ -111,10 +112,12 @@ def train(
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
 
     Raises:
-        TypeError: for anything but a path as folder.
+        RuntimeError: as for `iterate`.
+        TypeError: for an argument of another type.
         ValueError: for unknown settings, a folder with another run, or a function that returns invalid values.
     """
     folder = _as_path(run)
+    check_flag(progress, "progress")
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     try:
@@ -132,7 +135,7 @@ def train(
 
 def _as_path(run: str | Path) -> Path:
     if not isinstance(run, str | os.PathLike) or not str(run):
-        raise TypeError(f"run must be the folder of a run, not {run!r:.60}")
+        raise TypeError(f"run must be a path such as 'runs/mine', not {run!r:.60}")
     return Path(run)
 
 
@@ -179,8 +182,9 @@ def evaluate(
         backend: inference backend.
 
     Raises:
+        RuntimeError: for a device that cannot be used.
         TypeError: for an argument of another type.
-        ValueError: for an unknown player, an invalid number, or a file that holds no positions.
+        ValueError: for an unknown player, an invalid number, or a file that holds no positions or a wrong score.
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
         raise TypeError("positions and references must be lists, even for a single item")

@@ -60,6 +60,16 @@ def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
     return number
 
 
+def check_flag(value: Any, name: str) -> None:
+    """Check that an argument is True or False.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, not {value!r:.60}")
+
+
 def check_geometry(geometry: Any) -> None:
     """Check that an argument is a board.
 
@@ -80,8 +90,7 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
     rows, columns, run_length = (
         as_integer(value, name) for value, name in ((rows, "rows"), (columns, "columns"), (run_length, "run_length"))
     )
-    if not isinstance(diagonals, bool | np.bool_):
-        raise TypeError(f"diagonals must be True or False, not {diagonals!r:.60}")
+    check_flag(diagonals, "diagonals")
     if rows < 1 or columns < 1 or run_length < 2:
         raise ValueError(
             f"a board needs rows >= 1, columns >= 1 and run_length >= 2, not {rows} x {columns}, {run_length}"

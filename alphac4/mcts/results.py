@@ -156,6 +156,10 @@ class SearchTree:
     def _repr_svg_(self) -> str:
         return self.svg()
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Pickle and copy the tree as None, because it belongs to its search."""
+        return type(None), ()
+
     def __repr__(self) -> str:
         root = self._find([])
         return f"<SearchTree of {root.position!r}, {count_of(root.visits, 'visit')}; svg() draws it>"
@@ -184,7 +188,7 @@ class SearchedPosition:
     finished: bool = True
     """False while the search continues, or if it was stopped before its budget was spent."""
     tree: SearchTree | None = None
-    """The tree, if it was kept; a raw policy has none."""
+    """The tree, if it was kept. A raw policy has none, and neither has a pickled result."""
 
     @classmethod
     def of_result(
