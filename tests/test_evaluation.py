@@ -174,11 +174,11 @@ def test_wrong_scores_in_a_file_are_rejected(tmp_path: Path) -> None:
         load_positions(path)
 
 
-def test_repeated_positions_in_a_file_count_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_positions_in_a_file_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "mine.columns"
     path.write_text("112233 -2 -1 -1 18 -2 -2 -3\n44 -1 -1 -2 -1 -3 -1 -1\n332211 -2 -1 -1 18 -2 -2 -3\n")
-    assert [position.moves for position in load_positions(path).positions] == ["112233", "44"]
-    assert caplog.messages == [f"{path}: 1 of 3 lines repeat an earlier position, which counts once"]
+    assert [position.moves for position in load_positions(path).positions] == ["112233", "44", "332211"]
+    assert caplog.messages == [f"{path}: 1 of 3 lines repeat an earlier position; each line counts"]
     path.write_text("112233 -2 -1 -1 18 -2 -2 -3\n332211 -2 -1 -1 18 -2 -2 -4\n")
     with pytest.raises(FileError, match="line 2: an earlier line gives the same position other scores"):
         load_positions(path)

@@ -14,6 +14,7 @@ from alphac4.game import STANDARD
 from alphac4.play.games import Session, read_games
 from alphac4.puzzles import load_puzzles
 from alphac4.storage.files import FileError
+from alphac4.storage.text import read_text_lines
 
 PUBLIC = (
     "2252576253462244111563365343671351441 -1",
@@ -175,3 +176,13 @@ def test_a_batch_reports_every_line_with_a_wrong_score(
         "line 6: the score of column 6 is -1",
         f"line 7: the score of column 7 is {last}",
     ]
+
+
+def test_too_large_file_is_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("alphac4.storage.text.MAX_TEXT_BYTES", 2**20)
+    path = tmp_path / "large"
+    path.write_text("4" * 2**20)
+    assert len(read_text_lines(path)) == 1
+    path.write_text("4" * (2**20 + 1))
+    with pytest.raises(FileError, match="large: larger than 1 MiB"):
+        read_text_lines(path)

@@ -145,7 +145,7 @@ class EvaluateCommand(RangedSettings):
     without search. Default: 0 1 32 100 600 1600."""
     positions: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
     """Files to use instead of the package's six sets: lines with moves, then a score per column. The solver checks the
-    scores of positions with at most 22 empty cells. Repeated positions count once."""
+    scores of positions with at most 22 empty cells. Every line counts, also if it repeats a position."""
     count: Annotated[Count, Range(1, MAX_NUMBER)] = None
     """Use only the first N positions of each set."""
     references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()

@@ -92,30 +92,32 @@ def join_sets(sets: Sequence[PositionSet]) -> PositionSet:
 def parse_positions(
     lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD, solver: Solver | None = None
 ) -> PositionSet:
-    """Parse lines of moves followed by a score per column, '.' for a full one. A repeated position counts once.
+    """Parse lines of moves followed by a score per column, '.' for a full one.
 
     A ``solver`` checks the scores of positions with at most `CHECKED_CELLS` empty cells.
 
     Raises:
         FileError: for an invalid line or a wrong score; the message names ``source``, the line and the problem.
     """
-    rows: dict[Position, list[int]] = {}
+    known: dict[Position, list[int]] = {}
 
-    def parse(words: list[str]) -> None:
+    def parse(words: list[str]) -> tuple[Position, list[int]]:
         position, scores = _parse_scored(words, geometry)
         if solver is not None and geometry.cells - position.plies <= CHECKED_CELLS:
             for column, (given, exact) in enumerate(zip(scores, solver.analyze(position), strict=True)):
                 if exact not in (None, given):
                     raise ValueError(f"column {column + 1} has the score {given}, but its exact score is {exact}")
-        if rows.setdefault(position, scores) != scores:
+        if known.setdefault(position, scores) != scores:
             raise ValueError("an earlier line gives the same position other scores")
+        return position, scores
 
-    count = sum(1 for _ in parse_lines(lines, source, parse))
+    rows = list(parse_lines(lines, source, parse))
     if not rows:
         raise FileError(f"{source}: contains no positions")
-    if repeated := count - len(rows):
-        logger.warning("%s: %d of %d lines repeat an earlier position, which counts once", source, repeated, count)
-    return PositionSet(name=name, geometry=geometry, positions=list(rows), scores=np.array([*rows.values()], np.int8))
+    if repeated := len(rows) - len(known):
+        logger.warning("%s: %d of %d lines repeat an earlier position; each line counts", source, repeated, len(rows))
+    scores = np.array([scores for _, scores in rows], np.int8)
+    return PositionSet(name=name, geometry=geometry, positions=[position for position, _ in rows], scores=scores)
 
 
 def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:

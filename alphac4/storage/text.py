@@ -14,15 +14,21 @@ from alphac4.storage.files import FileError
 
 T = TypeVar("T")
 
+MAX_TEXT_BYTES = 2**28  # of a file: millions of positions, and little memory for an endless one
+
 
 def read_text_lines(path: Path) -> list[str]:
     """Return the lines of a text file. Invalid bytes become U+FFFD, so that a parser can name their line.
 
     Raises:
-        FileError: for UTF-16 without a byte-order mark, or UTF-32.
+        FileError: for UTF-16 without a byte-order mark, UTF-32, or more than `MAX_TEXT_BYTES`.
         OSError: if the file cannot be read.
     """
-    return _checked(_decode(path.read_bytes()), str(path)).splitlines()
+    with path.open("rb") as file:
+        content = file.read(MAX_TEXT_BYTES + 1)
+    if len(content) > MAX_TEXT_BYTES:
+        raise FileError(f"{path}: larger than {MAX_TEXT_BYTES >> 20} MiB; split it into smaller files")
+    return _checked(_decode(content), str(path)).splitlines()
 
 
 def read_stdin_lines() -> Iterator[str]:
