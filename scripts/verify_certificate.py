@@ -176,7 +176,7 @@ def check_file(path: Path) -> int:
         first, _, packed = path.read_bytes().partition(b"\n")
         header, unpacking = json.loads(first), zlib.decompressobj()
         moves = unpacking.decompress(packed, MAX_MOVES_PER_BYTE * (len(packed) + 16))
-        if not unpacking.eof:
+        if not unpacking.eof or unpacking.unused_data:
             raise ValueError
         board, claim = header["board"], header["claim"]
         if header["format"] != "alphac4-certificate" or header["version"] != 2:

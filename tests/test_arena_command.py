@@ -12,7 +12,7 @@ import pytest
 from helpers import save_untrained
 
 from alphac4.arena import tournament as module
-from alphac4.arena.match import MatchResult
+from alphac4.arena.match import MatchResult, balanced_openings
 from alphac4.arena.specifications import player_digest
 from alphac4.arena.tournament import (
     MatchPart,
@@ -134,6 +134,17 @@ def test_games_depend_on_the_seed_but_not_on_the_number_of_processes(tmp_path: P
     for path, seed, processes in zip(files, (3, 3, 4), (1, 2, 1), strict=True):
         arena(path, seed=seed, processes=processes)
     assert recorded(files[0]) == recorded(files[1]) != recorded(files[2])
+
+
+def test_players_of_each_part_and_seed_draw_their_own_random_numbers() -> None:
+    pair, openings = ("random", "uct:5"), tuple(balanced_openings(4, np.random.default_rng(0)))
+    games = {
+        play_part(
+            Tournament(players=pair, pairs=8, seed=seed), MatchPart(pairing=pair, number=number, openings=openings), 1
+        ).games
+        for seed, number in ((0, 0), (0, 0), (1, 0), (0, 1))
+    }
+    assert len(games) == 3
 
 
 def test_a_record_of_other_options_or_a_changed_checkpoint_is_rejected(

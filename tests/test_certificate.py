@@ -199,8 +199,9 @@ def test_stand_alone_checker_rejects_files_that_are_not_certificates(
     """The exit code is 2; 1 would mean that a certificate does not hold."""
     path = tmp_path / "file"
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
-    bomb = shipped_file("best.certificate").read_bytes().partition(b"\n")[0] + b"\n" + zlib.compress(b"1" * 10**7, 9)
-    for content in (b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112', bomb):
+    shipped = shipped_file("after-3.certificate").read_bytes()
+    bomb = shipped.partition(b"\n")[0] + b"\n" + zlib.compress(b"1" * 10**7, 9)
+    for content in (b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112', bomb, shipped + b"more"):
         path.write_bytes(content)
         assert checker.main() == 2
         assert capsys.readouterr().err.startswith(f"{path}: ")

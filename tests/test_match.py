@@ -6,9 +6,11 @@ import naive
 import numpy as np
 import pytest
 
+from alphac4.arena import match as match_module
 from alphac4.arena.match import MatchResult, balanced_openings, play_match, play_shared
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
+from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator
@@ -159,6 +161,13 @@ def test_openings_differ_up_to_mirroring_and_depend_only_on_the_seed() -> None:
     assert [opening.moves for opening in once] == [opening.moves for opening in twice]
     assert len({min(str(opening), str(opening.mirror())) for opening in once}) == 64
     assert {opening.plies for opening in once} == {2, 3, 4, 5}
+
+
+def test_openings_that_are_proven_draws_are_unbalanced() -> None:
+    tiny = make_geometry(2, 3, 3)
+    search, start = UctSearch(geometry=tiny, rng=np.random.default_rng(0)), [Position(geometry=tiny)]
+    assert search.search(start, Budget(simulations=400)).value.tolist() == [0.0]
+    assert match_module._imbalance(search, start).tolist() == [1.0]
 
 
 def test_openings_have_no_win_within_two_plies() -> None:

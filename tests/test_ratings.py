@@ -134,6 +134,9 @@ def test_score_intervals_cover_the_true_score_in_95_per_cent() -> None:
     truth = 0.3 * 0.5 + 0.7 * 0.7
     covered = sum(interval.low <= truth <= interval.high for interval in (score_interval(match()) for _ in range(500)))
     assert 0.92 < covered / 500 < 0.98
+    by_hand = score_interval([2.0, 1.0, 0.0, 1.0])  # with a pair of each extreme, the variance is 1 / 5
+    error = Z95 * math.sqrt(0.2 / 6)
+    assert (by_hand.low, by_hand.high) == pytest.approx((0.5 - error, 0.5 + error))
     unanimous, nothing = score_interval([2.0] * 5), score_interval([])
     assert unanimous.value == unanimous.high == 1.0
     assert unanimous.low < 0.9  # after ten wins in a row, an eleventh is not certain

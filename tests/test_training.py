@@ -61,6 +61,7 @@ def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: 
             from_dict(settings)
     for content, message in (
         ("{", "not JSON"),
+        ('{"iterations": 2, "iterations": 3}', "/bad.json: 'iterations' occurs twice"),
         ("[" * 200_000, "/bad.json.*nested too deeply"),
         (None, "cannot be read"),
     ):

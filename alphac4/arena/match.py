@@ -224,7 +224,7 @@ def _fresh_openings(
 
 
 def _imbalance(search: UctSearch, positions: list[Position]) -> npt.NDArray[np.float64]:
-    """Return |value| [B] of each position by rollouts; 1 if a move is proven, even a draw."""
+    """Return |value| [B] of each position by rollouts; 1 if the outcome is proven, even a draw."""
     result = search.search(positions, Budget(simulations=OPENING_ROLLOUTS))
     unproven = (result.proofs == UNPROVEN).any(axis=1)
     return np.where(unproven, np.abs(result.value), 1.0)

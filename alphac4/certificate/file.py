@@ -79,7 +79,8 @@ def read_certificate(path: Path) -> Certificate:
             raise ValueError(f"it cannot hold {count} moves")
         reader = zlib.decompressobj()
         text = reader.decompress(packed, count + 1)
-        if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
+        is_whole = len(text) == count and reader.eof and not reader.unused_data
+        if not is_whole or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("its moves are damaged or were altered")
         geometry = read_record(BoardConfig, header.get("board"), "board").geometry()
         claim = read_record(Claim, {**read_value(dict[str, Any], header.get("claim"), "claim"), "geometry": geometry})

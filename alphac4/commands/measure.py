@@ -215,9 +215,10 @@ class ProveCommand(RangedSettings):
 
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If every line is followed to
     its end without a mistake, this proves that the player makes none, provided that it repeats its moves. Networks do
-    if they are limited by simulations and have no temperature; other players may move differently in the next game. A
-    line ends early once the player's own search has proven a win, because the player then follows its search tree. The
-    number of positions grows about fourfold with every two stones, so start with --max-stones 10.
+    if they are limited by simulations and have no temperature; other players may move differently in the next game. Of
+    two mirror images, the player is asked about one; in the other it might answer differently. A line ends early once
+    the player's own search has proven a win, because the player then follows its search tree. The number of positions
+    grows about fourfold with every two stones, so start with --max-stones 10.
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best@600"
@@ -331,6 +332,7 @@ class ProveCommand(RangedSettings):
         scope = f"the {count_of(positions, 'position')} that an opponent can reach"
         if is_unfinished:
             scope += f" with up to {count_of(reports[-1].stones, 'stone')}"
+        scope += " (asked in one of two mirror images)"
         if not mistakes:
             if not is_repeatable(self.player):
                 meaning = " It may move differently next time, so this is not a proof."
@@ -341,7 +343,7 @@ class ProveCommand(RangedSettings):
         further = "" if self.continue_after_mistakes else "; lines stop at the first mistake"
         return (
             f"\n{self.player}, moving {self.side}, makes a mistake in {len(mistakes):,} of {scope}"
-            f" ({len(mistakes) / positions:.2%}){further}.\nMoves up to the mistakes: {shown}"
+            f" ({len(mistakes) / positions:.2%}){further}.\nMoves up to the mistakes, some mirrored: {shown}"
         )
 
 

@@ -237,8 +237,8 @@ def walk_games(
 ) -> Iterator[LevelReport]:
     """Judge the player's move in every reachable position, level by level; yield a report per level.
 
-    The opponent makes every legal move, the player only the one it chooses. The player is queried once per position; a
-    position and its mirror image count as one. A line ends at the end of the game, at a mistake, or where the player's
+    The opponent makes every legal move, the player only the one it chooses. The player is queried once per position, of
+    two mirror images only about one. A line ends at the end of the game, at a mistake, or where the player's
     search has proven a win, if the player keeps its proofs and plays by them.
 
     Args:

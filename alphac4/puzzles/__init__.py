@@ -14,6 +14,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
 from alphac4.game.rules import STANDARD
 from alphac4.storage.files import FileError
+from alphac4.storage.records import quote
 from alphac4.storage.text import parse_lines, read_text_lines
 
 HEADER = "# alphac4 puzzles 1: position, the only column that wins, moves until the win, difficulty from 1 to 5"
@@ -84,6 +85,8 @@ def _parse_puzzle(words: Sequence[str]) -> Puzzle:
     if len(words[1]) != 1 or solution not in Position.from_moves(moves).legal_columns():
         raise ValueError(f"{words[1]:.40} is not a legal move after {moves}")
     distance, difficulty = int(words[2]), int(words[3])
+    if not 1 <= distance <= STANDARD.cells:
+        raise ValueError(f"a distance must be from 1 to {STANDARD.cells}, not {quote(distance)}")
     if difficulty not in DIFFICULTIES:
         raise ValueError(f"a difficulty must be from 1 to {DIFFICULTIES[-1]}, not {difficulty}")
     return Puzzle(moves=moves, solution=solution, distance=distance, difficulty=difficulty)

@@ -6,6 +6,7 @@ import json
 import math
 import types
 import typing
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -51,10 +52,10 @@ def parse_json(text: str | bytes) -> Any:
     """Parse JSON.
 
     Raises:
-        ValueError: for invalid JSON; the message is one line with the position of the error.
+        ValueError: for invalid JSON, or a key that occurs twice; the message is one line.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_without_repeated_keys)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}" if text.strip() else "it is empty"
         raise ValueError(f"not JSON: {where}") from None
@@ -62,6 +63,14 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("not JSON: it is not text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"{quote(repeated)} occurs twice")
+    return entries
 
 
 def finite_or_null(data: Any) -> Any:
