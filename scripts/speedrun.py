@@ -1,6 +1,6 @@
 """Measure how long training takes to reach a strength, and the time of each phase.
 
-    python scripts/speedrun.py quick --positions Test_L1_R3.columns Test_L1_R2.columns Test_L2_R2.columns
+    python scripts/speedrun.py quick --positions begin-hard.columns begin-medium.columns middle-medium.columns
     python scripts/speedrun.py gpu-quick --seeds 0 1 --warm-up
 
 Runs train without evaluations. Afterwards, every best network is evaluated against exact play, in the order of

@@ -84,8 +84,9 @@ def play_shared(
 ) -> MatchResult:
     """Play a match on several threads: the i-th copies of both players play the i-th part of the openings.
 
-    Each opening is played twice, with colours swapped. The result does not depend on the number of copies. A player
-    that returns NaN, or whose network does, loses every game; the games of the result are then only the openings.
+    Each opening is played twice, with colours swapped. Without random numbers, the result does not depend on the number
+    of copies. A player that returns NaN, or whose network does, loses every game; the games of the result are then only
+    the openings.
 
     Args:
         challengers: copies of the player whose result is returned.

@@ -218,7 +218,7 @@ class ProveCommand(RangedSettings):
     if they are limited by simulations and have no temperature; other players may move differently in the next game. Of
     two mirror images, the player is asked about one; in the other it might answer differently. A line ends early once
     the player's own search has proven a win, because the player then follows its search tree. The number of positions
-    grows about fourfold with every two stones, so start with --max-stones 10.
+    grows four- to fivefold with every two stones, so start with --max-stones 10.
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best@600"
