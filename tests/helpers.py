@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from torch import Tensor, nn
 
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
@@ -54,6 +55,18 @@ def run_python(code: str, *arguments: object, **options: Any) -> subprocess.Comp
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+class Linear(nn.Module):
+    """A user's network: one linear layer."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        both = self.both(planes.flatten(1))
+        return both[:, :-3], both[:, -3:]
 
 
 def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
-from helpers import as_if_trained
-from torch import Tensor, nn
+from helpers import Linear, as_if_trained
+from torch import Tensor
 
 import alphac4
 from alphac4.compute.gpu import replay as replay_kernels
@@ -344,16 +344,6 @@ def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.Log
         assert history[-1].samples_total >= 40 * count
         assert history[-1].learning.policy_loss > 0
     assert "new games begin" not in caplog.text
-
-
-class Linear(nn.Module):
-    def __init__(self, config: NetworkConfig) -> None:
-        super().__init__()
-        self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
-
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        both = self.both(planes.flatten(1))
-        return both[:, :-3], both[:, -3:]
 
 
 class LeastVisited(NamedTuple):

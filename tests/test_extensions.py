@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
+from helpers import Linear
 from torch import Tensor, nn
 
 import alphac4
 from alphac4.mcts.config import PuctConfig
-from alphac4.nn.config import NetworkConfig
 from alphac4.runs.reports import checked_metrics
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
@@ -25,16 +25,6 @@ from alphac4.training.extensions import Extensions, check_weights
 from alphac4.training.loop import Iteration
 
 CONFIG = tiny_run(iterations=2)
-
-
-class Linear(nn.Module):
-    def __init__(self, config: NetworkConfig) -> None:
-        super().__init__()
-        self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
-
-    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        both = self.both(planes.flatten(1))
-        return both[:, :-3], both[:, -3:]
 
 
 def train(**functions: Any) -> list[Iteration]:
@@ -237,7 +227,7 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
     resumed = alphac4.train(CONFIG, run=tmp_path / "stopped", progress=False, **extensions)
     ours, theirs = (load_checkpoint(run.best, Linear).network.state_dict() for run in (resumed, straight))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-    with pytest.raises(FileError, match=r"was built by test_extensions\.Linear: pass that function"):
+    with pytest.raises(FileError, match=r"was built by helpers\.Linear: pass that function"):
         load_checkpoint(resumed.best)
     assert alphac4.train(CONFIG, run=resumed.folder, progress=False, **extensions).history == resumed.history
     agent = alphac4.load(resumed.best, network=Linear)
