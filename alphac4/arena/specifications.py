@@ -224,6 +224,12 @@ def find_network(specification: str) -> NamedNetwork | None:
     )
 
 
+def unlimited_network(specification: str) -> NamedNetwork | None:
+    """Return the checkpoint of a specification without a limit; None for any other player."""
+    network = find_network(specification)
+    return None if network is None or network.limit or network.is_onnx else network
+
+
 def _shown_name(path: Path) -> str:
     """Return a file's name without its suffix, preceded by its run's name if a shipped network has the same name."""
     if path.stem not in SHIPPED:

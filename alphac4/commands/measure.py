@@ -162,11 +162,11 @@ class EvaluateCommand(RangedSettings):
 
     def unused_options(self) -> dict[str, str]:
         """Return the option of an untrained network if the player is not a checkpoint without a limit."""
-        from alphac4.arena.specifications import find_network
+        from alphac4.arena.specifications import unlimited_network
 
-        network = find_network(self.player)
-        is_compared = network is not None and not network.limit and not network.is_onnx
-        return {} if is_compared else {"untrained": "unless the player is a checkpoint without a limit"}
+        return (
+            {} if unlimited_network(self.player) else {"untrained": "unless the player is a checkpoint without a limit"}
+        )
 
     def __call__(self) -> int:
         """Measure; print tables or JSON."""

@@ -12,10 +12,10 @@ import torch
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import (
     NamedNetwork,
-    find_network,
     parse_player,
     player_digest,
     pool_players,
+    unlimited_network,
 )
 from alphac4.bars import Bar
 from alphac4.compute import Compute, choose_compute
@@ -63,7 +63,7 @@ def measure_strength(
         PlayerError: before the measurement, for an unknown player or one for another board.
     """
     subjects = [_prepare(player, measurement)]
-    network = _unlimited_network(player)
+    network = unlimited_network(player)
     if network is not None and untrained:
         copy = untrained_copy(network.load(), measurement.seed)
         measure = partial(_measure_network, UNTRAINED, copy, measurement, network, None)
@@ -85,7 +85,7 @@ class _Subject:
 
 def _prepare(specification: str, measurement: Measurement) -> _Subject:
     """Prepare to measure a checkpoint with every budget, or any other player as it is."""
-    network = _unlimited_network(specification)
+    network = unlimited_network(specification)
     if network is not None:
         if network.temperature:  # without a limit, the measured moves are the best ones
             raise PlayerError(f"{quote(specification)}: a temperature needs a limit, such as {network.written}@100,...")
@@ -105,19 +105,13 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
     return _Subject(measure=measure, simulations=simulations + 1)
 
 
-def _unlimited_network(specification: str) -> NamedNetwork | None:
-    """Return the checkpoint of a specification without a limit; None for any other player."""
-    network = find_network(specification)
-    return None if network is None or network.limit or network.is_onnx else network
-
-
 def choose_budgets(requested: Sequence[int], default: Sequence[int], players: Sequence[str]) -> list[int]:
     """Return the budgets for checkpoints, ascending: those that are ``requested``, or else the default.
 
     Raises:
         ValueError: if budgets are requested, but all ``players`` have their own.
     """
-    if requested and not any(map(_unlimited_network, players)):
+    if requested and not any(map(unlimited_network, players)):
         names = ", ".join(map(shorten, players))
         raise ValueError(f"simulations apply to a checkpoint without a limit, such as best: leave them out for {names}")
     return sorted(set(requested or default))
