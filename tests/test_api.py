@@ -318,6 +318,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: agent.choose("4455"), "positions must be a list, not '4455'"),
         (lambda: agent.choose(4455), "positions must be a list, not 4455"),
         (lambda: alphac4.play_match(3, "random"), "3 is not a player"),
+        (lambda: alphac4.play_match("random", "random", geometry=0), "geometry must be a board from make_geometry"),
         (lambda: alphac4.play_match("random", "random", games="2"), "games must be an integer, not '2'"),
         (lambda: alphac4.play_match("random", "random", seed=1.0), r"seed must be an integer, not 1\.0"),
         (lambda: alphac4.play_match("random", "random", progress="no"), "progress must be True or False, not 'no'"),
