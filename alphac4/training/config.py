@@ -86,6 +86,11 @@ class BaselineConfig(RangedSettings):
     pairs: Annotated[int, Range(1, 1_000_000)] = 20
     """Colour-swapped pairs of games per match; closing matches always have 50."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.rollouts)) < len(self.rollouts):
+            raise ValueError(f"baseline.rollouts has a number twice: {', '.join(map(str, self.rollouts))}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(RangedSettings):
