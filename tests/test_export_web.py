@@ -123,3 +123,6 @@ def test_runtime_is_downloaded_once(runtime: Path, tmp_path: Path, monkeypatch: 
     kept.write_bytes(b"damaged")
     assert pages.read_runtime(None) == pages.read_runtime(None) == content
     assert len(urls) == 2
+    monkeypatch.setenv("ALPHAC4_CACHE", str(runtime / "cache"))  # in a file
+    with pytest.raises(RuntimeError, match="ALPHAC4_CACHE names another folder"):
+        pages.read_runtime(None)

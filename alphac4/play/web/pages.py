@@ -23,7 +23,7 @@ from alphac4.certificate.walk import plies_to_win
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
-from alphac4.machine import cache_folder
+from alphac4.machine import CACHE_VARIABLE, cache_folder
 from alphac4.mcts.config import PuctConfig
 from alphac4.play.levels import LEVELS, Level
 from alphac4.puzzles import packaged_puzzles
@@ -198,14 +198,17 @@ def read_runtime(path: Path | None) -> bytes:
 
     Raises:
         ValueError: if it is another version.
-        RuntimeError: if it cannot be downloaded.
+        RuntimeError: if it cannot be downloaded or kept.
         OSError: if the file cannot be read.
     """
     file = path or cache_folder() / Path(RUNTIME_URL).name
     content = file.read_bytes() if path is not None or file.is_file() else b""
     if path is None and not _is_expected(content):
         content = _download(RUNTIME_URL)
-        write_atomically(file, content)
+        try:
+            write_atomically(file, content)
+        except OSError as error:
+            raise RuntimeError(f"{error}: {CACHE_VARIABLE} names another folder for downloads") from error
     if not _is_expected(content):
         raise ValueError(f"{path or RUNTIME_URL} is not the expected onnxruntime-web: use {Path(RUNTIME_URL).name}")
     return content
