@@ -63,6 +63,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("arena a b --sprt 0 9999", "sprt must be at most 2,000, not 9999.0"),
         ("certificate build --max-stones 65", "max_stones must be at most 64, not 65"),
         ("train --learning.learning-rate nan", "learning_rate must be at least 1e-09, not nan"),
+        ("train --baseline.rollouts 10 20 10", "baseline.rollouts has a number twice: 10, 20, 10"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
         ("search 44 --player quick@0 --svg tree.svg", "quick@0 has no search tree for --svg"),
@@ -71,6 +72,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("export . --kaggle new.py", ".: is a folder, not a network's file"),
         ("train --run FILE", "FILE: is a file, but a run needs a folder"),
         ("train --run FILE/run", "FILE"),
+        ("train --run LINK", "LINK: is a link to absent, which does not exist"),
         ("solve 444444 4", "write the moves in one word, such as 4444444, or one column per word, such as 4 4 1 2; "),
         ("search 44 5", "'44 5' is neither"),
         ("review 44 5", "'44 5' is neither"),
@@ -143,9 +145,10 @@ def test_invalid_input_is_reported_in_one_line_without_side_effects(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("FILE").write_text("mine")
+    Path("LINK").symlink_to("absent")
     assert message in error_line(line)
     assert Path("FILE").read_text() == "mine"
-    assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
+    assert {path.name for path in tmp_path.iterdir()} == {"FILE", "LINK"}
 
 
 def test_overview_lists_commands_in_groups_with_valid_examples(run_command: Callable[..., str]) -> None:

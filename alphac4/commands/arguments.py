@@ -125,7 +125,7 @@ def loading(*, at_once: bool = False) -> Iterator[None]:
 
 
 def _note_compilation() -> None:
-    _note("compiling once for this machine: 5 to 40 seconds ...")
+    _note("compiling once for this machine, for up to a minute ...")
 
 
 def _note(text: str) -> None:
@@ -167,7 +167,7 @@ class ComputeOptions:
     device: Device = "auto"
     """Device that runs networks."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the recorded one when resuming, otherwise the fastest on this machine."""
+    """Inference backend; auto takes the fastest on this machine, or the one recorded in a file that is resumed."""
     cluster: Cluster = None
     """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the cluster of this machine or job
     (docs/cluster.md)."""

@@ -57,10 +57,12 @@ def find_config(
 
     Raises:
         ValueError: for an unknown preset or setting.
-        OSError: if the folder is a file.
+        OSError: if the folder is a file, or a link to nothing.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
+    if folder.is_symlink() and not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, f"is a link to {folder.readlink()}, which does not exist", str(folder))
     if isinstance(preset, TrainConfig):
         base = preset
     elif preset is not None:
