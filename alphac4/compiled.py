@@ -16,7 +16,7 @@ from alphac4.machine import cache_folder
 
 MAX_CACHED_SOURCES = 4  # versions of the source, so that switching between two branches does not recompile
 _MACHINE_CODE = "machine-code-"
-_COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
+_COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|force_inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -38,12 +38,21 @@ def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile as `compiled` does, and copy the function into its callers.
+    """Compile as `compiled` does, and copy the function's source into its callers.
 
-    Use it for functions of a few instructions, and for those that get the trees in inner loops: passing twenty arrays
-    takes longer than running the function.
+    Use it for functions of a few instructions, and for those that get the parameters of a selection rule: a separate
+    function would be cached for each user's rule.
     """
     return _njit(function, cache=True, nrt=False, inline="always")
+
+
+def force_inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile as `compiled` does, and copy the compiled code into its callers.
+
+    Use it for longer functions that get the trees in inner loops: passing twenty arrays takes longer than running the
+    function, and copying its source would compile it again in every caller.
+    """
+    return _njit(function, cache=True, nrt=False, forceinline=True)
 
 
 @functools.cache
@@ -51,10 +60,14 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a `compiled` function again without the cache on disk.
 
     Use it for arguments whose types contain code from outside the package. A cached version would miss edits of that
-    code, and a program without these types could not read Numba's cache index. Unlike in `compiled`, the code may
-    create arrays.
+    code, and a program without these types could not read Numba's cache index.
     """
-    return _njit(function.py_func, cache=False, nrt=True)  # type: ignore[attr-defined]
+    return _njit(function.py_func, cache=False, nrt=False)  # type: ignore[attr-defined]
+
+
+def compiled_rule(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a user's function without the cache on disk. It may create arrays, unlike the search that calls it."""
+    return _njit(function, cache=False, nrt=True)
 
 
 def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: object) -> Callable[_P, _R]:

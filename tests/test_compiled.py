@@ -34,6 +34,7 @@ class OwnRule(NamedTuple):
 
 
 @register_selection_rule(OwnRule)
+@numba.njit  # allowed, but not necessary
 def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
     """The package's PUCT, written again, or the visits in proportion to the prior less the actual visits."""
     visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]

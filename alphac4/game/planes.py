@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import compiled, force_inlined, inlined
 from alphac4.game.position import Position
 from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones, legal_cells, mirror, winning_cells
 
@@ -57,7 +57,7 @@ def _write_batch(
         write_planes(geometry, own[i], occupied[i], planes[i], np.float32(1))
 
 
-@inlined
+@force_inlined
 def write_planes(
     geometry: Geometry,
     own: np.uint64,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import compiled, force_inlined, inlined
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1
@@ -170,7 +170,7 @@ def _digest(answers: npt.NDArray[np.uint32]) -> np.uint64:
     return digest
 
 
-@inlined
+@force_inlined
 def store_evaluation(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
 ) -> None:
@@ -186,7 +186,7 @@ def store_evaluation(
         cache.checks[row] = (key + U64_1) ^ _digest(cache.found)
 
 
-@inlined
+@force_inlined
 def find_evaluation(cache: EvaluationCache, key: np.uint64) -> bool:
     """Copy the evaluation of a position to ``cache.logits`` and ``cache.wdl``; return whether the cache has one."""
     if not cache.keeps:
@@ -201,7 +201,7 @@ def find_evaluation(cache: EvaluationCache, key: np.uint64) -> bool:
     return True
 
 
-@inlined
+@force_inlined
 def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
     """Expand the waiting leaf by a cached evaluation; return False if no leaf waits or the cache has none."""
     if trees.leaf[t] == NO_NODE or not find_evaluation(cache, leaf_key(trees, t)):

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import compiled, force_inlined, inlined
 from alphac4.game.planes import write_planes
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
@@ -58,7 +58,7 @@ def leaf_key(trees: Trees, t: int) -> np.uint64:
     return canonical_key(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
-@inlined
+@force_inlined
 def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.number) -> None:
     """Write the waiting leaf's planes, in the canonical orientation of its position.
 
@@ -70,7 +70,7 @@ def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.num
     write_planes(geometry, own, occupied, planes, one)
 
 
-@inlined
+@force_inlined
 def expand(
     trees: Trees, t: int, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32], prior_temperature: float
 ) -> None:

@@ -1,7 +1,7 @@
 """One simulation of a search: select a leaf and, after its evaluation, back its value up.
 
-The type of the parameters determines the selection rule. The walk down a tree is compiled separately for each type with
-its rule inlined, so that the choice of a rule costs no time. `alphac4.mcts.puct` registers its rule by
+The type of the parameters determines the selection rule. The walk down a tree is compiled for each type together with
+its rule, so that the choice of a rule costs no time. `alphac4.mcts.puct` registers its rule by
 `register_selection_rule`, which users can call as well; `alphac4.mcts.classic.uct` adds its own to `selection_rules`.
 """
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba.core.errors import NumbaError
 from numba.extending import overload
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import compiled, compiled_rule, inlined
 from alphac4.game.rules import play
 from alphac4.mcts.tree import (
     ILLEGAL,
@@ -178,12 +178,11 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
         raise ValueError(f"{parameters!r:.80} is not a NamedTuple with a field prior_temperature: add that field")
 
     def register(score: Score) -> Score:
-        actual = list(inspect.signature(getattr(score, "py_func", score)).parameters)
+        source = getattr(score, "py_func", score)  # of a function that the user has compiled
+        actual = list(inspect.signature(source).parameters)
         if len(actual) != len(RULE_ARGUMENTS):
             raise ValueError(f"{score.__name__} takes ({', '.join(actual)}); expected ({', '.join(RULE_ARGUMENTS)})")
-        function: Any = score
-        if not hasattr(score, "py_func"):
-            function = numba.njit(error_model="numpy", inline="always")(score)
+        function: Any = score if _is_builtin(parameters) else compiled_rule(source)
 
         def select(trees: Trees, t: int, node: int, parameters: Any) -> int:
             totals = node_totals(trees, t, node)
@@ -229,7 +228,7 @@ def check_rule(parameters: Any, trees: Trees) -> None:
     for name, value in parameters._asdict().items():
         if not isinstance(value, Real):
             raise ValueError(f"{kind.__name__}.{name} must be a number, not {value!r:.80}")
-    function: Any = numba.njit(error_model="numpy")(getattr(rule.score, "py_func", rule.score))
+    function: Any = compiled_rule(getattr(rule.score, "py_func", rule.score))
     arguments = (trees, 0, 0, 0, NodeTotals(0, 0.0, 0.0), parameters)
     name = f"the rule {function.__name__}"
     try:
@@ -246,7 +245,11 @@ def check_rule(parameters: Any, trees: Trees) -> None:
 
 def is_builtin_rule(parameters: Any) -> bool:
     """Return whether the rule for these parameters is part of this package."""
-    return type(parameters).__module__.startswith("alphac4.")
+    return _is_builtin(type(parameters))
+
+
+def _is_builtin(parameters: type) -> bool:
+    return parameters.__module__.startswith("alphac4.")
 
 
 @inlined

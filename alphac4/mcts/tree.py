@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import allocating, compiled, inlined
+from alphac4.compiled import allocating, compiled, force_inlined, inlined
 from alphac4.game.rules import (
     U64_0,
     U64_1,
@@ -134,7 +134,7 @@ def parent_proof(proof: int) -> int:
     return 1 - proof if proof > 0 else -proof - 1
 
 
-@inlined
+@force_inlined
 def node_proof(trees: Trees, t: int, node: int) -> int:
     """Return the best action's proven outcome if that action wins or all actions are proven, else UNPROVEN."""
     best = ILLEGAL
@@ -148,7 +148,7 @@ def node_proof(trees: Trees, t: int, node: int) -> int:
     return UNPROVEN if open_actions and best <= PROVEN_DRAW else best
 
 
-@inlined
+@force_inlined
 def add_node(trees: Trees, t: int, parent: int, action: int, own: np.uint64, occupied: np.uint64) -> int:
     """Append the node of an unfinished position, mark its actions that end the game, and return its index.
 
@@ -329,7 +329,7 @@ def advance_root(trees: Trees, t: int, action: int) -> None:
     trees.draw_count[t] = 1
 
 
-@inlined
+@force_inlined
 def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> None:
     """Copy a node's row towards the front; its children correct its ``child`` when they are moved themselves."""
     action = trees.parent_action[t, source]
