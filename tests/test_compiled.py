@@ -27,7 +27,7 @@ POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233"
 
 
 class OwnRule(NamedTuple):
-    """Two rules in one, because compiling for a type of parameters takes half a minute."""
+    """Two rules in one, because compiling for a type of parameters takes about ten seconds."""
 
     prior_temperature: float
     c_init: float = 0.0  # constant of PUCT; 0 selects the move whose visits are furthest behind its prior
