@@ -2,7 +2,7 @@ import json
 import re
 import runpy
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
@@ -19,6 +19,8 @@ from alphac4.commands.doctor import (
     OTHER_WORK_SHARE,
     find_extras,
     measure_preset,
+    measure_presets,
+    rate,
     run_minutes,
     self_play_rate,
 )
@@ -47,18 +49,48 @@ def test_missing_extra_is_listed_with_its_purpose(monkeypatch: pytest.MonkeyPatc
     assert "pip install 'alphac4[web]'" in extra  # where there is no clone
 
 
-def test_failed_checks_are_listed_and_end_with_exit_code_1(
-    monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
+def player_with(move: int, *values: float) -> Mock:
+    """Return a player that plays ``move`` in two positions of these values."""
+    return Mock(return_value=Mock(search=lambda _positions: Mock(moves=[move, 0], value=values)))
+
+
+MISJUDGED = "best@50 misjudges 44, which the first player wins: the network or its backend is broken"
+REINSTALL = "its files are missing: reinstall the package"
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "broken", "detail"),
+    [
+        ("rules and solver", "solver.Solver.solve", lambda *_: 1, "the solver scores 112233 as 1 instead of 18: "),
+        (
+            "networks",
+            "storage.checkpoints.SHIPPED",
+            {"best": "no.safetensors"},
+            "the shipped network 'best' is missing",
+        ),
+        ("search", "commands.doctor.parse_searching_player", player_with(2, 0.9, -0.9), MISJUDGED),
+        ("search", "commands.doctor.parse_searching_player", player_with(3, 0.5, -0.9), MISJUDGED),
+        ("search", "commands.doctor.parse_searching_player", player_with(3, 0.9, -0.5), MISJUDGED),
+        ("web page", "commands.doctor.resources.files", MagicMock(), REINSTALL),
+        ("compiled code", "commands.doctor.machine_code_folder", lambda: None, "no writable cache folder, so code is "),
+    ],
+)
+def test_broken_part_is_bad_and_ends_with_exit_code_1(
+    check: str, name: str, broken: object, detail: str, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr("alphac4.solver.Solver.solve", lambda _solver, _position: 1)
-    for module in ("commands.doctor", "storage.checkpoints"):
-        monkeypatch.setattr(f"alphac4.{module}.SHIPPED", {"best": "missing.safetensors"})
-    monkeypatch.setattr(doctor, "CHECKS", {name: CHECKS[name] for name in ("rules and solver", "networks", "web page")})
-    output = run_command("doctor", status=1)
-    assert "BAD  rules and solver: the solver scores 112233 as 1 instead of 18" in output
-    assert "BAD  networks: the shipped network 'best' is missing" in output
-    assert "ok   web page: " in output
-    assert "The installation is broken" in output
+    monkeypatch.setattr(f"alphac4.{name}", broken)
+    monkeypatch.setattr(doctor, "CHECKS", {check: CHECKS[check]})
+    output = run_command("doctor --only checks", status=1)
+    assert f"BAD  {check}: {detail}" in output
+    assert output.endswith("The installation is broken: see the lines with BAD.\n")
+
+
+def test_intact_part_is_ok(monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]) -> None:
+    monkeypatch.setattr(doctor, "parse_searching_player", player_with(3, 0.9, -0.9))
+    monkeypatch.setattr(doctor, "CHECKS", {name: CHECKS[name] for name in ("search", "web page")})
+    output = run_command("doctor --only checks")
+    assert "ok   search: best@50 judges 44 correctly\n  ok   web page: " in output
+    assert output.endswith("The installation works.\n")
 
 
 def test_estimated_duration_agrees_with_a_recorded_run() -> None:
@@ -80,8 +112,20 @@ def test_device_cuda_is_rejected_without_a_gpu(monkeypatch: pytest.MonkeyPatch, 
     assert error_line("doctor --device cuda") == f"alphac4 doctor: {NO_DEVICE}"
 
 
+def actors_with(blocks: Sequence[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """Return two actors that finish blocks: name of the actor, time by the clock of this test, and evaluations."""
+    now = [0.0]
+
+    def play(_samples: int, on_block: Callable[..., None]) -> None:
+        for actor, now[0], evaluations in blocks:
+            on_block(actor, Mock(stats=Mock(evaluations=evaluations)))
+
+    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
+    return MagicMock(play=play, __len__=lambda _self: 2, backend="scripted")
+
+
 @pytest.mark.parametrize(
-    ("seconds", "actors", "rate"),
+    ("seconds", "names", "rate"),
     [
         (3, "ab", 300 / 2 + 100 / 2),  # each from its first block to its last
         (1, "ab", 100 / 1 + 50 / 2),  # each has one block
@@ -89,25 +133,51 @@ def test_device_cuda_is_rejected_without_a_gpu(monkeypatch: pytest.MonkeyPatch, 
     ],
 )
 def test_self_play_rate_is_measured_between_blocks(
-    seconds: float, actors: str, rate: float, monkeypatch: pytest.MonkeyPatch
+    seconds: float, names: str, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Evaluations per second, computed by hand; the games stop at the first block after the time limit."""
-    now = [0.0]
-
-    def play(_samples: int, on_block: Callable[..., None]) -> None:
-        for actor, now[0], evaluations in (("a", 1, 100), ("b", 2, 50), ("a", 3, 300), ("b", 4, 100), ("a", 5, 900)):
-            if actor in actors:
-                on_block(actor, Mock(stats=Mock(evaluations=evaluations)))
-
-    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
-    playing = MagicMock(play=play, __len__=lambda _self: 2)
-    assert self_play_rate(playing, seconds)[0] == pytest.approx(rate)
+    blocks = (("a", 1, 100), ("b", 2, 50), ("a", 3, 300), ("b", 4, 100), ("a", 5, 900))
+    actors = actors_with([block for block in blocks if block[0] in names], monkeypatch)
+    assert self_play_rate(actors, seconds)[0] == pytest.approx(rate)
 
 
 def test_run_minutes_follow_from_the_settings() -> None:
     """By hand: 10 iterations of 2,000 positions at 50/s and 125 steps at 5/s; other work is a quarter of a run."""
     config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 32, "replay_ratio": 2})
     assert run_minutes(config, samples=50, steps=5) == pytest.approx((0.55 * 400 + 250) / 0.75 / 60)
+
+
+def test_preset_rates_follow_from_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: an untrained network takes 0.55 evaluations for each of 0.25 * 8 + 0.75 * 4 = 5 simulations.
+
+    Its two actors make 60 and 50 evaluations/s, so 40 positions/s, and the learner 8 steps/s.
+    """
+    actors = actors_with([("a", 1, 9), ("b", 2, 9), ("a", 3, 120), ("b", 4, 100)], monkeypatch)
+    learner = Mock(learn=lambda *_replay, steps, **_options: Mock(seconds=steps / 8))
+    compute = Mock(actors=lambda *_settings: actors)
+    monkeypatch.setattr(doctor, "choose_compute", lambda *_device, **_options: compute)
+    monkeypatch.setattr(doctor, "make_learner", lambda *_settings: learner)
+    for name in ("Replay", "concatenate", "make_samples"):
+        monkeypatch.setattr(doctor, name, Mock())
+    searches = {"games": 4, "full_simulations": 8, "fast_simulations": 4, "full_search_prob": 0.25}
+    learning = {"batch_size": 32, "replay_ratio": 2}
+    config = tiny_run(iterations=10, samples=2_000, selfplay=searches, learning=learning)
+    measured = measure_preset("tiny", config, seconds=3, device="cpu")
+    minutes = (0.55 * 10 * 2_000 / 40 + 10 * 125 / 8) / 0.75 / 60
+    rates = "40 positions/s of self-play by scripted, 8 steps/s of learning"
+    assert measured == ("train --preset tiny", pytest.approx(minutes), f"minutes ({rates})")
+
+
+@pytest.mark.parametrize(
+    ("device", "names"),
+    [("cpu", ["quick", "standard"]), ("cuda", ["quick", "standard", "gpu-quick", "gpu-best"])],
+)
+def test_presets_of_a_gpu_are_measured_with_a_gpu(
+    device: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "choose_compute", lambda _name: Mock(learning_device=torch.device(device)))
+    monkeypatch.setattr(doctor, "measure_preset", lambda name, *_settings: name)
+    assert list(measure_presets(Mock())) == names
 
 
 def test_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +192,27 @@ def test_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.Monkey
 def test_inference_measures_the_network_with_every_backend(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(doctor, "INFERENCE_SECONDS", 0.01)
+    """Its rate is the sum of all threads' positions per second; here every call takes a quarter of a second."""
+    monkeypatch.setattr(doctor, "cores", lambda: 3)
+    monkeypatch.setattr(doctor, "rate", lambda work, _seconds: 4 * work())
     results = json.loads(run_command("doctor --json --only inference --network", checkpoint))
     assert results["checks"] == []
-    names = [item["name"] for item in results["measurements"]]
-    assert {f"{checkpoint}, torch-fp32, batch 1", f"{checkpoint}, torch-fp32, batch 128"} <= set(names)
-    assert len(set(names)) == len(names)
-    assert all(item["value"] > 0 for item in results["measurements"])
+    rates = {item["name"]: item["value"] for item in results["measurements"]}
+    assert {f"{checkpoint}, torch-fp32, batch 1", f"{checkpoint}, torch-fp32, batch 128"} <= set(rates)
+    assert len(rates) == len(results["measurements"])
+    assert all(rate == 3 * 4 * int(name.split()[-1]) for name, rate in rates.items())
+
+
+def test_rate_divides_by_the_time_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two calls of 0.75 s end after the requested second."""
+    now = [0.0]
+
+    def work() -> float:
+        now[0] += 0.75
+        return 3.0
+
+    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
+    assert rate(work, 1.0) == pytest.approx(6 / 1.5)
 
 
 @pytest.mark.slow
