@@ -23,6 +23,7 @@ from alphac4.solver.solver import TimeIsUp, Verdict
 PLAIN = Screen(io.StringIO())  # without colours
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
 GAME = "5122256411234321551344"  # random moves, with mistakes of every kind
+TEXT = Path(__file__).parent / "data" / "review.txt"
 
 
 def all_scores(moves: str) -> list[list[int | None]]:
@@ -85,6 +86,9 @@ def test_without_time_only_moves_in_the_opening_book_are_judged() -> None:
     assert review.reviewed[-1].comment == "not judged"
     assert "not judged" in describe_review(review, PLAIN)
     assert review.side(1).judged < 3
+    without_book = review_game("11223", SMALL, seconds=0)
+    assert without_book.unjudged == 5
+    assert "5 moves are not judged: the time limit was reached." in describe_review(without_book, PLAIN)
 
 
 class HurriedSolver(Solver):
@@ -159,22 +163,42 @@ def test_values_include_the_last_position() -> None:
     assert review("").values == (0,)
 
 
-def test_text_and_page_contain_the_whole_review(review: Review) -> None:
-    text, page = describe_review(review, PLAIN), review_page([review])
-    assert GAME in text
-    assert "Mistakes" in text
-    assert "; best " in text  # other moves may be better than the mistake as well
-    assert len(re.findall(r"^ +\d+  [xo] \d", text, re.MULTILINE)) == len(GAME)
-    assert not re.search(r"(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)", page)  # is self-contained
+class Scripted:
+    """Player with prepared values and columns for the positions of a game; column c has the prior c / 10."""
+
+    name = "net@50"
+
+    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
+        assert len(positions) == 10  # all but the end of the game
+        return SimpleNamespace(
+            value=np.array([1, -0.5, 0.25, -0.1, 0.75, 0.3, -1, 0.6, 0, -0.25]),
+            moves=np.array([2, 2, 1, 3, 0, 0, 4, 3, 0, 4]),
+            priors=np.tile(np.arange(5) / 10, (10, 1)),
+        )
+
+
+def test_complete_review_of_a_short_game() -> None:
+    """The text is checked by hand, its verdicts by `naive.minimax`.
+
+    Credits of x: 1, 0.75 for a win 5 moves later, 0, 0 and 0.3; of o: 0.9 for a loss 2 moves sooner, 1, 0, 0.3 and 1.
+    """
+    board = make_geometry(3, 5, 3)
+    review = review_game("2253441423", board, solver=Solver(board, book=no_known_scores()), player=Scripted())
+    assert describe_review(review, PLAIN) + "\n" == TEXT.read_text()
+    data = json.loads(json.dumps(review.to_dict()))
+    assert [move["opinion"]["prior"] for move in data["reviewed"]] == [0.1, 0.1, 0.4, 0.2, 0.3, 0.3, 0, 0.3, 0.1, 0.2]
+    assert [side["accuracy"] for side in data["sides"]] == pytest.approx([100 * 2.05 / 5, 100 * 3.2 / 5])
+    assert (data["outcome"], data["mistakes"], data["unjudged"]) == (-1, [5, 6, 7, 8, 9], 0)
+
+
+def test_review_page_is_self_contained(review: Review) -> None:
+    page = review_page([review])
+    assert not re.search(r"(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)", page)
     assert json.dumps(GAME) in page
     assert page.count("</script>") == 2  # the reviews, and the script that shows them
 
 
-def test_review_text_explains_the_marks_that_occur(review: Review) -> None:
-    text = describe_review(review, PLAIN)
-    assert "mistakes |" in text
-    for mark in ("~", "?", "??"):
-        assert len(re.findall(rf"^{re.escape(mark)} \w", text, re.MULTILINE)) == 1
+def test_review_text_explains_only_the_marks_that_occur() -> None:
     perfect = describe_review(review_game("4444"), PLAIN)  # only best moves
     assert "mistakes |" not in perfect
     assert not re.search(r"^[~?]", perfect, re.MULTILINE)
