@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
@@ -29,7 +29,8 @@ from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.solver import no_known_scores, shared_solver
+from alphac4.review import Review, review_game
+from alphac4.solver import Solver, no_known_scores, shared_solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
@@ -164,6 +165,27 @@ class Counting:
         return SimpleNamespace(
             value=np.array(self.asked) / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7)
         )
+
+
+class Scripted:
+    """Player with prepared values and columns for ten positions of a game; column c has the prior c / 10."""
+
+    name = "net@50"
+
+    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
+        assert len(positions) == 10
+        return SimpleNamespace(
+            value=np.array([1, -0.5, 0.25, -0.1, 0.75, 0.3, -1, 0.6, 0, -0.25]),
+            moves=np.array([2, 2, 1, 3, 0, 0, 4, 3, 0, 4]),
+            priors=np.tile(np.arange(5) / 10, (10, 1)),
+        )
+
+
+def short_review() -> Review:
+    """Return the review of a game with moves of every grade; `data/review.txt` is its text."""
+    geometry = make_geometry(3, 5, 3)
+    solver = Solver(geometry, book=no_known_scores())
+    return review_game("2253441423", geometry, solver=solver, player=Scripted())  # type: ignore[arg-type]
 
 
 def random_game(plies: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> Position:

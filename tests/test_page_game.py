@@ -1,5 +1,6 @@
 """Games and analysis on the page, in a browser."""
 
+import json
 import threading
 from typing import Any
 
@@ -297,6 +298,50 @@ def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) 
     expect_count(page, "#path button", 3)
     page.click("#settings summary")
     audit(page)
+
+
+def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str) -> None:
+    """Yellow is to move; the bar and the curve are for Red."""
+    columns = [
+        {"column": 0, "visits": 1, "visit_share": 0.03, "prior": 0.12, "value": -0.5, "proof": "loses within 1 move"},
+        {"column": 2, "visits": 0, "visit_share": 0, "prior": 0.25, "value": None, "proof": ""},
+        {"column": 3, "visits": 31, "visit_share": 0.97, "prior": 0.63, "value": 0.25, "proof": ""},
+    ]
+    analysis = {"moves": "444", "move": 3, "value": 0.2, "win": 0.5, "draw": 0.2, "loss": 0.3, "pv": [3, 0, 2]}
+    analysis |= {"simulations": 1234, "seconds": 0.5, "finished": True, "columns": columns}
+
+    def node(route: Any) -> None:
+        route.fulfill(json={"columns": [] if route.request.post_data_json["path"] else columns})
+
+    page = browser.new_page()
+    for name in ("exact", "certificate"):
+        page.route(f"**/api/{name}", lambda _route: None)  # never answers
+    page.route("**/api/analyze", lambda route: route.fulfill(body=json.dumps(analysis) + "\n"))
+    page.route("**/api/node", node)
+    page.goto(address + "#444")
+    page.check("#analyse")
+    expect(page, "#outlook", r"^The network's opinion: wins 50\s%, draws 20\s%, loses 30\s%$")
+    expect(page, "#viewpoint", r"for\s+Yellow \(to move\)")
+    expect(page, "#variation", "^Its best line: 413$")
+    expect(page, "#effort", r"^1,234 simulations, 0\.5 s$")
+    expect(page, "#bar-text", r"^0\.2$")
+    assert page.get_attribute("#bar", "aria-label") == "Chances of Red: 40\u00a0%"
+    assert page.get_attribute("#chart", "aria-label").endswith("3: 40\u00a0%")
+    assert page.locator(".word").all_text_contents() == ["loss 1", "+0.25"]
+    assert page.locator("#columns tbody tr").all_text_contents() == [
+        "13\u00a0%12\u00a0%\u22120.50loses within 1 move",
+        "30\u00a0%25\u00a0%\u2013",
+        "497\u00a0%63\u00a0%+0.25",
+    ]
+    assert page.locator("#columns .best").text_content().startswith("4")
+    page.click("#numbers summary")
+    page.click("#tree summary")
+    expect(page, "#tree-note", "^Moves of Yellow, with values for this side:$")
+    expect_count(page, "#nodes li", 2)
+    assert page.locator("#nodes li").all_text_contents() == [
+        "4: 31 visits (97\u00a0%), value +0.25, prior 63\u00a0%",
+        "1: 1 visit (3\u00a0%), value \u22120.50, prior 12\u00a0%, loses within 1 move",
+    ]
 
 
 def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, address: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Counting, LateSolver
+from helpers import Counting, LateSolver, short_review
 from page_browser import (
     DESKTOP,
     FITS,
@@ -19,8 +19,8 @@ from page_browser import (
     press,
 )
 
-from alphac4.cli import main
 from alphac4.game import Position
+from alphac4.play.web.pages import review_page
 from alphac4.puzzles import Puzzle, packaged_puzzles
 from alphac4.review import review_game
 from alphac4.solver.solver import exact
@@ -100,15 +100,24 @@ def test_puzzles_solved_in_two_tabs_are_both_stored(browser: Browser, address: s
 
 
 def test_hints_never_rule_out_the_solution(browser: Browser, address: str) -> None:
-    """They leave at least two moves. The solution is played out to the end."""
+    """They leave at least two moves. The solution is played out to the end. Both end the streak."""
     puzzle = next(puzzle for puzzle in packaged_puzzles() if len(puzzle.position.legal_columns()) == 7)
     page = open_puzzles(browser, address, puzzle)
+
+    def press_with_streak(key: str) -> None:
+        page.evaluate("localStorage.alphac4 = JSON.stringify({ streak: 3 })")
+        press(page, key)
+        expect(page, "#streak", "^0$")
+
+    page.reload()
+    expect(page, "#status", "to move and win")
+    press_with_streak("h")
     while page.get_attribute("#puzzle-hint", "aria-disabled") == "false":
         press(page, "h")
         expect(page, "#status", rf"one of .*{puzzle.solution + 1}")
     assert len(page.inner_text("#status").split("one of ")[1].split(",")) == 2
     audit(page)
-    press(page, "s")
+    press_with_streak("s")
     expect(page, "#status", f"^{puzzle.solution + 1} wins in")
     expect_count(page, ".ring.run", 4)
 
@@ -278,26 +287,53 @@ def test_buttons_for_mistakes_are_visible_on_a_phone(reviewed: Any) -> None:
 
 
 def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path: Path) -> None:
-    """Keys and clicks lead from mistake to mistake and from game to game; axe finds no problems."""
-    games, file = tmp_path / "games.txt", tmp_path / "review.html"
-    games.write_text("1122334\n44235")  # three mistakes before red wins; unfinished
-    board = ["--rows", "5", "--columns", "6"]
-    assert main(["review", str(games), "--player", "uct:50", "--html", str(file), *board]) == 0
+    """Keys and clicks lead from mistake to mistake and from game to game; axe finds no problems.
+
+    The texts of the first game are those of `data/review.txt`.
+    """
+    first, file = short_review(), tmp_path / "review.html"
+    second = review_game("2253", first.geometry, seconds=600)
+    file.write_text(review_page([first, second]))
     page = browser.new_page()
     page.goto(file.as_uri())
+    expect(page, "#result", "^Yellow wins · 10 moves$")
+    expect(page, "#sides", r"^41\s%Red: 1 of 5 best, 3 mistakes64\s%Yellow: 2 of 5 best, 2 mistakes$")
+    chances = [
+        "100",
+        "75",
+        "63",
+        "55",
+        "88",
+        "35",
+        "0",
+        "20",
+        "50",
+        "63",
+        "0",
+    ]  # of red, at the start and after each move
+    label = ", ".join(f"{ply}: {chance}\u00a0%" for ply, chance in enumerate(chances))
+    assert page.get_attribute("#chart", "aria-label") == f"Chances of Red after each move. {label}"
+    outcomes = [bar.get_attribute("class") for bar in page.locator("#chart .outcome").all()]
+    assert outcomes == [
+        f"outcome {side}" for side in [*["red"] * 4, "yellow", "red", "yellow", "draw", *["yellow"] * 2]
+    ]
     press(page, ["Home"])
     expect(page, "#now", "Start of the game")
     press(page, ["ArrowDown"])
-    expect(page, "#now", "With best play")
+    text = "With best play, Red wins in 6 moves; after this move it loses in 2 moves.Best: 3, for example 3312411554"
+    opinion = r"The network estimated 88\s% for Red and would have played 1."
+    expect(page, "#now", rf"^5\. Red plays 4 \?\? turns a win into a loss{text}{opinion}$")
     stones = page.locator("g.stone:not(.possible)").count()
     page.locator(".line button").nth(2).click()
     expect_count(page, "g.stone:not(.possible)", stones + 2)
     assert page.locator(".line button").nth(2).get_attribute("aria-current") == "true"
     audit(page)
     page.click("#to-end")
-    expect(page, "#now", "7. Red plays 4")
-    page.get_by_label("Move 2: Yellow plays 1").click()
-    expect(page, "#now", "2. Yellow plays 1")
+    text = "Yellow wins in 1 move with best play, counting this move."
+    opinion = r"The network estimated 38\s% for Yellow and would have played 5."
+    expect(page, "#now", rf"^10\. Yellow plays 3 best{text}{opinion}$")
+    page.get_by_label("Move 2: Yellow plays 2, loses 2 moves sooner").click()
+    expect(page, "#now", "^2. Yellow plays 2 ~ loses 2 moves soonerWith best play, Yellow loses in 4 moves; after this")
     page.select_option("#game", "1")
-    expect(page, "#result", "Unfinished · 5 moves")
+    expect(page, "#result", "Unfinished · 4 moves")
     audit(page)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import DRAWN, Counting, LateSolver, Terminal
+from helpers import DRAWN, Counting, LateSolver, Terminal, short_review
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import STANDARD, Position, make_geometry
@@ -163,27 +163,12 @@ def test_values_include_the_last_position() -> None:
     assert review("").values == (0,)
 
 
-class Scripted:
-    """Player with prepared values and columns for the positions of a game; column c has the prior c / 10."""
-
-    name = "net@50"
-
-    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
-        assert len(positions) == 10  # all but the end of the game
-        return SimpleNamespace(
-            value=np.array([1, -0.5, 0.25, -0.1, 0.75, 0.3, -1, 0.6, 0, -0.25]),
-            moves=np.array([2, 2, 1, 3, 0, 0, 4, 3, 0, 4]),
-            priors=np.tile(np.arange(5) / 10, (10, 1)),
-        )
-
-
 def test_complete_review_of_a_short_game() -> None:
     """The text is checked by hand, its verdicts by `naive.minimax`.
 
     Credits of x: 1, 0.75 for a win 5 moves later, 0, 0 and 0.3; of o: 0.9 for a loss 2 moves sooner, 1, 0, 0.3 and 1.
     """
-    board = make_geometry(3, 5, 3)
-    review = review_game("2253441423", board, solver=Solver(board, book=no_known_scores()), player=Scripted())
+    review = short_review()
     assert describe_review(review, PLAIN) + "\n" == TEXT.read_text()
     data = json.loads(json.dumps(review.to_dict()))
     assert [move["opinion"]["prior"] for move in data["reviewed"]] == [0.1, 0.1, 0.4, 0.2, 0.3, 0.3, 0, 0.3, 0.1, 0.2]

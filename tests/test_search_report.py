@@ -2,7 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,12 @@ from alphac4.commands.measure import ArenaCommand
 from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.drawing import draw_tree
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
+from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns
 from alphac4.mcts.search import Budget
+from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -51,33 +54,94 @@ def test_wdl_agrees_with_the_value() -> None:
     assert "win 100 %" in text
 
 
-def test_table_shows_no_score_for_unvisited_columns() -> None:
-    position = Position.from_moves("44")
-    result = UctSearch(rng=np.random.default_rng(0)).search([position], Budget(simulations=3))
-    table = SearchedPosition.of_result(position, "uct", result).table()
-    for line, visits in zip(table.splitlines()[1:8], result.visits[0], strict=True):
-        assert (line.split()[2] == "-", "-" in line.split()[4:5]) == (visits == 0, visits == 0)
+# A search with Yellow to move. The second column is full, the third one was not visited.
+SMALL = Position.from_moves("22213", make_geometry(3, 4, 3))
+RESULT = SearchResult(
+    moves=np.array([3]),
+    visits=np.array([[1, 0, 0, 31]]),
+    values=np.array([[-0.5, np.nan, np.nan, 0.25]]),
+    priors=np.array([[0.125, 0, 0.25, 0.625]]),
+    scores=np.array([[0.125, np.nan, 0.7, -0.375]]),
+    proofs=np.array([[2 - PROVEN_WIN, ILLEGAL, UNPROVEN, UNPROVEN]]),
+    value=np.array([0.2]),
+    wdl=np.array([[0.5, 0.2, 0.3]]),
+    simulations=np.array([1234]),
+    seconds=0.5,
+    variations=[[3, 0, 2]],
+)
+TABLE = """\
+column  visits   value   prior   score
+     1       1  -0.500   0.125  +0.125  loses within 1 move
+     3       0       -   0.250       -
+     4      31  +0.250   0.625  -0.375  *
+
+value +0.200: win 50 %, draw 20 %, loss 30 %
+best line 4 1 3
+1,234 simulations in 0.50 s, 2,468 per second"""
+
+
+def test_table_of_a_search() -> None:
+    assert SearchedPosition.of_result(SMALL, "player", RESULT).table() == TABLE
+
+
+def find_node(path: Sequence[int]) -> NodeView:
+    """Return a node of that search's tree; a move that was proven immediately has none."""
+    if path == []:
+        return NodeView(position=SMALL, value=0.2, visits=32, columns=describe_columns(vars(RESULT), 0))
+    if path != [3]:
+        raise ValueError(path)
+    moves = ((0, 20, -0.1, "draws"), (2, 1, 0.9, ""), (3, 9, None, "wins within 3 moves"))
+    columns = [
+        ColumnAnalysis(column=c, visits=n, visit_share=n / 30, prior=0, value=value, score=None, proof=proof)
+        for c, n, value, proof in moves
+    ]
+    return NodeView(position=SMALL.play(3), value=-0.25, visits=30, columns=tuple(columns))
+
+
+def read_drawing(svg: str) -> list[tuple[str, str, str, str, str]]:
+    """Return the cards from left to right: width of the edge to it, class, board, stone and texts."""
+    cards, edges = dict[tuple[float, float], ElementTree.Element](), dict[tuple[float, float], str]()
+
+    def walk(group: ElementTree.Element, x: float, y: float) -> None:
+        for item in group:
+            if item.tag == f"{SVG}path":
+                right, down = map(float, item.get("d", "").split()[-2:])
+                edges[x + right, y + down] = item.get("stroke-width", "")
+            elif item.tag == f"{SVG}rect" and "card" in item.get("class", ""):
+                cards[x, y + CARD_HEIGHT / 2] = group
+            elif item.tag == f"{SVG}g":
+                right, down = map(float, item.get("transform", "").removeprefix("translate(").rstrip(")").split())
+                walk(item, x + right, y + down)
+
+    walk(ElementTree.fromstring(svg), 0, 0)
+    found = []
+    for place, card in sorted(cards.items()):
+        *cells, stone = card.iter(f"{SVG}circle")
+        rows: dict[float, dict[float, str]] = {}
+        for cell in cells:
+            row = rows.setdefault(float(cell.get("cy", "")), {})
+            row[float(cell.get("cx", ""))] = {"empty": ".", "x": "x", "o": "o"}[cell.get("class", "")]
+        board = "/".join("".join(row[x] for x in sorted(row)) for _, row in sorted(rows.items()))
+        texts = "; ".join(text.text for text in card.iter(f"{SVG}text") if text.text)
+        found.append((edges.get(place, ""), card[0].get("class", ""), board, stone.get("class", ""), texts))
+    return found
+
+
+def test_drawing_of_a_search() -> None:
+    """The widths of the edges are 1 + 7 times the shares of the visits: 1 / 32, 31 / 32, 20 / 30 and 9 / 30."""
+    assert read_drawing(draw_tree(find_node, depth=2, width=2)) == [
+        ("", "card", ".x../.o../oxx.", "o", "Yellow to move; 32 visits; +0.20 for Yellow"),
+        ("1.2", "card", ".x../oo../oxx.", "o", "Yellow plays 1; 1 visit; -0.50 for Yellow; loses within 1 move"),
+        ("7.8", "card best", ".x../.o../oxxo", "o", "Yellow plays 4; 31 visits; +0.25 for Yellow"),
+        ("5.7", "card best", ".x../xo../oxxo", "x", "Red plays 1; 20 visits; -0.10 for Red; draws"),
+        ("3.1", "card", ".x../.o.x/oxxo", "x", "Red plays 4; 9 visits; wins within 3 moves"),
+    ]
 
 
 def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
     root = ElementTree.fromstring(draw_tree(partial(searched.node, 0), depth=2, width=2))
-    space = "{http://www.w3.org/2000/svg}"
-    cards = [rect for rect in root.iter(f"{space}rect") if "card" in rect.get("class", "")]
-    assert (len(cards), len(list(root.iter(f"{space}path")))) == (1 + 2 + 4, 2 + 4)
-
-
-def test_drawing_names_the_side_of_each_move_and_value(searched: UctSearch) -> None:
-    """Red, the first player, is to move after two moves."""
-    root = ElementTree.fromstring(draw_tree(partial(searched.node, 0), depth=2, width=1))
-    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    path: list[int] = []
-    for _ in range(2):
-        path.append(max(searched.node(0, path).columns, key=lambda move: move.visits).column)
-    column, reply = (column + 1 for column in path)
-    titles = [text for text in texts if " plays " in text or " to move" in text]
-    assert sorted(titles) == sorted(["Red to move", f"Red plays {column}", f"Yellow plays {reply}"])
-    assert sum(text.endswith(" for Red") for text in texts) == 2
-    assert sum(text.endswith(" for Yellow") for text in texts) == 1
+    cards = [rect for rect in root.iter(f"{SVG}rect") if "card" in rect.get("class", "")]
+    assert (len(cards), len(list(root.iter(f"{SVG}path")))) == (1 + 2 + 4, 2 + 4)
 
 
 def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[..., str]) -> None:
