@@ -107,10 +107,8 @@ def test_hints_never_rule_out_the_solution(browser: Browser, address: str) -> No
     def press_with_streak(key: str) -> None:
         page.evaluate("localStorage.alphac4 = JSON.stringify({ streak: 3 })")
         press(page, key)
-        expect(page, "#streak", "^0$")
+        assert page.evaluate("JSON.parse(localStorage.alphac4).streak") == 0
 
-    page.reload()
-    expect(page, "#status", "to move and win")
     press_with_streak("h")
     while page.get_attribute("#puzzle-hint", "aria-disabled") == "false":
         press(page, "h")
@@ -298,25 +296,11 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     page.goto(file.as_uri())
     expect(page, "#result", "^Yellow wins · 10 moves$")
     expect(page, "#sides", r"^41\s%Red: 1 of 5 best, 3 mistakes64\s%Yellow: 2 of 5 best, 2 mistakes$")
-    chances = [
-        "100",
-        "75",
-        "63",
-        "55",
-        "88",
-        "35",
-        "0",
-        "20",
-        "50",
-        "63",
-        "0",
-    ]  # of red, at the start and after each move
+    chances = [100, 75, 63, 55, 88, 35, 0, 20, 50, 63, 0]  # at the start and after each move
     label = ", ".join(f"{ply}: {chance}\u00a0%" for ply, chance in enumerate(chances))
     assert page.get_attribute("#chart", "aria-label") == f"Chances of Red after each move. {label}"
-    outcomes = [bar.get_attribute("class") for bar in page.locator("#chart .outcome").all()]
-    assert outcomes == [
-        f"outcome {side}" for side in [*["red"] * 4, "yellow", "red", "yellow", "draw", *["yellow"] * 2]
-    ]
+    bars = [str(bar.get_attribute("class")).split()[1] for bar in page.locator("#chart .outcome").all()]
+    assert bars == ["red", "red", "red", "red", "yellow", "red", "yellow", "draw", "yellow", "yellow"]
     press(page, ["Home"])
     expect(page, "#now", "Start of the game")
     press(page, ["ArrowDown"])
