@@ -114,7 +114,7 @@ def read_drawing(svg: str) -> list[tuple[str, str, str, str, str]]:
                 walk(item, x + right, y + down)
 
     walk(ElementTree.fromstring(svg), 0, 0)
-    found = []
+    described = []
     for place, card in sorted(cards.items()):
         *cells, stone = card.iter(f"{SVG}circle")
         rows: dict[float, dict[float, str]] = {}
@@ -123,8 +123,8 @@ def read_drawing(svg: str) -> list[tuple[str, str, str, str, str]]:
             row[float(cell.get("cx", ""))] = {"empty": ".", "x": "x", "o": "o"}[cell.get("class", "")]
         board = "/".join("".join(row[x] for x in sorted(row)) for _, row in sorted(rows.items()))
         texts = "; ".join(text.text for text in card.iter(f"{SVG}text") if text.text)
-        found.append((edges.get(place, ""), card[0].get("class", ""), board, stone.get("class", ""), texts))
-    return found
+        described.append((edges.get(place, ""), card[0].get("class", ""), board, stone.get("class", ""), texts))
+    return described
 
 
 def test_drawing_of_a_search() -> None:
