@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -14,6 +15,8 @@ from helpers import held_elsewhere
 
 from alphac4.runs.state import Costs
 from alphac4.storage.files import (
+    REVIEW_PAGE,
+    SVG_FILE,
     FileError,
     append_line,
     check_output,
@@ -81,6 +84,41 @@ def test_a_failed_write_names_the_file_and_keeps_the_old_content(
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     with pytest.raises(OSError, match=r"No space.*/lines'"):
         append_line(tmp_path / "lines", "x")
+    assert not (tmp_path / "lines").read_bytes()
+
+
+@pytest.mark.parametrize("before", ["", "first\n", "first"])
+def test_an_appended_line_is_whole_or_absent(before: str, tmp_path: Path) -> None:
+    """The limit of a file's size ends a write as a full disk does, after part of the line."""
+    path = tmp_path / "lines"
+    path.write_text(before)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large.*/lines'"):
+            append_line(path, 200 * "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert path.read_text() == before
+    append_line(path, "last")
+    assert path.read_text().split() == [*before.split(), "last"]
+
+
+def test_a_file_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    drawing, page = b'<?xml version="1.0"?>\n<svg width="1">', b"<!doctype html>\n<title>Connect Four review</title>"
+    write_atomically(path, drawing, SVG_FILE)
+    for content in (b"44444\n", b"<!doctype html>\n<title>Mine</title>", drawing, b"x" + page):
+        path.write_bytes(content)
+        for use in (lambda: check_output(path, REVIEW_PAGE), lambda: write_atomically(path, page, REVIEW_PAGE)):
+            with pytest.raises(FileError, match=f"{path} exists and is not a review's page: choose another name"):
+                use()
+        assert path.read_bytes() == content
+    for content in (b"", page + b"<p>older"):
+        path.write_bytes(content)
+        check_output(path, REVIEW_PAGE)
+        write_atomically(path, page, REVIEW_PAGE)
+        assert path.read_bytes() == page
 
 
 def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
