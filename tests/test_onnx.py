@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from helpers import as_if_trained
 
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
@@ -166,12 +167,29 @@ def test_a_file_with_different_outputs_is_not_written(
 ) -> None:
     source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"
     save_checkpoint(source, Checkpoint(network=trained()))
-    target.write_text("old")
     other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
+    target.write_bytes(other)
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
     command = f"export {source} --onnx {target}"
     assert "was not written: the outputs of ONNX differ" in error_line(command)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert error_line(command).endswith("ONNX needs onnx: ./scripts/setup.sh onnx")
-    assert target.read_text() == "old"
+    assert target.read_bytes() == other
+
+
+def test_a_file_with_outputs_that_are_not_finite_is_not_written(tmp_path: Path, error_line: Callable[..., str]) -> None:
+    """The weights are finite, but their products overflow. The policy is correct."""
+    network, source = trained(), tmp_path / "net.safetensors"
+    torch.nn.init.constant_(network.value.weight, 3e38)
+    save_checkpoint(source, Checkpoint(network=network))
+    assert "was not written: the outputs of ONNX differ" in error_line(f"export {source} --onnx {tmp_path}/net.onnx")
+    assert not (tmp_path / "net.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("deviation", "text"), [(1.31e-6, "2e-06"), (1e-6, "1e-06"), (9.01e-7, "1e-06"), (0.0, "0e+00")]
+)
+def test_the_bound_of_a_deviation_is_rounded_up(deviation: float, text: str) -> None:
+    assert export.format_bound(deviation) == text
+    assert float(text) >= deviation

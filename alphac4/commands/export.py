@@ -11,7 +11,14 @@ import tyro
 from alphac4.arena.syntax import check_network
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
-from alphac4.storage.files import check_folder, check_not_existing, check_output, write_atomically
+from alphac4.storage.files import (
+    KAGGLE_FILE,
+    ONNX_FILE,
+    check_folder,
+    check_not_existing,
+    check_output,
+    write_atomically,
+)
 from alphac4.storage.records import BoardConfig, RangedSettings
 
 logger = logging.getLogger(__name__)
@@ -58,8 +65,8 @@ class ExportCommand:
         paths = [path.resolve() for path in (self.kaggle, self.onnx, self.web, self.hub) if path is not None]
         if len(set(paths)) < len(paths):
             raise ValueError("each form needs a path of its own")
-        check_output(self.kaggle)
-        check_output(self.onnx)
+        check_output(self.kaggle, KAGGLE_FILE)
+        check_output(self.onnx, ONNX_FILE)
         for folder in self.web, self.hub:
             if folder is not None:
                 check_folder(folder.absolute().parent, folder)
@@ -71,15 +78,15 @@ class ExportCommand:
         if self.kaggle is not None:
             from alphac4.export.kaggle import submission_text
 
-            write_atomically(self.kaggle, submission_text(checkpoint).encode())
+            write_atomically(self.kaggle, submission_text(checkpoint).encode(), KAGGLE_FILE)
             logger.info("%s: submission of %d KB", self.kaggle, self.kaggle.stat().st_size // 1000)
         if self.onnx is not None:
-            from alphac4.export.onnx import export_onnx
+            from alphac4.export.onnx import export_onnx, format_bound
 
             logger.info("%s: converting the network ...", self.onnx)
-            deviation = export_onnx(checkpoint, self.onnx)
+            bound = format_bound(export_onnx(checkpoint, self.onnx))
             size = self.onnx.stat().st_size // 1000
-            logger.info("%s: %d KB, probabilities equal to PyTorch's within %.1g", self.onnx, size, deviation)
+            logger.info("%s: %d KB, probabilities equal to PyTorch's within %s", self.onnx, size, bound)
         if self.hub is not None:
             from alphac4.export.hub import export_hub
 

@@ -11,7 +11,7 @@ from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.evaluation.report import StrengthReport
-from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
+from alphac4.export.onnx import INPUT, OUTPUT, export_onnx, format_bound
 from alphac4.game import STANDARD
 from alphac4.game.position import count_of
 from alphac4.game.rules import board_settings
@@ -172,7 +172,7 @@ def model_card(
         version=__version__,
         network_file=NETWORK_FILE,
         onnx_file=ONNX_FILE,
-        deviation=f"{deviation:.0e}",
+        deviation=format_bound(deviation),
         input=INPUT,
         output=OUTPUT,
         report=report,

@@ -1,5 +1,6 @@
 """Export of a network as an ONNX file, which is compared with PyTorch before it is written."""
 
+import decimal
 import json
 import logging
 import warnings
@@ -16,7 +17,7 @@ from alphac4.machine import install_advice
 from alphac4.nn.backends import random_boards
 from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.files import write_atomically
+from alphac4.storage.files import ONNX_FILE, write_atomically
 
 TOLERANCE = 1e-4  # largest deviation of a probability from PyTorch
 PROBE_BOARDS = 256
@@ -94,14 +95,21 @@ def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
     The file's metadata describe its input, outputs and board.
 
     Raises:
-        RuntimeError: if a package is missing, or the outputs of the file differ from the network's.
+        RuntimeError: if a package is missing, or the outputs of the file differ from the network's or are not finite.
+        FileError: if the file exists and is not an exported ONNX file.
     """
     content = onnx_bytes(checkpoint)
     deviation = deviation_from_torch(checkpoint, content)
-    if not deviation <= TOLERANCE:
+    if not deviation <= TOLERANCE:  # so that NaN fails as well
         raise RuntimeError(f"{path} was not written: the outputs of ONNX differ from PyTorch's by {deviation:.2g}")
-    write_atomically(path, content)
+    write_atomically(path, content, ONNX_FILE)
     return deviation
+
+
+def format_bound(deviation: float) -> str:
+    """Format a deviation with one significant digit, rounded up, so that it is within the result: 1.3e-6 as "2e-06"."""
+    context = decimal.Context(prec=1, rounding=decimal.ROUND_CEILING)
+    return f"{float(context.create_decimal_from_float(deviation)):.0e}"
 
 
 def onnx_bytes(checkpoint: Checkpoint) -> bytes:
@@ -142,7 +150,10 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
 
 
 def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
-    """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards."""
+    """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards.
+
+    It is NaN if an output is.
+    """
     import onnxruntime
 
     network, rng = checkpoint.network.eval(), np.random.default_rng(0)
@@ -155,4 +166,4 @@ def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
         torch.softmax(torch.from_numpy(policy), 1) - torch.softmax(expected_policy, 1),
         torch.from_numpy(wdl) - torch.softmax(expected_value, 1),
     )
-    return max(float(difference.abs().max()) for difference in differences)
+    return float(torch.stack([difference.abs().max() for difference in differences]).max())  # keeps NaN, unlike max()
