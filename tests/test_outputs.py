@@ -48,6 +48,46 @@ def test_commands_write_through_links_but_not_to_devices(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+FOREIGN = {
+    **{name: value for name, value in WRITERS.items() if isinstance(value, tuple)},
+    "evaluate --picture x.svg": (EVALUATE + "--picture ", ".svg"),
+    "evaluate --picture x.pdf": (EVALUATE + "--picture ", ".pdf"),
+    "export --onnx": ("export {checkpoint} --onnx ", ""),
+    "certificate build": (
+        "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder} ",
+        "",
+    ),
+    "puzzles --output": ("puzzles --output ", ""),
+}
+
+
+@pytest.mark.parametrize(("line", "suffix"), FOREIGN.values(), ids=FOREIGN)
+def test_commands_replace_no_file_of_another_kind(
+    line: str, suffix: str, checkpoint: Path, tmp_path: Path, error_line: Callable[..., str]
+) -> None:
+    """A mistyped name must not cost the user's file, such as the network that the command reads."""
+    line = line.format(checkpoint=checkpoint, folder=tmp_path / "folder")
+    for content in (checkpoint.read_bytes(), b"4444452226671\n"):
+        path = tmp_path / f"mine{suffix}"
+        path.write_bytes(content)
+        assert str(path) in error_line(line, path)
+        assert path.read_bytes() == content
+
+
+REPLACED = {name: value for name, value in FOREIGN.items() if name.startswith(("search", "review", "eval", "export"))}
+
+
+@pytest.mark.parametrize(
+    ("line", "suffix"),
+    [pytest.param(*REPLACED[n], id=n, marks=pytest.mark.slow if "onnx" in n else ()) for n in REPLACED],
+)
+def test_commands_replace_their_own_earlier_file(
+    line: str, suffix: str, checkpoint: Path, tmp_path: Path, run_command: Callable[..., str]
+) -> None:
+    for _ in range(2):
+        run_command(line.format(checkpoint=checkpoint), tmp_path / f"mine{suffix}")
+
+
 APPENDING = {
     "arena": ("arena random uct:1 --games 2 --processes 1 --output {folder}/t.jsonl", "t.jsonl"),
     "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),

@@ -19,7 +19,7 @@ from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk,
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
-from alphac4.storage.files import write_atomically
+from alphac4.storage.files import CERTIFICATE_FILE, write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
@@ -48,7 +48,12 @@ def shipped_certificates() -> list[Path]:
 
 
 def write_certificate(path: Path, certificate: Certificate) -> None:
-    """Write a certificate atomically."""
+    """Write a certificate atomically.
+
+    Raises:
+        FileError: if the file exists and is not a certificate.
+        OSError: if it cannot be written.
+    """
     claim = certificate.claim
     text = "".join(COLUMN_NAMES[column] for column in certificate.columns.tolist()).encode()
     header = {
@@ -60,7 +65,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
         "sha256": hashlib.sha256(text).hexdigest(),
         **certificate.about,
     }
-    write_atomically(path, json.dumps(header).encode() + b"\n" + zlib.compress(text, 9))
+    write_atomically(path, json.dumps(header).encode() + b"\n" + zlib.compress(text, 9), CERTIFICATE_FILE)
 
 
 def read_certificate(path: Path) -> Certificate:

@@ -27,7 +27,7 @@ from alphac4.commands.arguments import (
     metavar,
 )
 from alphac4.machine import cores, wrap_text
-from alphac4.storage.files import check_output
+from alphac4.storage.files import CERTIFICATE_FILE, check_output
 from alphac4.storage.locks import lock_file, lock_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SIMULATIONS, BoardConfig, Range, RangedSettings, quote
 from alphac4.version import __version__
@@ -182,7 +182,6 @@ class EvaluateCommand(RangedSettings):
             from alphac4.evaluation.pictures import check_picture, save_picture  # imports Matplotlib
 
             check_picture(self.picture)
-        check_output(self.picture)
         with loading():
             from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
 
@@ -197,12 +196,12 @@ class EvaluateCommand(RangedSettings):
                 pool=pool,
             )
             report = measure_strength(self.player, measurement, self.references, untrained=self.untrained)
-        if self.picture is not None:
-            save_picture(report, self.picture)
         if self.json:
             print(report.to_json())
         else:
             print(wrap_text(str(report), sys.stdout))
+        if self.picture is not None:
+            save_picture(report, self.picture)
         return 0
 
 
@@ -427,7 +426,7 @@ class CertificateCommand(RangedSettings):
 
         geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
-        check_output(path)
+        check_output(path, CERTIFICATE_FILE)
         journal = self.output / "moves.jsonl"
         options = ComputeOptions(device=self.device, backend=self.backend).resumed(journal, FORMAT)
         compute = options.choose(threads=1)

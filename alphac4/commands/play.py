@@ -24,7 +24,7 @@ from alphac4.commands.arguments import (
     metavar,
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
-from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.files import REVIEW_PAGE, SVG_FILE, check_output, write_atomically
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, Range, RangedSettings
 from alphac4.storage.text import content_lines, read_stdin_lines
 
@@ -309,25 +309,40 @@ class ReviewCommand(RangedSettings):
         board = self.board.geometry()
         specification = self.player or (REVIEWER if board == STANDARD else NO_PLAYER)
         geometry = board if specification == NO_PLAYER else common_geometry((specification,), board)
-        check_output(self.html)
+        check_output(self.html, REVIEW_PAGE)
         games = read_games(" ".join(self.game), read_stdin_lines(), geometry)
         player, screen = None, Screen(sys.stdout)
         if specification != NO_PLAYER:
             player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
-        reviews = []
-        for number, moves in enumerate(games, start=1):
-            which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
-            reviews.append(review_with_progress(moves, geometry, player, self.seconds, which))
-            if self.json:
-                print(json.dumps(reviews[-1].to_dict()), flush=True)
-            elif self.html is None:
-                screen.line(("\n" if number > 1 else "") + describe_review(reviews[-1], screen))
-        if self.html is not None:
-            from alphac4.play.web.pages import review_page  # imports the export of networks
+        reviews: list[Review] = []
 
-            write_atomically(self.html, review_page(reviews).encode())
-            print(f"review written to {self.html}", file=sys.stderr)
+        def show(review: "Review") -> None:
+            screen.line(("" if review is reviews[0] else "\n") + describe_review(review, screen))
+
+        try:
+            for number, moves in enumerate(games, start=1):
+                which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
+                reviews.append(review_with_progress(moves, geometry, player, self.seconds, which))
+                if self.json:
+                    print(json.dumps(reviews[-1].to_dict()), flush=True)
+                elif self.html is None:
+                    show(reviews[-1])
+        finally:  # Ctrl-C keeps the finished reviews
+            if self.html is not None and reviews:
+                try:
+                    self._write_page(self.html, reviews)
+                except (OSError, ValueError):
+                    if not self.json:
+                        for review in reviews:
+                            show(review)
+                    raise
         return 0
+
+    def _write_page(self, path: Path, reviews: "list[Review]") -> None:
+        from alphac4.play.web.pages import review_page  # imports the export of networks
+
+        write_atomically(path, review_page(reviews).encode(), REVIEW_PAGE)
+        print(f"{'review' if len(reviews) == 1 else f'{len(reviews)} reviews'} written to {path}", file=sys.stderr)
 
 
 def review_with_progress(
@@ -399,7 +414,7 @@ class SearchCommand(RangedSettings):
         board = self.board.geometry()
         specification = self.player or ("best@600" if board == STANDARD else "uct:10000")
         geometry = common_geometry((specification,), board)
-        check_output(self.svg)
+        check_output(self.svg, SVG_FILE)
         position = Position.from_moves(join_moves(self.moves), geometry)
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
@@ -417,7 +432,8 @@ class SearchCommand(RangedSettings):
             print(f"\n{screen.side(0 if position.first_to_move else 1)} to move, {player.name}\n")
             print(found.table())
         if self.svg is not None:
-            write_atomically(self.svg, draw_tree(partial(player.node, 0), depth=self.depth, width=self.width).encode())
+            picture = draw_tree(partial(player.node, 0), depth=self.depth, width=self.width)
+            write_atomically(self.svg, picture.encode(), SVG_FILE)
             print(f"\ntree drawn to {self.svg}", file=sys.stderr)
         return 0
 
