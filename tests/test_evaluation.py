@@ -212,6 +212,49 @@ def test_generation_resumes_incomplete_sets_and_keeps_other_files(tmp_path: Path
         assert whole.read_bytes() == content
 
 
+def test_generation_replaces_an_incomplete_last_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Wherever the line is cut, even between the digits of its last score."""
+    path, solver = tmp_path / "cut.columns", Solver()
+
+    def write() -> str:
+        write_set(path, "end-easy", 2, random_positions("end", np.random.default_rng(4)), solver)
+        return path.read_text()
+
+    text = write()
+    first, last = text.splitlines(keepends=True)
+    for end in range(1, len(last)):
+        path.write_text(first + last[:end])
+        assert write() == text
+    path.write_text(first[:5])
+    assert write() == text
+    assert f"{path}: the last line is incomplete and is computed again" in caplog.text
+
+
+def test_generation_rejects_positions_of_another_set(tmp_path: Path) -> None:
+    path, solver = tmp_path / "begin-hard.columns", Solver()
+    write_set(path, "end-easy", 1, random_positions("end", np.random.default_rng(4)), solver)
+    text = path.read_text()
+    with pytest.raises(FileError, match="belongs to the set end-easy, not to begin-hard"):
+        write_set(path, "begin-hard", 1, [], solver)
+    assert path.read_text() == text
+
+
+def test_report_is_printed_even_if_its_picture_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.svg"
+
+    def fail(_report: object, path: Path) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("alphac4.evaluation.pictures.save_picture", fail)
+    for option, expected in ([], "Mistakes"), (["--json"], '"subjects"'):
+        assert main(["evaluate", "random", "--count", "1", *option, "--picture", str(path)]) == 2
+        output = capsys.readouterr()
+        assert expected in output.out
+        assert output.err.startswith(f"alphac4 evaluate: {path}: No space left on device")
+
+
 def test_sources_provide_positions_but_no_scores(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

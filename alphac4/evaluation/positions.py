@@ -16,7 +16,7 @@ from alphac4.game.position import count_of, describe_outcome
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
 from alphac4.solver.solver import shared_solver
-from alphac4.storage.files import FileError, append_line
+from alphac4.storage.files import FileError, append_line, write_atomically
 from alphac4.storage.text import parse_lines, read_text_lines
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
 DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
 CHECKED_CELLS = 22  # empty cells up to which scores in files are checked: the solver takes milliseconds
 _SCORE = re.compile(r"-?[0-9]{1,2}")
+_LINE_START = re.compile(rb"[1-7]+( (-?[0-9]{0,2}|\.))*")  # any part of a line from its start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,17 +269,17 @@ def write_set(
 ) -> int:
     """Fill a file with ``count`` different candidates that belong to the set ``name``, scored by ``solver``.
 
-    Each line is written as soon as it is scored, and existing lines count: repeat an interrupted call to resume.
+    Each line is written as soon as it is scored, and existing lines count: repeat an interrupted call to resume. A last
+    line without a line break is computed again, because it may have been cut off within a score.
 
     Returns:
         The number of lines, which is below ``count`` only if there are no more candidates.
 
     Raises:
-        FileError: if an existing file holds anything else.
+        FileError: if an existing file holds anything else, such as positions of another set.
+        OSError: if a line cannot be written.
     """
-    known: set[Position] = set()
-    if path.exists() and path.read_bytes().strip():
-        known.update(load_positions(path).positions)
+    known = _read_known(path, name, solver)
     for _ in known:
         on_position()
     for position in candidates:
@@ -293,3 +294,26 @@ def write_set(
             known.add(position)
             on_position()
     return len(known)
+
+
+def _read_known(path: Path, name: str, solver: Solver) -> set[Position]:
+    """Return the positions in a file of `write_set`, and remove an incomplete last line."""
+    if not path.exists():
+        return set()
+    content, lines = path.read_bytes(), read_text_lines(path)
+    last = content.rpartition(b"\n")[2]
+    is_incomplete = bool(_LINE_START.fullmatch(last))
+    if is_incomplete:
+        content = content.removesuffix(last)
+        del lines[-1]
+    known = set[Position]()
+    if content.strip():
+        part = parse_positions(lines, str(path), name, solver=solver)
+        for position, score in zip(part.positions, part.best_score.tolist(), strict=True):
+            if (other := set_of(position, score)) != name:
+                raise FileError(f"{path}: {position.moves} belongs to the set {other}, not to {name}: remove the file")
+        known.update(part.positions)
+    if is_incomplete:
+        logger.warning("%s: the last line is incomplete and is computed again", path)
+        write_atomically(path, content)
+    return known
