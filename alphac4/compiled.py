@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ import numba
 from numba.core import event
 
 from alphac4.machine import cache_folder
+
+logger = logging.getLogger(__name__)
 
 MAX_CACHED_SOURCES = 4  # versions of the source, so that switching between two branches does not recompile
 _MACHINE_CODE = "machine-code-"
@@ -74,12 +77,36 @@ def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: obje
     """Compile with Numba, with the machine code in `machine_code_folder`.
 
     ``_nrt`` is the only undocumented option of Numba used here. It has no public counterpart, and without it a tree
-    search takes 2.5 times as long. A Numba without it raises an error at the first compilation.
+    search takes 2.5 times as long. A Numba without it raises an error at the first compilation. Code that cannot be
+    stored, such as on a full disk, is used without a cache.
     """
     njit: Any = numba.njit  # its type lacks some options
     with machine_code_cache() as is_writable:
         decorate = njit(nogil=True, error_model="numpy", cache=cache and is_writable, _nrt=nrt, **options)
-        return decorate(function)  # type: ignore[no-any-return]
+        dispatcher: Any = decorate(function)
+    _ignore_cache_errors(dispatcher)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _ignore_cache_errors(dispatcher: Any) -> None:
+    """Use new machine code without a cache if it cannot be stored, such as on a full disk; Numba would raise."""
+    cache = dispatcher._cache
+    save = cache.save_overload
+
+    def try_to_save(signature: Any, code: Any) -> None:
+        try:
+            save(signature, code)
+        except OSError as error:
+            _warn_about_cache(cache.cache_path, error.strerror or str(error))
+
+    cache.save_overload = try_to_save
+
+
+@functools.cache
+def _warn_about_cache(folder: str, reason: str) -> None:
+    """Log once that machine code is not stored."""
+    advice = "make room, or set NUMBA_CACHE_DIR to another folder"
+    logger.warning("%s: %s, so code is compiled again at each start: %s", folder, reason, advice)
 
 
 @contextlib.contextmanager

@@ -146,3 +146,23 @@ def test_without_a_writable_folder_functions_are_compiled_without_a_cache(
     twice = compiled.compiled(lambda x: 2 * x)
     assert twice(3) == 6
     assert twice.stats.cache_path is None
+
+
+def test_machine_code_that_cannot_be_stored_is_used_without_a_cache(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the function nor one that it calls fails on a full disk."""
+
+    def fail(_cache: object, _name: str, _data: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", fail)
+    compiled._warn_about_cache.cache_clear()
+    twice = compiled.compiled(lambda x: 2 * x)
+    thrice = compiled.compiled(lambda x: x + twice(x))
+    assert thrice(3) == 9
+    (message,) = caplog.messages
+    assert message == (
+        f"{twice.stats.cache_path}: No space left on device, so code is compiled again at each start: "
+        "make room, or set NUMBA_CACHE_DIR to another folder"
+    )

@@ -6,6 +6,7 @@ import json
 import logging
 import platform
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -53,6 +54,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # name in pyproject.toml: (m
     "docs": (("furo", "myst_nb", "sphinx"), "building the documentation by ./scripts/docs.sh"),
 }
 
+CACHE_PROBE_BYTES = 2**20  # one of the larger files of machine code
 INFERENCE_BATCHES = (1, 128)  # one game against a person, and an evaluation of many positions
 INFERENCE_SECONDS = 1.0  # per backend and batch size
 PRESET_SECONDS = 3.0  # seconds of self-play, and about as many of learning, per preset
@@ -184,6 +186,13 @@ def _check_compiled() -> str:
     folder = machine_code_folder()
     if folder is None:
         raise PermissionError("no writable cache folder, so code is compiled at each start: set NUMBA_CACHE_DIR")
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(CACHE_PROBE_BYTES))
+            file.write(b"0")  # raises if the disk has become full, unlike the first, partial write
+    except OSError as error:
+        advice = "so code is compiled at each start: make room, or set NUMBA_CACHE_DIR to another folder"
+        raise OSError(f"{folder}: {error.strerror}, {advice}") from error
     return str(folder)
 
 
