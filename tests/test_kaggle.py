@@ -5,6 +5,7 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 
 TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning or blocking move, by position
@@ -253,6 +254,22 @@ def test_the_submission_needs_only_numpy(network: PolicyValueNetwork, tmp_path: 
     (tmp_path / "main.py").write_text("import alphac4")  # to check that other imports fail
     failed = subprocess.run([*command[:-1], "[]"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "No module named 'alphac4'" in failed.stderr
+
+
+def test_a_submission_with_different_outputs_is_not_written(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
+) -> None:
+    """Its weights are of another network, or so large that its outputs are not finite."""
+    path, other = tmp_path / "main.py", as_if_trained(NetworkConfig(channels=16, blocks=1))
+    path.write_text(submission_text(Checkpoint(network=other)))
+    before, folded = path.read_text(), fold_batch_norm(other)
+    monkeypatch.setattr("alphac4.export.kaggle.fold_batch_norm", lambda _network: folded)
+    for deviation in ("0.", "nan"):
+        error = error_line(f"export {checkpoint} --kaggle", path)
+        assert f"the submission was not written: its outputs differ from PyTorch's by {deviation}" in error
+        assert path.read_text() == before
+        for parameter in folded.parameters():
+            torch.nn.init.constant_(parameter, 6e4)
 
 
 def test_weights_beyond_half_precision_are_not_exported(network: PolicyValueNetwork) -> None:

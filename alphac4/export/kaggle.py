@@ -1,18 +1,28 @@
-"""Export of a submission file for Kaggle's ConnectX: `alphac4.export.submission` with a network's weights."""
+"""Export of a submission file for Kaggle's ConnectX: `alphac4.export.submission` with a network's weights.
+
+The text of the file is run, and its outputs are compared with the network's.
+"""
 
 import base64
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from alphac4.export import submission
+from alphac4.game.planes import make_planes
+from alphac4.nn.backends import random_stones
+from alphac4.nn.evaluator import softmax
 from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 
 PLACEHOLDER = 'WEIGHTS = ""\n'
 LINE_LENGTH = 120
+PROBE_BOARDS = 64
+TOLERANCE = 0.05  # largest deviation of a probability from PyTorch; half precision takes 0.002 for trained networks
 
 
 def submission_text(checkpoint: Checkpoint) -> str:
@@ -20,6 +30,7 @@ def submission_text(checkpoint: Checkpoint) -> str:
 
     Raises:
         ValueError: for a network trained without diagonals, or weights too large for half precision.
+        RuntimeError: if the outputs of the submission differ from the network's or are not finite.
     """
     geometry = checkpoint.geometry
     if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):
@@ -32,7 +43,7 @@ def submission_text(checkpoint: Checkpoint) -> str:
             tensor = tensor.permute(2, 3, 1, 0).reshape(-1, tensor.shape[0])
         elif tensor.ndim == 2:
             tensor = tensor.T
-        if tensor.abs().max() > np.finfo(np.float16).max:
+        if not tensor.abs().max() <= np.finfo(np.float16).max:  # so that NaN fails as well
             raise ValueError(f"{name}: a weight is too large for half precision")
         arrays[name] = tensor.numpy().astype(np.float16)
     packed = io.BytesIO()
@@ -40,4 +51,23 @@ def submission_text(checkpoint: Checkpoint) -> str:
     encoded = base64.b64encode(packed.getvalue()).decode()
     lines = [encoded[start : start + LINE_LENGTH] for start in range(0, len(encoded), LINE_LENGTH)]
     before, after = Path(submission.__file__).read_text(encoding="utf-8").split(PLACEHOLDER)
-    return f'{before}WEIGHTS = """\n' + "\n".join(lines) + f'\n"""\n{after}'
+    text = f'{before}WEIGHTS = """\n' + "\n".join(lines) + f'\n"""\n{after}'
+    if not (deviation := _deviation_from_torch(checkpoint, text)) <= TOLERANCE:
+        raise RuntimeError(f"the submission was not written: its outputs differ from PyTorch's by {deviation:.2g}")
+    return text
+
+
+def _deviation_from_torch(checkpoint: Checkpoint, text: str) -> float:
+    """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards; or NaN."""
+    geometry, network = checkpoint.geometry, checkpoint.network
+    own, occupied = random_stones(geometry, PROBE_BOARDS, np.random.default_rng(0))
+    with torch.inference_mode():
+        planes = make_planes(geometry, own, occupied, network.config.input_planes)
+        expected = [torch.softmax(logits, 1).numpy() for logits in network(torch.from_numpy(planes))]
+    program: dict[str, Any] = {}
+    exec(text, program)
+    guide = program["player_for"](geometry.rows, geometry.columns, geometry.run_length).guide
+    with np.errstate(all="ignore"):  # outputs may be infinite
+        outputs = [guide.predict(position) for position in zip(own.tolist(), occupied.tolist(), strict=True)]
+        actual = softmax(np.stack([logits for logits, _ in outputs])), np.stack([wdl for _, wdl in outputs])
+        return float(np.max([np.abs(a - e).max() for a, e in zip(actual, expected, strict=True)]))  # keeps NaN
