@@ -21,7 +21,7 @@ from alphac4.selfplay.replay import load_shard
 from alphac4.selfplay.samples import Samples
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
-from alphac4.training.extensions import Extensions, check_weights
+from alphac4.training.extensions import Extensions, check_optimizers, check_weights
 from alphac4.training.loop import Iteration
 
 CONFIG = tiny_run(iterations=2)
@@ -130,6 +130,11 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
             {"optimizer": lambda network: [torch.optim.SGD(network.parameters()) for _ in range(2)]},
             "two optimizers of the same parameter",
         ),
+        (
+            {"optimizer": lambda network: [torch.optim.SGD(network.parameters()), torch.optim.SGD([torch.ones(1)])]},
+            "optimizer returned SGD without a parameter of the module",
+        ),
+        ({"simulations": lambda _iteration, _ply, _full: True}, "simulations returned True in iteration 1; expected"),
         ({"policy_target": lambda games: games.value}, r"policy_target returned shape .*; expected"),
         (
             {"policy_target": lambda games: np.full(games.policy.shape, 1 / 7)},
@@ -155,6 +160,14 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
 def test_invalid_results_of_functions_are_named(functions: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(**functions)
+
+
+def test_parameters_that_no_optimizer_learns_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    module[0].bias.requires_grad_(False)
+    optimizers = [torch.optim.SGD([module[1].weight])]
+    assert check_optimizers(optimizers, module) is optimizers
+    assert "no optimizer learns ['0.weight', '1.bias']" in caplog.text
 
 
 def test_arguments_that_are_not_functions_are_rejected_at_once() -> None:

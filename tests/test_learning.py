@@ -21,7 +21,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import ENTROPY, PART_SIZE, Learner
-from alphac4.training.losses import LearningBatch, batches, standard_losses, with_weights
+from alphac4.training.losses import LearningBatch, batches, cross_entropy, standard_losses, with_weights
 from alphac4.training.optimizer import MUON_RATE, CosineSchedule, Muon, orthogonalised
 
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
@@ -80,6 +80,16 @@ def random_batch(size: int, network: NetworkConfig, seed: int = 1) -> LearningBa
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
     policy /= policy.sum(axis=1, keepdims=True)
     return with_weights(*map(torch.from_numpy, (planes, policy, np.ones(size, np.float32), wdl, planes[:, :2])))
+
+
+def test_cross_entropy_rejects_targets_of_another_shape() -> None:
+    """A single target would be broadcast over the batch."""
+    logits = torch.zeros(4, 7)
+    for ours, target in ((logits, torch.ones(1, 7) / 7), (logits, torch.ones(4, 3) / 3), (logits[0], logits[0])):
+        with pytest.raises(ValueError, match=r"must both be \[B, K, \.\.\.\], not"):
+            cross_entropy(ours, target)
+    with pytest.raises(TypeError, match="must be tensors, not Tensor and list"):
+        cross_entropy(logits, [0])  # type: ignore[arg-type]
 
 
 def test_standard_losses_match_values_by_hand() -> None:

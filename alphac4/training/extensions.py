@@ -7,6 +7,7 @@ samples.
 
 import dataclasses
 import inspect
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from alphac4.training.reports import MatchReport
+
+logger = logging.getLogger(__name__)
 
 MAX_PLANNED_ITERATIONS = 100_000  # with budgets by a function: all are computed before the first iteration, in seconds
 SUM_TOLERANCE = 1e-3  # largest difference between 1 and the sum of a target's probabilities
@@ -125,7 +128,7 @@ def simulation_table(simulations: Simulations, iteration: int, geometry: Geometr
     """
     table = [[simulations(iteration, ply, full) for ply in range(geometry.cells)] for full in (False, True)]
     for budget in (budget for row in table for budget in row):
-        if not isinstance(budget, int | np.integer) or not 1 <= budget <= MAX_SIMULATIONS:
+        if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or not 1 <= budget <= MAX_SIMULATIONS:
             expected = f"a whole number from 1 to {MAX_SIMULATIONS:,}"
             raise ValueError(f"simulations returned {budget!r:.80} in iteration {iteration}; expected {expected}")
     return np.array(table, np.int64)
@@ -210,11 +213,14 @@ def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
     return probabilities
 
 
-def check_optimizers(optimizers: "Sequence[torch.optim.Optimizer]") -> "Sequence[torch.optim.Optimizer]":
-    """Return the optimisers that a user's function built.
+def check_optimizers(
+    optimizers: "Sequence[torch.optim.Optimizer]", module: "nn.Module"
+) -> "Sequence[torch.optim.Optimizer]":
+    """Return the optimisers that a user's function built for a module; log parameters that none of them learns.
 
     Raises:
-        ValueError: for something else, two for the same parameter, or one that evaluates the loss itself.
+        ValueError: for something else, two for the same parameter, one without a parameter of the module, or one that
+            evaluates the loss itself.
     """
     from torch.optim import Optimizer
 
@@ -223,9 +229,17 @@ def check_optimizers(optimizers: "Sequence[torch.optim.Optimizer]") -> "Sequence
     for optimizer in optimizers:
         if inspect.signature(optimizer.step).parameters["closure"].default is inspect.Parameter.empty:
             raise ValueError(f"optimizer returned {type(optimizer).__name__}; expected one whose step needs no closure")
-    parameters = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
-    if len(set(parameters)) < len(parameters):
+    names = {id(parameter): name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    learned = [[id(p) for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers]
+    for optimizer, parameters in zip(optimizers, learned, strict=True):
+        if names.keys().isdisjoint(parameters):
+            kind = type(optimizer).__name__
+            raise ValueError(f"optimizer returned {kind} without a parameter of the module; expected its parameters")
+    known = set().union(*learned)
+    if len(known) < sum(map(len, learned)):
         raise ValueError("optimizer returned two optimizers of the same parameter; expected one for each parameter")
+    if missing := [name for key, name in names.items() if key not in known]:
+        logger.warning("optimizer: no optimizer learns %s; require no gradient of them if that is intended", missing)
     return optimizers
 
 

@@ -117,8 +117,9 @@ class Learner:
         """Return AdamW and, if the settings say so, Muon for the tower's kernels. Only kernels decay."""
         config, build = self.config, self.extensions.optimizer
         if build is not None:
-            built = build(getattr(self.network, "module", self.network))
-            return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built)
+            module = getattr(self.network, "module", self.network)
+            built = build(module)
+            return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built, module)
         tower = getattr(self.network, "tower", None) if config.optimizer == "muon" else None
         by_muon = [p for p in tower.parameters() if p.ndim > 1] if tower is not None else []
         by_muon_ids = set(map(id, by_muon))

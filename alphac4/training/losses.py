@@ -105,7 +105,18 @@ def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: fl
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """Return ``-sum(target log softmax(logits))`` in nats over the K classes: [B, K, ...] to [B, ...]."""
+    """Return ``-sum(target log softmax(logits))`` in nats over the K classes: [B, K, ...] to [B, ...].
+
+    Raises:
+        TypeError: for anything but tensors.
+        ValueError: if the shapes differ or have no K.
+    """
+    if not isinstance(logits, Tensor) or not isinstance(target, Tensor):
+        raise TypeError(f"logits and target must be tensors, not {type(logits).__name__} and {type(target).__name__}")
+    if logits.shape != target.shape or logits.ndim < 2:
+        raise ValueError(
+            f"logits and target must both be [B, K, ...], not {list(logits.shape)} and {list(target.shape)}"
+        )
     return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
 
 
