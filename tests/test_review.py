@@ -11,6 +11,7 @@ import pytest
 from helpers import DRAWN, Counting, LateSolver, Terminal, short_review
 
 from alphac4.arena.specifications import parse_searching_player
+from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.play.games import read_games
 from alphac4.play.review_text import describe_review
@@ -215,6 +216,37 @@ def test_graph_shows_the_exact_outcomes() -> None:
     lines = {line.partition(" |")[0].strip(): line for line in describe_review(seen, PLAIN).splitlines()}
     for name, moves in (("x wins", ".611213"), ("o wins", "14")):
         assert [lines["played"][place] for place, mark in enumerate(lines[name]) if mark == "*"] == list(moves)
+
+
+def test_reviews_are_kept_if_their_page_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    games, page = tmp_path / "games.txt", tmp_path / "review.html"
+    games.write_text("1122334\n112233\n")
+    arguments = ["review", str(games), "--rows", "5", "--columns", "6", "--html", str(page)]
+
+    def fail(path: Path, *_: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("alphac4.commands.play.write_atomically", fail)
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out.count("1 2 3 4 5 6") == 2
+    assert output.err == f"alphac4 review: {page}: No space left on device\n"
+
+
+def test_interrupted_reviews_write_the_finished_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    games, page = tmp_path / "games.txt", tmp_path / "review.html"
+    games.write_text("1122334\n112233\n")
+
+    def review(moves: str, *_: object) -> Review:
+        if moves == "112233":
+            raise KeyboardInterrupt
+        return review_game(moves, SMALL)
+
+    monkeypatch.setattr("alphac4.commands.play.review_with_progress", review)
+    assert main(["review", str(games), "--rows", "5", "--columns", "6", "--html", str(page)]) == 130
+    assert '"moves": "1122334"' in page.read_text()
 
 
 def test_games_are_read_from_the_command_line_and_the_standard_input() -> None:
