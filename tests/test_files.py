@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -270,6 +271,10 @@ def test_a_new_folder_is_created_atomically_and_replaces_nothing(tmp_path: Path)
     with pytest.raises(OSError, match="Input/output"):
         fail()
     assert not list(page.parent.iterdir())
+    with pytest.raises(OSError, match=re.escape(f"No space: '{page}'")), new_folder(page) as new:
+        raise OSError(28, "No space", str(new / "index"))
+    with pytest.raises(OSError, match=r"No such file.*/absent'"), new_folder(page):
+        (tmp_path / "absent").read_bytes()
     with new_folder(page) as new:
         (new / "index").write_text("mine")
         assert not page.exists()

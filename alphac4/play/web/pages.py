@@ -12,7 +12,6 @@ import http.client
 import io
 import json
 import re
-import shutil
 import tarfile
 import urllib.request
 from collections.abc import Sequence
@@ -122,8 +121,10 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
     packed = read_runtime(runtime)
     with new_folder(folder) as new:
         static = new / "static"
-        shutil.copytree(STATIC, static, ignore=shutil.ignore_patterns("review.html", "review_file.js"))
-        shutil.copytree(LOCAL, static, dirs_exist_ok=True)
+        static.mkdir()
+        for path in (*STATIC.iterdir(), *LOCAL.iterdir()):  # the latter replace some of the former
+            if path.name not in ("review.html", "review_file.js"):
+                (static / path.name).write_bytes(path.read_bytes())
         (static / "index.html").rename(new / "index.html")
         (static / "offline.js").rename(new / "offline.js")  # a service worker serves its own folder
         (static / "onnxruntime").mkdir()
