@@ -9,7 +9,7 @@ import numpy as np
 
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import COLUMN_NAMES, check_stones, count_of
-from alphac4.game.rules import STANDARD, as_integer
+from alphac4.game.rules import STANDARD, as_integer, check_geometry
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
 if TYPE_CHECKING:
@@ -22,17 +22,25 @@ PositionLike = str | Position
 """Move string such as "4455", or a position."""
 
 
-def as_position(given: PositionLike, geometry: Geometry = STANDARD) -> Position:
+def as_position(given: PositionLike, geometry: Geometry | None = None) -> Position:
     """Convert a move string to a position, or check a position; the game may be over.
 
+    Args:
+        given: the moves or the position.
+        geometry: the board; by default that of the position, or the standard one.
+
     Raises:
-        TypeError: for anything but a move string or a position.
-        ValueError: for an illegal move or an impossible board.
+        TypeError: for anything but a move string or a position, or another type of board.
+        ValueError: for an illegal move, an impossible board, or a position of another board than ``geometry``.
     """
+    if geometry is not None:
+        check_geometry(geometry)
     if isinstance(given, str):
-        return Position.from_moves(given, geometry)
+        return Position.from_moves(given, STANDARD if geometry is None else geometry)
     if not isinstance(given, Position):
         raise TypeError(f"a position must be a move string such as '4455', or a Position, not {given!r:.60}")
+    if geometry not in (None, given.geometry):
+        raise ValueError("the position is on a different board")
     check_stones(*given.sides, given.geometry)  # it may have been made from any bits
     if given.moves is not None and not _leads_to(given.moves, given):
         raise ValueError(f"the moves {given.moves!r:.60} do not lead to the position's stones; give moves=None")
@@ -52,8 +60,8 @@ def _leads_to(moves: str, position: Position) -> bool:
     return (stones[0], stones[1]) == position.sides
 
 
-def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD) -> list[Position]:
-    """Convert move strings or positions to unfinished positions on a board.
+def read_positions(given: Sequence[PositionLike], geometry: Geometry | None = None) -> list[Position]:
+    """Convert move strings or positions to unfinished positions; see `as_position`.
 
     Raises:
         TypeError: for a single position, or anything but move strings and positions.
@@ -63,8 +71,6 @@ def read_positions(given: Sequence[PositionLike], geometry: Geometry = STANDARD)
         raise TypeError(f"positions must be a list, not {given!r:.60}")
     positions = [as_position(item, geometry) for item in given]
     for position in positions:
-        if position.geometry != geometry:
-            raise ValueError("the position is on a different board than the player")
         if position.outcome() is not None:
             raise ValueError(f"the game is over after {position.moves or 'these moves'}")
     return positions
@@ -101,24 +107,28 @@ class SolvedPosition:
         return "\n".join(lines)
 
 
-def solve(position: PositionLike, *, geometry: Geometry = STANDARD) -> int:
+def solve(position: PositionLike, *, geometry: Geometry | None = None) -> int:
     """Return the exact score of a position, for the side to move.
 
     0 is a draw. A positive score is a win: the number of stones that the winner has left before its last move, so that
     faster wins have higher scores. A negative score is a win of the opponent. Positions with few stones may take
     minutes on boards without an opening book in the package.
 
+    Args:
+        position: a move string such as "4455", or a `Position`.
+        geometry: the board; by default that of the position, or the standard one for moves.
+
     Raises:
-        TypeError: for anything but a move string or a position.
-        ValueError: for an illegal move, or a game that is over.
+        TypeError: for an argument of another type.
+        ValueError: for an illegal move, a game that is over, or a position of another board.
     """
-    (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
+    (found,) = read_positions([position], geometry)
     return shared_solver(found.geometry).solve(found)
 
 
-def analyze(position: PositionLike, *, geometry: Geometry = STANDARD) -> SolvedPosition:
+def analyze(position: PositionLike, *, geometry: Geometry | None = None) -> SolvedPosition:
     """Return the exact score of every legal move; see `solve`."""
-    (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
+    (found,) = read_positions([position], geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
 
@@ -128,7 +138,7 @@ def draw_board(
     *,
     title: str = "",
     axes: "Axes | None" = None,
-    geometry: Geometry = STANDARD,
+    geometry: Geometry | None = None,
 ) -> "Axes":
     """Draw a position with Matplotlib and mark its last stone; a notebook displays the result.
 
@@ -137,11 +147,11 @@ def draw_board(
         policy: a probability for each column, drawn as bars above the board.
         title: title of the axes.
         axes: axes to draw on; by default those of a new figure.
-        geometry: the board of a move string.
+        geometry: the board; by default that of the position, or the standard one for moves.
 
     Raises:
         TypeError: for an argument of another type.
-        ValueError: for an illegal move, or a policy that is not a probability per column.
+        ValueError: for an illegal move, a position of another board, or a policy that is not a probability per column.
     """
     from alphac4.runs import figures
 

@@ -151,13 +151,16 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
 
     Raises:
         TypeError: for anything but a path.
-        ValueError: if there is no run.
+        ValueError: if there is no run, or the file holds no report.
     """
     path = _as_path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
     if not os.path.isfile(path):  # noqa: PTH113
         raise ValueError(f"{run}: no reports of a run here")
-    return reports.read_reports(path)
+    found = reports.read_reports(path)
+    if not found and path.stat().st_size:
+        raise ValueError(f"{run}: no reports of a run here")
+    return found
 
 
 def evaluate(
