@@ -216,7 +216,7 @@ class Position:
             raise TypeError(f"board must be a list of cells with 0, 1 or 2, row by row, not {board!r:.60}")
         if len(board) != geometry.cells:
             raise ValueError(
-                f"a {geometry.rows} x {geometry.columns} board has {geometry.cells} cells, not {len(board)}"
+                f"a board of {geometry.rows} x {geometry.columns} has {geometry.cells} cells, not {len(board)}"
             )
         stones = {1: 0, 2: 0}
         for index, value in enumerate(board):

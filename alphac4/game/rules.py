@@ -97,7 +97,7 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
         )
     if (rows + 1) * columns > 64:
         raise ValueError(
-            f"a {rows} x {columns} board does not fit in 64 bits: (rows + 1) * columns is {(rows + 1) * columns}"
+            f"a board of {rows} x {columns} does not fit in 64 bits: (rows + 1) * columns is {(rows + 1) * columns}"
         )
     if run_length > max(rows, columns):
         raise ValueError(f"a run of {run_length} does not fit on {rows} x {columns}")
