@@ -132,7 +132,8 @@ def _overview() -> str:
 def _print_error(name: str, message: str) -> int:
     """Print an error in one line, shortened; return the exit code of bad input."""
     line = shorten(" ".join(message.split()), MAX_MESSAGE_LENGTH)
-    print(wrap_text(f"{name}: {line}", sys.stderr), file=sys.stderr)
+    with contextlib.suppress(OSError):  # a full disk
+        print(wrap_text(f"{name}: {line}", sys.stderr), file=sys.stderr)
     return EXIT_BAD_INPUT
 
 

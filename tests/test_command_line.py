@@ -276,6 +276,8 @@ def test_solver_and_board_do_not_load_pytorch() -> None:
     ("line", "code", "message"),
     [
         ("solve 112233 >/dev/full", 2, "No space left on device"),
+        ("engine --player uct:9 >/dev/full <<< 'go nodes 5'", 2, "the output: No space left on device"),
+        ("solve 49 2>/dev/full", 2, ""),
         ("play human <&-", 0, ""),
         ("slove >&-", 2, "unknown command 'slove'"),
         ("solve --rows x >&-", 2, "--rows"),

@@ -127,13 +127,13 @@ class EngineCommand(RangedSettings):
         engine = Engine(lambda line: print(line, flush=True), analyst, geometry)
         try:
             for line in sys.stdin.buffer:
-                if not engine.handle(line.decode(errors="replace")) or engine.abandoned:
+                if not engine.handle(line.decode(errors="replace")) or engine.output_error is not None:
                     break
             engine.finish()
         finally:
             engine.close()
-        if engine.abandoned:
-            raise BrokenPipeError
+        if engine.output_error is not None:
+            raise engine.output_error
         return 0
 
 

@@ -60,7 +60,7 @@ class Engine:
         self._search: Future[str] | None = None  # the latest
         self._stop = threading.Event()
         self._endless = False  # the latest search has no limit
-        self.abandoned = False  # the output is closed
+        self.output_error: OSError | None = None  # after which nothing is written
 
     def handle(self, line: str) -> bool:
         """Execute one line; return False after ``quit``. The answer to an invalid line starts with "error"."""
@@ -102,11 +102,14 @@ class Engine:
 
     def _write(self, line: str) -> None:
         with self._write_lock:
-            if not self.abandoned:
+            if self.output_error is None:
                 try:
                     self._write_line(line)
-                except (OSError, ValueError):  # a closed pipe or stream
-                    self.abandoned = True
+                except OSError as error:  # a closed pipe, a full disk
+                    self.output_error = error
+                    self._stop.set()
+                except ValueError:  # a closed stream
+                    self.output_error = BrokenPipeError()
                     self._stop.set()
 
     @property
