@@ -90,7 +90,7 @@ def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: obje
 
 def _ignore_cache_errors(dispatcher: Any) -> None:
     """Use new machine code without a cache if it cannot be stored, such as on a full disk; Numba would raise."""
-    cache = dispatcher._cache
+    cache = dispatcher._cache  # Numba has no public hook
     save = cache.save_overload
 
     def try_to_save(signature: Any, code: Any) -> None:
