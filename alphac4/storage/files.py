@@ -29,7 +29,7 @@ MAX_START_BYTES = 1024
 CERTIFICATE_FILE = FileKind("a certificate", re.compile(rb'{"format": "alphac4-certificate"'))
 KAGGLE_FILE = FileKind("a submission for ConnectX", re.compile(rb"\"\"\"An agent for Kaggle's ConnectX "))
 # The format's version, then the producer.
-ONNX_FILE = FileKind("an exported ONNX file", re.compile(rb"\x08[\x01-\x7f]\x12\x07pytorch"))
+ONNX_FILE = FileKind("an exported ONNX file", re.compile(rb"\x08[\x01-\x7f]\x12\x07alphac4"))
 PDF_FILE = FileKind("a PDF file", re.compile(rb"%PDF-"))
 PNG_FILE = FileKind("a PNG picture", re.compile(rb"\x89PNG\r\n\x1a\n"))
 REVIEW_PAGE = FileKind("a review's page", re.compile(rb"(?s)<!doctype html>.*<title>Connect Four review<"))
