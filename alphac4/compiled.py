@@ -5,6 +5,7 @@ import functools
 import hashlib
 import logging
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from alphac4.machine import cache_folder
 logger = logging.getLogger(__name__)
 
 MAX_CACHED_SOURCES = 4  # versions of the source, so that switching between two branches does not recompile
+MIN_FREE_BYTES = 2**25  # the machine code of all commands takes half as much
 _MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|force_inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
@@ -77,36 +79,12 @@ def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: obje
     """Compile with Numba, with the machine code in `machine_code_folder`.
 
     ``_nrt`` is the only undocumented option of Numba used here. It has no public counterpart, and without it a tree
-    search takes 2.5 times as long. A Numba without it raises an error at the first compilation. Code that cannot be
-    stored, such as on a full disk, is used without a cache.
+    search takes 2.5 times as long. A Numba without it raises an error at the first compilation.
     """
     njit: Any = numba.njit  # its type lacks some options
     with machine_code_cache() as is_writable:
         decorate = njit(nogil=True, error_model="numpy", cache=cache and is_writable, _nrt=nrt, **options)
-        dispatcher: Any = decorate(function)
-    _ignore_cache_errors(dispatcher)
-    return dispatcher  # type: ignore[no-any-return]
-
-
-def _ignore_cache_errors(dispatcher: Any) -> None:
-    """Use new machine code without a cache if it cannot be stored, such as on a full disk; Numba would raise."""
-    cache = dispatcher._cache  # Numba has no public hook
-    save = cache.save_overload
-
-    def try_to_save(signature: Any, code: Any) -> None:
-        try:
-            save(signature, code)
-        except OSError as error:
-            _warn_about_cache(cache.cache_path, error.strerror or str(error))
-
-    cache.save_overload = try_to_save
-
-
-@functools.cache
-def _warn_about_cache(folder: str, reason: str) -> None:
-    """Log once that machine code is not stored."""
-    advice = "make room, or set NUMBA_CACHE_DIR to another folder"
-    logger.warning("%s: %s, so code is compiled again at each start: %s", folder, reason, advice)
+        return decorate(function)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
@@ -124,7 +102,7 @@ def machine_code_cache() -> Iterator[bool]:
 
 @functools.cache
 def machine_code_folder() -> Path | None:
-    """Create the folder of this source's machine code and return it; None if no folder is writable.
+    """Create the folder of this source's machine code and return it; None if no folder is writable or has room.
 
     To decide whether machine code is outdated, Numba looks only at the function's own file. But machine code includes
     the functions it calls and depends on the fields of named tuples, which may be in other files. So the folder's name
@@ -142,8 +120,14 @@ def machine_code_folder() -> Path | None:
             is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
+            free = shutil.disk_usage(folder).free
         except (OSError, RuntimeError):  # not writable, or the user has no home folder
             continue
+        if free < MIN_FREE_BYTES:
+            logger.warning("%s: the disk is almost full: make room, or set NUMBA_CACHE_DIR to another folder", base)
+            if is_new:
+                folder.rmdir()
+                continue
         if is_new:
             _remove_outdated(base)
         return folder

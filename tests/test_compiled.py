@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numba
@@ -148,21 +149,18 @@ def test_without_a_writable_folder_functions_are_compiled_without_a_cache(
     assert twice.stats.cache_path is None
 
 
-def test_machine_code_that_cannot_be_stored_is_used_without_a_cache(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_machine_code_is_not_cached_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither the function nor one that it calls fails on a full disk."""
-
-    def fail(_cache: object, _name: str, _data: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", fail)
-    compiled._warn_about_cache.cache_clear()
-    twice = compiled.compiled(lambda x: 2 * x)
-    thrice = compiled.compiled(lambda x: x + twice(x))
-    assert thrice(3) == 9
-    (message,) = caplog.messages
-    assert message == (
-        f"{twice.stats.cache_path}: No space left on device, so code is compiled again at each start: "
-        "make room, or set NUMBA_CACHE_DIR to another folder"
-    )
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    free = compiled.MIN_FREE_BYTES - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=free))
+    assert compiled.machine_code_folder.__wrapped__() is None
+    assert not list(tmp_path.iterdir())
+    message = f"{tmp_path}: the disk is almost full: make room, or set NUMBA_CACHE_DIR to another folder"
+    assert caplog.messages == [message]
+    free += 1
+    folder = compiled.machine_code_folder.__wrapped__()
+    assert folder is not None
+    free -= 1  # the machine code that is there is used
+    assert compiled.machine_code_folder.__wrapped__() == folder

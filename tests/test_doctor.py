@@ -73,7 +73,12 @@ REINSTALL = "its files are missing: reinstall the package"
         ("search", "commands.doctor.parse_searching_player", player_with(3, 0.5, -0.9), MISJUDGED),
         ("search", "commands.doctor.parse_searching_player", player_with(3, 0.9, -0.5), MISJUDGED),
         ("web page", "commands.doctor.resources.files", MagicMock(), REINSTALL),
-        ("compiled code", "commands.doctor.machine_code_folder", lambda: None, "no writable cache folder, so code is "),
+        (
+            "compiled code",
+            "commands.doctor.machine_code_folder",
+            lambda: None,
+            "no cache folder is writable or has room, so ",
+        ),
     ],
 )
 def test_broken_part_is_bad_and_ends_with_exit_code_1(

@@ -185,7 +185,9 @@ def _check_page() -> str:
 def _check_compiled() -> str:
     folder = machine_code_folder()
     if folder is None:
-        raise PermissionError("no writable cache folder, so code is compiled at each start: set NUMBA_CACHE_DIR")
+        raise PermissionError(
+            "no cache folder is writable or has room, so code is compiled at each start: set NUMBA_CACHE_DIR"
+        )
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(bytes(CACHE_PROBE_BYTES))
