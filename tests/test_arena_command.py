@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import re
 import subprocess
@@ -17,10 +18,10 @@ from alphac4.arena.specifications import player_digest
 from alphac4.arena.tournament import (
     MatchPart,
     Tournament,
-    crosstable,
+    describe_results,
     play_part,
     play_round_robin,
-    rate_players,
+    results_as_json,
     short_names,
 )
 from alphac4.certificate.file import Certificate, write_certificate
@@ -66,14 +67,33 @@ def test_all_pairs_play_and_all_players_are_rated(capsys: pytest.CaptureFixture[
     assert ratings[0] > ratings[1] > ratings[2] == 0  # the last player is the anchor
 
 
-def test_crosstable_shows_ranks_points_and_mutual_scores() -> None:
-    # Worked by hand: b takes 3 of 4 points from a folder's checkpoint.
-    results = {("runs/a.safetensors@9", "b"): MatchResult(wins=1, draws=0, losses=3)}
-    head, first, second = (line.split() for line in crosstable(results, rate_players(results, "b")).splitlines())
-    assert head == ["player", "Elo", "±", "games", "points", "1", "2"]
-    assert first[:2] + first[4:] == ["1", "b", "4", "3.0", "-", "75"]
-    assert second[:2] + second[4:] == ["2", "a@9", "4", "1.0", "25", "-"]
-    both = ("runs/a/best.safetensors", "older/a/best.safetensors")  # their short names would be equal
+def test_results_are_described_as_worked_out_by_hand() -> None:
+    """The ratings add one drawn game; the interval adds a won and a lost pair to the ten pairs."""
+    player, pair_scores = "runs/a.safetensors@9", (2.0, 1.5, 1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0)
+    tournament = Tournament(players=(player, "b"), pairs=10)
+    results = {(player, "b"): MatchResult(wins=4, draws=6, losses=10, pair_scores=pair_scores)}
+    assert describe_results(tournament, results).splitlines() == [
+        "   player    Elo     ±  games  points     1    2",
+        " 1 b          +0     0     20    13.0     -   65",
+        " 2 a@9      -102   155     20     7.0    35    -",
+        "Elo by maximum likelihood, b = 0, with 95 % intervals; scores in per cent.",
+        "",
+        "a@9 v. b: 4 won, 6 drawn, 10 lost, 35.0% [13.7%, 56.3%], Elo -108 [-320, +44]",
+    ]
+    report = json.loads(results_as_json(tournament, results))
+    (pairing,) = report["pairings"]
+    assert pairing["players"] == [player, "b"]
+    assert [pairing[name] for name in ("wins", "draws", "losses", "score")] == [4, 6, 10, 0.35]
+    half = 1.959964 * (1.5625 / 11 / 12) ** 0.5
+    assert pairing["interval"] == pytest.approx([0.35 - half, 0.35 + half], abs=1e-6)
+    elos = [400 * math.log10(score / (1 - score)) for score in (0.35, 0.35 - half, 0.35 + half)]
+    assert [pairing["elo"], *pairing["elo_interval"]] == pytest.approx(elos, abs=1e-3)
+    rated = report["ratings"][player]
+    assert (rated["elo"], rated["error"]) == pytest.approx((400 * math.log10(7.5 / 13.5), 155.0617), abs=1e-3)
+
+
+def test_short_names_that_would_be_equal_are_not_shortened() -> None:
+    both = ("runs/a/best.safetensors", "older/a/best.safetensors")
     assert short_names(both) == {name: name for name in both}
 
 

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import naive
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 
 from alphac4.arena import match as match_module
-from alphac4.arena.match import MatchResult, balanced_openings, play_match, play_shared
+from alphac4.arena.match import MatchResult, balanced_openings, match_openings, play_match, play_shared
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.search import Budget
+from alphac4.mcts.tree import UNPROVEN
 from alphac4.nn.foreign import FunctionEvaluator
 
 OPENINGS = [Position.from_moves(moves) for moves in ("44", "123", "7", "4435")]
@@ -161,6 +163,27 @@ def test_openings_differ_up_to_mirroring_and_depend_only_on_the_seed() -> None:
     assert [opening.moves for opening in once] == [opening.moves for opening in twice]
     assert len({min(str(opening), str(opening.mirror())) for opening in once}) == 64
     assert {opening.plies for opening in once} == {2, 3, 4, 5}
+
+
+def test_openings_are_balanced_for_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that judges by the first move replaces the package's."""
+    values = dict(zip("1234567", (-0.9, -0.41, -0.4, 0.0, 0.4, 0.41, 0.9), strict=True))
+
+    class Search:
+        def __init__(self, **_options: Any) -> None:
+            pass
+
+        def search(self, positions: Sequence[Position], _budget: Budget) -> SimpleNamespace:
+            value = np.array([values[(position.moves or "")[0]] for position in positions])
+            return SimpleNamespace(value=value, proofs=np.full((len(positions), 7), UNPROVEN))
+
+    monkeypatch.setattr(match_module, "UctSearch", Search)
+    assert {(opening.moves or "")[0] for opening in match_openings(40, 0)} == set("345")
+
+
+def test_long_matches_get_longer_openings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match_module, "balanced_openings", lambda _count, _rng, _geometry, plies: [plies])
+    assert [match_openings(pairs, 0) for pairs in (500, 501)] == [[(2, 5)], [(2, 8)]]
 
 
 def test_openings_that_are_proven_draws_are_unbalanced() -> None:

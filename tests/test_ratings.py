@@ -104,7 +104,9 @@ def test_sprt_bounds_are_walds() -> None:
     assert (state.lower, state.upper) == pytest.approx((-math.log(19), math.log(19)))
     assert state.accepted is None
     assert sprt((100, 0, 200), 0, 30).accepted is True
-    assert sprt((200, 0, 100), 0, 30).accepted is False
+    lost = sprt((200, 0, 100), 0, 30)
+    assert lost.accepted is False
+    assert (str(state).partition(",")[0], str(lost).partition(",")[0]) == ("undecided", "rejected")
 
 
 @pytest.mark.parametrize(("elo", "right"), [(0, False), (60, True)])

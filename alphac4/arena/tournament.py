@@ -312,7 +312,7 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
         if result.played:
             points[a, b] = result.points, result.played
             points[b, a] = result.played - result.points, result.played
-    width = max(len(short[name]) for name in order)
+    width = max(len(name) for name in ("player", *short.values()))
     head = f"{'':2} {'player':<{width}} {'Elo':>6} {'±':>5} {'games':>6} {'points':>7} "
     lines = [head + "".join(f"{row:>5}" for row in range(1, len(order) + 1))]
     for row, name in enumerate(order, start=1):
