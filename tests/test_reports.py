@@ -1,16 +1,22 @@
 import dataclasses
-import json
-from collections.abc import Callable, Iterator
+import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from campaigns.tiny_run import SETTINGS, outcome, tiny_run
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4.arena.ratings import score_interval
+from alphac4.compute import ClusterReport
+from alphac4.game import make_geometry
+from alphac4.runs.figures import game_figure
 from alphac4.runs.reports import (
     HEADINGS,
     EvaluationReport,
@@ -18,173 +24,415 @@ from alphac4.runs.reports import (
     IterationReport,
     TrainedRun,
     find_warnings,
-    read_reports,
+    time_shares,
 )
-from alphac4.runs.session import TrainingSession
-from alphac4.runs.state import STATE_FILE, load_state
-from alphac4.runs.tensorboard import scalars
-from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.runs.tensorboard import Monitor
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import Games, make_games
+from alphac4.selfplay.samples import ActorStats, Block, make_samples
 from alphac4.training.config import TrainConfig
+from alphac4.training.reports import GameRecord, LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
-GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4}
-BASELINE = {"interval": 2, "rollouts": [20], "pairs": 2}
-
-
-def judged_run(interval: int = 1) -> TrainConfig:
-    return tiny_run(iterations=2, gate=GATE, baseline=BASELINE, evaluation={"interval": interval})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _few_positions() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("alphac4.runs.judge.POSITIONS_PER_SET", 6)
-        patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
-        patch.setattr("alphac4.training.matches.BASELINE_MATCH_SIMULATIONS", 4)
-        patch.setattr("alphac4.runs.session.CLOSING_PAIRS", 2)
-        yield
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train a run with evaluations on six positions per set, and play its closing matches."""
-    path = tmp_path_factory.mktemp("judged")
-    with TrainingSession(path, judged_run()) as session:
-        session.train()
-        session.play_closing_matches()
-    return path
-
-
-def reports(folder: Path) -> list[IterationReport]:
-    return read_reports(folder / "reports.jsonl")
-
-
-def test_run_writes_reports_checkpoints_and_curves(folder: Path) -> None:
-    first, report = reports(folder)
-    assert report.samples_total >= 100
-    assert first.selfplay.games + report.selfplay.games == report.games_total
-    assert sum(report.time_shares.values()) == pytest.approx(1.0, abs=0.02)
-    assert len(set(report.gate.games)) > 3
-    assert report.matches[0].opponent == "uct:20"
-    best = load_checkpoint(folder / "checkpoints" / "best.safetensors")
-    assert best.provenance["iteration"] == report.best_iteration
-    assert best.strength["uct:20"]["games"] == 4
-    events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0, "scalars": 0})
-    events.Reload()
-    for tag, value in scalars([first, report]).items():
-        assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
-    assert {"games/openings", "value/calibration"} < set(events.Tags()["images"])
-    assert [image.step for image in events.Images("games/openings")] == [1, 2]  # always including the last iteration
-    tags = events.Tags()["scalars"] + events.Tags()["images"]
-    groups = sorted({tag.partition("/")[0] for tag in tags})  # TensorBoard's order
-    first_cards = {tag for tag in tags if tag.startswith(f"{groups[0]}/")}
-    assert first_cards == {"Mistakes/raw", "Mistakes/with search", "Mistakes/by set"}
-    assert groups[1] == "Strength"
-    (point,) = events.Scalars("Strength/closing match against uct:20")
-    assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
-
-
-def test_iteration_row_is_aligned_with_the_headings(folder: Path) -> None:
-    report = reports(folder)[-1]
-    row, judged, (match,) = report.row(report.iteration), report.evaluation, report.matches
-    assert judged is not None
-    cells = [
-        f"{judged.raw.mistake_rate:.1%}",
-        f"{judged.search.mistake_rate:.1%}",
-        f"{report.gate.score:.0%}",
-        f"{match.score:.0%}",
-    ]
-    assert row.split()[2:6] == cells
-    assert row.endswith("pass") == bool(report.gate.accepted)
-    assert row.index(cells[0]) + len(cells[0]) == HEADINGS.index("raw") - HEADINGS.index("\n") - 1 + len("raw")
-    assert report.row(10**6).startswith(row)
-    minute = dataclasses.replace(report, seconds_total=60.0 * report.iteration)
-    assert [minute.row(report.iteration + more).split()[-2:] for more in (1, 12)] == [["1", "min"], ["12", "min"]]
-    slow = dataclasses.replace(report, iteration=1, seconds_total=600.0)  # the first iteration compiles
-    later = dataclasses.replace(report, iteration=3, seconds_total=720.0)
-    assert later.row(13, slow).split()[-2:] == ["10", "min"]
-    shorter = dataclasses.replace(report, seconds_total=10.0 * report.iteration).row(report.iteration + 2)
-    assert shorter.endswith("< 1 min")
-    assert len(shorter) == len(HEADINGS.splitlines()[1]) < 80, "rows are as wide as the headings, which fit terminals"
-
-
-def test_closing_text_names_the_iteration_of_an_earlier_evaluation(folder: Path) -> None:
-    first, last = reports(folder)
-    texts = [
-        str(TrainedRun(folder=folder, best=folder, config=judged_run(), history=[first, second], closing=[]))
-        for second in (
-            dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration),
-            dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration + 1),
-        )
-    ]
-    closing = TrainedRun(folder=folder, best=folder, config=judged_run(), history=[first], closing=[])
-    assert str(closing).startswith("Trained 1 iteration in ")
-    assert texts[0].startswith("Trained 2 iterations in ")
-    assert [text.splitlines()[1].partition(":")[0] for text in texts] == [
-        "Mistakes by the exact solver",
-        "Mistakes by the exact solver after iteration 1",
-    ]
-
-
-def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path) -> None:
-    state, config = load_state(folder / STATE_FILE), judged_run()
-    assert state.closing is not None
-    assert [match.opponent for match in state.closing] == ["uct:20"]
-    assert state.is_finished(config)
-    assert not state.is_finished(dataclasses.replace(config, iterations=3))
-    more = dataclasses.replace(config.baseline, rollouts=(20, 50))
-    assert not state.is_finished(dataclasses.replace(config, baseline=more))
-    assert not dataclasses.replace(state, closing=None).is_finished(config)
-
-
-def test_reported_mistakes_equal_those_of_the_evaluate_command(folder: Path, run_command: Callable[..., str]) -> None:
-    best = folder / "checkpoints" / "best.safetensors"
-    printed = run_command(f"evaluate {best} --count 6 --simulations 0,4 --backend torch-fp32 --json")
-    budgets = json.loads(printed)["subjects"][0]["budgets"]
-    evaluation = reports(folder)[-1].evaluation
-    assert evaluation is not None
-    assert (evaluation.positions, evaluation.simulations) == (36, 4)
-    for figures, budget in zip((evaluation.raw, evaluation.search), budgets, strict=True):
-        assert figures.mistake_rate == budget["sets"]["all"]["mistakes"]["value"]
-        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute_error"]["value"], abs=1e-6)
-        for name, error in figures.mistakes_by_set.items():
-            assert error == budget["sets"][name]["mistakes"]["value"]
+# A game whose first two moves were random, and three iterations; all numbers are invented and differ from each other.
+GAME = GameRecord(
+    moves="4455667",
+    opening=2,
+    values=[0.5, -0.25, 0.75, -0.5, 1.0],
+    policies=[
+        [0.0, 0.0, 0.0, 0.25, 0.75, 0.0, 0.0],
+        [0.0, 0.04, 0.0, 0.0, 0.96, 0.0, 0.0],
+        *([[0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5]] * 3),
+    ],
+    outcome=1,
+)
+SELFPLAY = SelfPlayReport(
+    games=8,
+    samples=200,
+    simulations=3000,
+    evaluations=1500,
+    cached_evaluations=500,
+    seconds=2.0,
+    network_share=0.5,
+    tree_share=0.25,
+    mean_plies=25.5,
+    first_player_wins=0.625,
+    draws=0.125,
+    first_moves=[1, 0, 0, 5, 2, 0, 0],
+    openings={"4444": 3, "5555": 1},
+    distinct_openings=6,
+    policy_entropy=1.25,
+    root_surprise=0.1875,
+    value_calibration=[(-0.5, -0.75, 50), (0.25, 0.75, 150)],
+    evaluator="torch-fp32",
+    sample_games=[GAME],
+    cluster=None,
+)
+LEARNING = LearningReport(
+    steps=4,
+    losses={"policy": 1.5, "value": 0.875},
+    policy_entropy=1.625,
+    gradient_norm=0.5625,
+    learning_rate=0.004,
+    window=300,
+    seconds=3.0,
+)
+GATE = MatchReport(
+    player="iteration 1",
+    opponent="iteration 0",
+    wins=5,
+    draws=2,
+    losses=1,
+    seconds=1.0,
+    accepted=True,
+    low=0.5,
+    high=0.9,
+)
+CLASSIC = MatchReport(
+    player="iteration 2", opponent="uct:1000", wins=6, draws=1, losses=3, seconds=0.5, low=0.4375, high=0.8125
+)
+EVALUATION = EvaluationReport(
+    positions=240,
+    simulations=64,
+    raw=ExactPlayMetrics(
+        mistakes_by_set={"begin-hard": 0.5, "end-easy": 0.25},
+        mistake_rate=0.375,
+        ci_low=0.3,
+        ci_high=0.45,
+        value_error=0.6875,
+    ),
+    search=ExactPlayMetrics(
+        mistakes_by_set={"begin-hard": 0.125, "end-easy": 0.0},
+        mistake_rate=0.0625,
+        ci_low=0.03,
+        ci_high=0.1,
+        value_error=0.4375,
+    ),
+)
+FIRST = IterationReport(
+    iteration=1,
+    seconds_total=90.0,
+    games_total=8,
+    samples_total=200,
+    evaluations_total=1500,
+    selfplay=SELFPLAY,
+    learning=LEARNING,
+    gate=GATE,
+    matches=[],
+    best_iteration=1,
+    memory_mb=800.0,
+    time_shares={"learning": 0.375, "other": 0.6875},
+    warnings=[],
+    evaluation=EVALUATION,
+    metrics={"temperature": 21.0},
+)
+SECOND = dataclasses.replace(
+    FIRST,
+    iteration=2,
+    seconds_total=150.0,
+    games_total=17,
+    samples_total=401,
+    evaluations_total=3003,
+    matches=[CLASSIC, dataclasses.replace(CLASSIC, opponent="uct:9000", wins=2, losses=7)],
+    best_iteration=2,
+)
+THIRD = dataclasses.replace(  # an iteration on a cluster, without an evaluation and games of a gate
+    SECOND,
+    iteration=3,
+    seconds_total=210.0,
+    selfplay=dataclasses.replace(
+        SELFPLAY,
+        cluster=ClusterReport(
+            nodes=2,
+            actors=5,
+            lost=1,
+            waiting_blocks=3,
+            staleness=0.75,
+            max_staleness=4,
+            seconds=4.0,
+            seconds_waited=1.5,
+        ),
+    ),
+    gate=dataclasses.replace(GATE, wins=0, draws=0, losses=0, accepted=False),
+    evaluation=None,
+)
+CURVES = {  # of the second iteration
+    "Mistakes/raw": 0.375,
+    "Mistakes/with search": 0.0625,
+    "mistakes by set/raw begin-hard": 0.5,
+    "mistakes by set/raw end-easy": 0.25,
+    "mistakes by set/with search begin-hard": 0.125,
+    "mistakes by set/with search end-easy": 0.0,
+    "Strength/value error raw": 0.6875,
+    "Strength/value error with search": 0.4375,
+    "Strength/against uct:1000": 0.65,
+    "Strength/against uct:9000": 0.25,
+    "loss/policy": 1.5,
+    "loss/value": 0.875,
+    "metrics/temperature": 21.0,
+    "learning/rate": 0.004,
+    "learning/gradient norm": 0.5625,
+    "learning/window": 300,
+    "policy/target entropy": 1.25,
+    "policy/network entropy": 1.625,
+    "policy/surprise": 0.1875,
+    "value/calibration error": (50 * 0.25 + 150 * 0.5) / 200,
+    "games/plies": 25.5,
+    "games/first player wins": 0.625,
+    "games/draws": 0.125,
+    "games/distinct openings": 6,
+    "speed/simulations per second": 1500,
+    "speed/evaluations per second": 750,
+    "speed/cache hits": 0.25,
+    "speed/memory MB": 800,
+    "gate/score": 0.75,
+    "gate/promotions": 2,
+    "gate/best iteration": 2,
+    "total/games": 17,
+    "total/samples": 401,
+    "total/evaluations": 3003,
+    "total/minutes": 2.5,
+    "time/learning": 0.375,
+    "time/other": 0.6875,
+}
+CLUSTER_CURVES = {  # further ones of the third iteration
+    "cluster/nodes": 2,
+    "cluster/actors": 5,
+    "cluster/lost": 1,
+    "cluster/waiting_blocks": 3,
+    "cluster/staleness": 0.75,
+    "cluster/max_staleness": 4,
+}
+CLOSING_TEXT = """\
+Trained 3 iterations in 3.5 minutes: 17 games, 401 positions, 3,003 evaluations.
+Mistakes by the exact solver: 37.5% raw, 6.2% with 64 simulations, in 240 positions.
+At 100 simulations per move against uct:1000: 65.0% of the points [43.8%, 81.2%] in 10 colour-swapped games \
+(6 won, 1 drawn, 3 lost).
+2 of 3 candidates promoted.
+The best network: best.safetensors"""
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_evaluation_does_not_change_what_is_learned(folder: Path, tmp_path: Path) -> None:
-    with TrainingSession(tmp_path, judged_run(interval=0)) as session:
-        session.train()
-    judged, other = outcome(folder), outcome(tmp_path)
-    for report in (*judged["reports"], *other["reports"]):
-        del report["evaluation"], report["warnings"]
-    assert judged == other  # bit for bit
-    assert [report.evaluation for report in reports(tmp_path)] == [None, None]
+def test_curves_have_the_values_of_the_reports(tmp_path: Path) -> None:
+    monitor = Monitor(tmp_path, {}, make_geometry())
+    for report in (FIRST, SECOND, THIRD):
+        monitor.record(report)
+    monitor.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    points = {tag: {point.step: point.value for point in events.Scalars(tag)} for tag in events.Tags()["scalars"]}
+    assert {tag: steps[2] for tag, steps in points.items() if 2 in steps} == pytest.approx(CURVES)
+    assert {tag: steps[3] for tag, steps in points.items() if 2 not in steps} == pytest.approx(CLUSTER_CURVES)
+    assert points["gate/promotions"] == {1: 1, 2: 2, 3: 2}
+    assert points["Mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
+
+
+def test_iteration_rows_are_aligned_with_the_headings() -> None:
+    table = [*HEADINGS.splitlines(), FIRST.row(11), SECOND.row(3), THIRD.row(3), THIRD.row(13, FIRST)]
+    assert table == [
+        "                 mistakes points against          loss    evals            time",
+        "iter    min    raw search  best  classic  policy value    per s  gate      left",
+        "   1    1.5  37.5%   6.2%   75%            1.500 0.875      750  pass    15 min",
+        "   2    2.5  37.5%   6.2%   75%  65% 25%   1.500 0.875      750  pass     1 min",
+        "   3    3.5                      65% 25%   1.500 0.875      750",
+        "   3    3.5                      65% 25%   1.500 0.875      750          10 min",  # without the first 90 s
+    ]
+    assert dataclasses.replace(SECOND, seconds_total=20.0).row(4).endswith("  pass   < 1 min")
+
+
+def test_closing_text_is_that_written_by_hand() -> None:
+    def text(*history: IterationReport) -> str:
+        best = Path("best.safetensors")
+        return str(TrainedRun(folder=Path(), best=best, config=TrainConfig(), history=history, closing=[CLASSIC]))
+
+    assert text(FIRST, SECOND, THIRD) == CLOSING_TEXT
+    later = text(FIRST, SECOND, dataclasses.replace(THIRD, best_iteration=3))
+    assert later == CLOSING_TEXT.replace("solver:", "solver after iteration 2:")
+    assert text(FIRST).startswith("Trained 1 iteration in 1.5 minutes: 8 games,")
+    assert text() == "The best network: best.safetensors"
+
+
+def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Figure] = {}
+    monkeypatch.setattr(
+        "alphac4.runs.tensorboard.SummaryWriter.add_figure",
+        lambda _writer, tag, figure, _step: drawn.update({tag: figure}),
+    )
+    better = dataclasses.replace(EVALUATION, raw=EVALUATION.search, search=EVALUATION.raw)
+    monitor = Monitor(tmp_path, {}, make_geometry(), [FIRST])
+    monitor.record(dataclasses.replace(SECOND, evaluation=better))
+    monitor.close()
+    assert list(drawn) == [
+        "games/first moves",
+        "games/openings",
+        "value/calibration",
+        "Mistakes/by set",
+        "sample games/1",
+    ]
+
+    (axes,) = drawn["games/first moves"].axes
+    assert [bar.get_height() for bar in axes.patches] == [12.5, 0, 0, 62.5, 25, 0, 0]  # % of 8 games
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == list("1234567")
+    (axes,) = drawn["games/openings"].axes
+    assert [bar.get_height() for bar in axes.patches] == [75, 25]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["4444", "5555"]
+    assert (axes.get_title(), axes.get_ylabel()) == ("the most frequent of 6 openings", "% of games")
+
+    (axes,) = drawn["value/calibration"].axes
+    (points,) = axes.collections
+    assert points.get_offsets().tolist() == [[-0.5, -0.75], [0.25, 0.75]]
+    assert "root value" in axes.get_xlabel()
+    assert "outcome" in axes.get_ylabel()
+
+    panels = drawn["Mistakes/by set"].axes
+    assert [axes.get_title() for axes in panels] == ["raw network", "64 simulations"]
+    curves = [{line.get_label(): line.get_xydata().tolist() for line in axes.lines} for axes in panels]
+    assert curves == [
+        {"all": [[1, 37.5], [2, 6.25]], "begin-hard": [[1, 50], [2, 12.5]], "end-easy": [[1, 25], [2, 0]]},
+        {"all": [[1, 6.25], [2, 37.5]], "begin-hard": [[1, 12.5], [2, 50]], "end-easy": [[1, 0], [2, 25]]},
+    ]
+
+
+def test_boards_of_a_game_show_its_moves_policies_and_values() -> None:
+    boards = game_figure(GAME, make_geometry(), moments=6, columns=2).axes
+    assert [axes.get_title() for axes in boards] == [
+        "3. red: +0.50",
+        "4. yellow: -0.25",
+        "5. red: +0.75",
+        "6. yellow: -0.50",
+        "7. red: +1.00",
+        "end: red wins",
+    ]
+    red, yellow, white, empty = "#d7263d", "#f4c20d", "#ffffff", "#e9eef7"
+
+    def circles(axes: Axes) -> list[tuple[tuple[float, float], str]]:
+        """Return the centre (column, row from the bottom) and the colour of every circle that is not an empty cell."""
+        every = [(patch.center, to_hex(patch.get_facecolor())) for patch in axes.patches if isinstance(patch, Circle)]
+        return [(centre, colour) for centre, colour in every if colour != empty]
+
+    assert circles(boards[0]) == [((3, 0), red), ((3, 1), yellow), ((3, 1), white)]  # a white dot marks the last move
+    assert circles(boards[1]) == [((3, 0), red), ((4, 0), red), ((3, 1), yellow), ((4, 0), white)]
+    for board, policy, colour in zip(boards[:2], GAME.policies, (red, yellow), strict=False):
+        bars = [patch for patch in board.patches if isinstance(patch, Rectangle)][1:]  # after the board itself
+        assert [bar.get_x() + bar.get_width() / 2 for bar in bars] == pytest.approx(range(7))
+        assert [bar.get_height() / 2 for bar in bars] == pytest.approx(policy)
+        assert {to_hex(bar.get_facecolor()) for bar in bars} == {colour}
+    assert [(text.get_position()[0], text.get_text()) for text in boards[0].texts] == [(3, "25%"), (4, "75%")]
+    assert [text.get_text() for text in boards[1].texts] == ["96%"]  # shares below 5 % have no label
+    results = [
+        game_figure(dataclasses.replace(GAME, outcome=outcome), make_geometry(), moments=2, columns=2).axes[-1]
+        for outcome in (0, -1)
+    ]
+    assert [axes.get_title() for axes in results] == ["end: draw", "end: yellow wins"]
+
+
+class TwoActors:
+    """Two actors with a cache, not on a cluster."""
+
+    backend, cluster_report = "torch-fp32", None
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check three games in two blocks, on a board of 2 x 4 cells with three in a row; they started 10 s ago."""
+    geometry = make_geometry(2, 4, 3)
+    games = make_games(3, geometry)
+    for row, (moves, opening, outcome) in enumerate((("11223", 1, 1), ("12213", 3, 1), ("12341234", 0, 0))):
+        games.plies[row], games.opening[row], games.outcome[row] = len(moves), opening, outcome
+        games.moves[row, : len(moves)] = [int(move) - 1 for move in moves]
+    games.value[0, 1:5] = (-0.25, 0.5, -0.25, 1.0)  # for the side to move; the first player wins after 11223
+    games.value[1, 3:5] = (-0.25, 1.0)
+    games.surprise[:] = 0.25
+    games.policy[:, :, 0] = 1.0
+    games.policy[0, 1] = (0.5, 0.5, 0.0, 0.0)
+    games.policy[1, :] = (0.25, 0.25, 0.25, 0.25)
+    blocks = [
+        Block(
+            games=Games._make(array[rows] for array in games),
+            stats=ActorStats(
+                simulations=70, evaluations=40 + more, cached=20, network_seconds=6.0 + more, tree_seconds=3.0
+            ),
+        )
+        for rows, more in ((slice(0, 1), 0), (slice(1, 3), 2))
+    ]
+    monkeypatch.setattr("alphac4.training.reports.time", SimpleNamespace(perf_counter=lambda: 110.0))
+    actors: Any = TwoActors()
+    samples = make_samples(geometry, SelfPlayConfig(), games)
+    report = selfplay_report(geometry, blocks, samples, 100.0, actors)
+    games_shown = sorted(report.sample_games, key=lambda game: game.moves)
+    assert dataclasses.replace(report, sample_games=[], policy_entropy=0.0) == SelfPlayReport(
+        games=3,
+        samples=4 + 2 + 8,
+        simulations=140,
+        evaluations=82,
+        cached_evaluations=40,
+        seconds=10.0,
+        network_share=14.0 / 2 / 10,
+        tree_share=6.0 / 2 / 10,
+        mean_plies=18 / 3,
+        first_player_wins=2 / 3,
+        draws=1 / 3,
+        first_moves=[1, 0, 0, 0],  # without the games whose first move was random
+        openings={"1122": 1, "1221": 1, "1234": 1},
+        distinct_openings=3,
+        policy_entropy=0.0,
+        root_surprise=0.25,
+        value_calibration=[(-0.25, -1.0, 3), (0.0, 0.0, 8), (0.5, 1.0, 1), (1.0, 1.0, 2)],
+        evaluator="torch-fp32",
+        sample_games=[],
+        cluster=None,
+    )
+    assert report.policy_entropy == pytest.approx((math.log(2) + 2 * math.log(4)) / 14)
+    assert [(game.moves, game.opening, game.outcome) for game in games_shown] == [("11223", 1, 1), ("12341234", 0, 0)]
+    assert games_shown[0].values == [-0.25, 0.5, -0.25, 1.0]
+    assert games_shown[0].policies == [[0.5, 0.5, 0, 0], *[[1, 0, 0, 0]] * 3]
+
+
+def test_time_shares_agree_with_computation_by_hand() -> None:
+    iteration: Any = SimpleNamespace(selfplay=SELFPLAY, learning=LEARNING, gate=GATE)
+    assert time_shares(iteration, {"matches": 0.5}, 8.0) == {
+        "self-play: network": 1.0 / 8,
+        "self-play: tree": 0.5 / 8,
+        "learning": 3.0 / 8,
+        "gate": 1.0 / 8,
+        "matches": 0.5 / 8,
+        "other": 2.0 / 8,
+    }
+    iteration.selfplay = THIRD.selfplay
+    shares = time_shares(iteration, {}, 8.0)
+    assert (shares["self-play: waiting for the cluster"], shares["other"]) == (1.5 / 8, 2.5 / 8)
 
 
 def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
-    """Return a report with the share ``error`` of mistakes in 240 positions, raw and with search."""
-    half = 1.96 * (error * (1 - error) / 240) ** 0.5
-    figures = ExactPlayMetrics(
-        mistakes_by_set={}, mistake_rate=error, ci_low=error - half, ci_high=error + half, value_error=0.5
+    """Return a report with the share ``error`` of mistakes in 240 positions, and half of it with search."""
+    raw, search = (
+        dataclasses.replace(EVALUATION.raw, mistake_rate=rate, ci_low=rate - half, ci_high=rate + half)
+        for rate, half in ((rate, 1.96 * (rate * (1 - rate) / 240) ** 0.5) for rate in (error, error / 2))
     )
-    evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
+    evaluation = dataclasses.replace(EVALUATION, raw=raw, search=search)
     return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
 
 
-def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes(folder: Path) -> None:
-    like = reports(folder)[-1]
+def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes() -> None:
+    like = SECOND
     passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
     history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
     warnings = find_warnings(dataclasses.replace(judged(0.2, 4, like), gate=passed), history)
-    messages = [warning for warning in warnings if "the promoted network makes more mistakes" in warning]
-    assert "raw, in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
+    assert warnings == [
+        f"the promoted network makes more mistakes: {change} after iteration 2"
+        for change in (
+            "raw, in 20.0% of the positions, up from 5.0%",
+            "with 64 simulations, in 10.0% of the positions, up from 2.5%",
+        )
+    ]
     for gate, error in ((passed, 0.08), (refused, 0.2)):
         quiet = find_warnings(dataclasses.replace(judged(error, 4, like), gate=gate), history)
         assert not [warning for warning in quiet if "the promoted network makes more mistakes" in warning]
 
 
-def test_a_lost_gate_is_a_warning_if_it_has_enough_games(folder: Path) -> None:
-    like = reports(folder)[-1]
+def test_a_lost_gate_is_a_warning_if_it_has_enough_games() -> None:
+    like = SECOND
     gate = dataclasses.replace(like.gate, wins=1, draws=0, losses=3)
     for high, count in ((0.6, 0), (0.4, 1)):
         found = find_warnings(dataclasses.replace(like, gate=dataclasses.replace(gate, high=high)), [])
@@ -202,26 +450,58 @@ def falls(run: list[IterationReport]) -> list[str]:
     return [line for index, now in enumerate(run) for line in find_warnings(now, run[:index]) if "fell" in line]
 
 
-def test_falling_score_against_classic_mcts_is_a_warning(folder: Path) -> None:
-    like = reports(folder)[-1]
+def test_falling_score_against_classic_mcts_is_a_warning() -> None:
+    like = SECOND
     good, lucky, bad = (after_match(like, np.repeat([2, 0], [won, 10 - won])) for won in (8, 9, 2))
     none = dataclasses.replace(like, matches=[])
     assert falls([lucky, good, bad, none, good]) == ["score against uct:1000 fell to 0.20, from 0.90 at its highest"]
 
 
-def test_constant_score_against_classic_mcts_is_rarely_a_warning(folder: Path, rng: np.random.Generator) -> None:
+def test_constant_score_against_classic_mcts_is_rarely_a_warning(rng: np.random.Generator) -> None:
     """The highest of several equal scores is biased upwards: warnings of any drop by 0.2 would fail 13 of 100 runs."""
-    like = dataclasses.replace(reports(folder)[-1], evaluation=None)
+    like = dataclasses.replace(SECOND, evaluation=None)
     runs = [[after_match(like, points) for points in rng.binomial(2, 0.5, (4, 20))] for _ in range(100)]
     assert sum(bool(falls(run)) for run in runs) <= 5
 
 
-def test_skipped_steps_are_a_warning(folder: Path) -> None:
-    like = reports(folder)[-1]
-    learning = dataclasses.replace(like.learning, steps=3, skipped_steps=1)
-    warnings = find_warnings(dataclasses.replace(like, learning=learning), [])
-    assert "1 of 3 gradient steps were skipped" in warnings[0]
-    assert not [warning for warning in find_warnings(like, []) if "skipped" in warning]
+@pytest.mark.parametrize(
+    ("part", "changes", "warning"),
+    [
+        ("selfplay", {"games": 50, "openings": {"4444": 30}}, None),
+        ("selfplay", {"games": 49, "openings": {"4444": 49}}, None),
+        (
+            "selfplay",
+            {"games": 50, "openings": {"1": 1, "4444": 31}},
+            "62% of the games share one opening: exploration is collapsing",
+        ),
+        ("selfplay", {"policy_entropy": 0.05}, None),
+        (
+            "selfplay",
+            {"policy_entropy": 0.049},
+            "policy targets have an entropy of 0.049 nats: nothing is explored",
+        ),
+        (
+            "learning",
+            {"steps": 3, "skipped_steps": 1},
+            "1 of 3 gradient steps were skipped: their loss or gradient was not finite",
+        ),
+        (
+            "learning",
+            {"rolled_back": True},
+            "the weights were not finite after learning: they were rolled back to the earlier ones",
+        ),
+    ],
+)
+def test_failures_of_an_iteration_are_warnings(part: str, changes: dict[str, Any], warning: str | None) -> None:
+    changed: Any = {part: dataclasses.replace(getattr(SECOND, part), **changes)}
+    assert find_warnings(dataclasses.replace(SECOND, **changed), []) == ([] if warning is None else [warning])
+
+
+def test_eight_iterations_without_a_promotion_are_a_warning() -> None:
+    refused = dataclasses.replace(SECOND, gate=dataclasses.replace(GATE, accepted=False))
+    warning = "no candidate has been promoted for 8 iterations"
+    for history, expected in (([refused] * 7, [warning]), ([refused] * 6, []), ([SECOND, *[refused] * 6], [])):
+        assert find_warnings(refused, history) == expected
 
 
 def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationReport]:
@@ -258,12 +538,12 @@ def warnings_of(run: list[IterationReport]) -> list[str]:
     ("name", "figures", "message"),
     [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.1] * 36, "overfits")],
 )
-def test_each_sign_of_stalling_is_reported_once(folder: Path, name: str, figures: list[float], message: str) -> None:
-    (line,) = warnings_of(iterations(reports(folder)[-1], **{name: figures}))
+def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float], message: str) -> None:
+    (line,) = warnings_of(iterations(SECOND, **{name: figures}))
     assert message in line
 
 
-def test_healthy_run_has_no_warnings(folder: Path) -> None:
-    like = reports(folder)[-1]
+def test_healthy_run_has_no_warnings() -> None:
+    like = SECOND
     assert not warnings_of(iterations(like))
     assert not warnings_of(iterations(like, error=[None] * 36))  # without evaluations
