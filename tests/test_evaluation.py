@@ -1,7 +1,9 @@
 """Metrics against exact play, sets of positions, and the commands `evaluate` and `positions`."""
 
+import dataclasses
 import itertools
 import json
+import math
 import re
 import sys
 import threading
@@ -19,10 +21,20 @@ from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
 from alphac4.evaluation import metrics
 from alphac4.evaluation.measurement import untrained_copy
-from alphac4.evaluation.metrics import collect_answers, judge, judge_sets, mean, proportion
+from alphac4.evaluation.metrics import (
+    Estimate,
+    Metrics,
+    ValueMetrics,
+    collect_answers,
+    judge,
+    judge_sets,
+    mean,
+    proportion,
+)
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
+    choose_sets,
     join_sets,
     load_positions,
     packaged_positions,
@@ -32,6 +44,7 @@ from alphac4.evaluation.positions import (
     stage_of,
     write_set,
 )
+from alphac4.evaluation.report import BudgetReport, StrengthReport, SubjectReport
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
@@ -341,6 +354,91 @@ def test_untrained_copy_has_the_same_architecture_and_depends_only_on_the_seed(n
     assert not torch.equal(first.policy.weight, network.policy.weight)
 
 
+def share(value: float, low: float, high: float, count: int) -> Estimate:
+    return Estimate(value=value, low=low, high=high, stderr=math.nan, count=count)
+
+
+def average(value: float, stderr: float) -> Estimate:
+    return Estimate(value=value, low=math.nan, high=math.nan, stderr=stderr, count=20)
+
+
+def report_by_hand() -> StrengthReport:
+    """Return the report of a network with two budgets and a player without values, on one set; numbers are invented."""
+    nothing = share(math.nan, math.nan, math.nan, 0)
+    raw = Metrics(
+        mistakes=share(0.25, 0.125, 0.5, 20),
+        mistakes_if_possible=share(0.375, 0.25, 0.5625, 16),
+        fastest_moves=share(0.625, 0.5, 0.75, 20),
+        score_loss=average(1.25, 0.5),
+        value=ValueMetrics(absolute_error=average(0.3125, 0.0625), calibration_error=0.1875, bins=()),
+    )
+    searched = Metrics(
+        mistakes=share(0.05, 0.01, 0.08, 20),
+        mistakes_if_possible=share(0.0625, 0.01, 0.2, 16),
+        fastest_moves=share(0.75, 0.5, 0.875, 20),
+        score_loss=average(0.5, 0.25),
+        value=ValueMetrics(absolute_error=average(0.125, 0.03), calibration_error=0.0625, bins=()),
+    )
+    other = dataclasses.replace(raw, mistakes_if_possible=nothing, value=None)
+    budgets = [
+        BudgetReport(simulations=number, sets={"end-easy": metrics, "all": metrics}, seconds=1.0)
+        for number, metrics in ((0, raw), (64, searched), (None, other))
+    ]
+    return StrengthReport(
+        subjects=[
+            SubjectReport(name="best", description="8 channels", budgets=budgets[:2]),
+            SubjectReport(name="random", description="", budgets=budgets[2:]),
+        ]
+    )
+
+
+REPORT = """\
+Mistakes in % of moves (± farther end of the 95 % interval)
+simulations    end-easy         all
+  positions          20          20
+   decisive          16          16
+best (8 channels)
+    0 (raw) 25.0 ± 25.0 25.0 ± 25.0
+         64   5.0 ± 4.0   5.0 ± 4.0
+random
+          - 25.0 ± 25.0 25.0 ± 25.0
+
+The same in decisive positions, where at least one move is a mistake
+simulations    end-easy         all
+best (8 channels)
+    0 (raw) 37.5 ± 18.8 37.5 ± 18.8
+         64  6.2 ± 13.8  6.2 ± 13.8
+random
+          -           -           -
+
+All positions together
+simulations fastest too %  score lost value error calibration error
+best (8 channels)
+    0 (raw)   62.5 ± 12.5 1.25 ± 0.98 0.31 ± 0.12             0.188
+         64   75.0 ± 25.0 0.50 ± 0.49 0.12 ± 0.06             0.062
+random
+          -   62.5 ± 12.5 1.25 ± 0.98           -                 -
+
+Mistakes in 20 positions: 5.0 ± 4.0 % for best with 64 simulations, 25.0 ± 25.0 % for random."""
+
+
+def test_report_is_printed_as_written_by_hand() -> None:
+    report = report_by_hand()
+    assert repr(report) == REPORT
+    assert report.mistakes() == report.mistakes(64) == {"end-easy": 0.05, "all": 0.05}
+    assert report.mistakes(0) == {"end-easy": 0.25, "all": 0.25}
+    with pytest.raises(ValueError, match="measured with 0, 64 simulations, not with 8"):
+        report.mistakes(8)
+
+
+def test_count_limits_the_positions_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "mine.columns"
+    path.write_text("\n".join(LINES))
+    (part,) = choose_sets(files=[path], count=2)
+    assert [position.moves for position in part.positions] == ["112233", "4"]
+    assert part.scores.tolist() == [[-2, 0, 1, 18, 0, -3, -1], [-4, -2, 0, 0, 0, -2, -4]]
+
+
 def test_report_for_another_board_is_printed_and_drawn(
     tmp_path: Path, evaluate: Callable[..., dict[str, Any]], run_command: Callable[..., str]
 ) -> None:
@@ -349,15 +447,9 @@ def test_report_for_another_board_is_printed_and_drawn(
     positions.write_text("1234 4 3 4 -4\n11 2 2 3 -2\n")
     picture = tmp_path / "report.png"
     arguments = [path, "--positions", positions, "--simulations", "0,4"]
-    report = evaluate(*arguments)
-    printed = run_command("evaluate --backend torch-fp32 --picture", picture, *arguments)
-    rows = [line.split() for line in printed.splitlines()]
-    for subject in report["subjects"]:
-        for budget in subject["budgets"]:
-            share = budget["sets"]["all"]["mistakes"]
-            farther = max(share["high"] - share["value"], share["value"] - share["low"])
-            shown = [f"{100 * share['value']:.1f}", "±", f"{100 * farther:.1f}"]
-            assert any(row[:1] == [str(budget["simulations"])] and row[-3:] == shown for row in rows), shown
+    budgets = evaluate(*arguments)["subjects"][0]["budgets"]
+    assert [budget["sets"]["all"]["mistakes"]["count"] for budget in budgets] == [2, 2]
+    assert "Mistakes in 2 positions:" in run_command("evaluate --backend torch-fp32 --picture", picture, *arguments)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

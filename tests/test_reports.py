@@ -279,13 +279,13 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
 
     (axes,) = drawn["value/calibration"].axes
     (points,) = axes.collections
-    assert points.get_offsets().tolist() == [[-0.5, -0.75], [0.25, 0.75]]
+    assert np.asarray(points.get_offsets()).tolist() == [[-0.5, -0.75], [0.25, 0.75]]
     assert "root value" in axes.get_xlabel()
     assert "outcome" in axes.get_ylabel()
 
     panels = drawn["Mistakes/by set"].axes
     assert [axes.get_title() for axes in panels] == ["raw network", "64 simulations"]
-    curves = [{line.get_label(): line.get_xydata().tolist() for line in axes.lines} for axes in panels]
+    curves = [{line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines} for axes in panels]
     assert curves == [
         {"all": [[1, 37.5], [2, 6.25]], "begin-hard": [[1, 50], [2, 12.5]], "end-easy": [[1, 25], [2, 0]]},
         {"all": [[1, 6.25], [2, 37.5]], "begin-hard": [[1, 12.5], [2, 50]], "end-easy": [[1, 0], [2, 25]]},
