@@ -24,6 +24,7 @@ from alphac4.evaluation.measurement import untrained_copy
 from alphac4.evaluation.metrics import (
     Estimate,
     Metrics,
+    ReliabilityBin,
     ValueMetrics,
     collect_answers,
     judge,
@@ -31,6 +32,7 @@ from alphac4.evaluation.metrics import (
     mean,
     proportion,
 )
+from alphac4.evaluation.pictures import draw
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
@@ -362,6 +364,10 @@ def average(value: float, stderr: float) -> Estimate:
     return Estimate(value=value, low=math.nan, high=math.nan, stderr=stderr, count=20)
 
 
+def a_bin(predicted: float, outcome: float, count: int) -> ReliabilityBin:
+    return ReliabilityBin(low=math.nan, high=math.nan, predicted=predicted, outcome=outcome, count=count)
+
+
 def report_by_hand() -> StrengthReport:
     """Return the report of a network with two budgets and a player without values, on one set; numbers are invented."""
     nothing = share(math.nan, math.nan, math.nan, 0)
@@ -370,14 +376,20 @@ def report_by_hand() -> StrengthReport:
         mistakes_if_possible=share(0.375, 0.25, 0.5625, 16),
         fastest_moves=share(0.625, 0.5, 0.75, 20),
         score_loss=average(1.25, 0.5),
-        value=ValueMetrics(absolute_error=average(0.3125, 0.0625), calibration_error=0.1875, bins=()),
+        value=ValueMetrics(
+            absolute_error=average(0.3125, 0.0625),
+            calibration_error=0.1875,
+            bins=(a_bin(-0.5, -0.75, 12), a_bin(0.25, 0.5, 8)),
+        ),
     )
     searched = Metrics(
         mistakes=share(0.05, 0.01, 0.08, 20),
         mistakes_if_possible=share(0.0625, 0.01, 0.2, 16),
         fastest_moves=share(0.75, 0.5, 0.875, 20),
         score_loss=average(0.5, 0.25),
-        value=ValueMetrics(absolute_error=average(0.125, 0.03), calibration_error=0.0625, bins=()),
+        value=ValueMetrics(
+            absolute_error=average(0.125, 0.03), calibration_error=0.0625, bins=(a_bin(0.5, 0.625, 20),)
+        ),
     )
     other = dataclasses.replace(raw, mistakes_if_possible=nothing, value=None)
     budgets = [
@@ -429,6 +441,23 @@ def test_report_is_printed_as_written_by_hand() -> None:
     assert report.mistakes(0) == {"end-easy": 0.25, "all": 0.25}
     with pytest.raises(ValueError, match="measured with 0, 64 simulations, not with 8"):
         report.mistakes(8)
+
+
+def test_picture_shows_the_data_of_the_report() -> None:
+    easy, _, calibration = draw(report_by_hand()).axes[:3]
+    assert easy.get_title() == "end-easy (20 positions)"
+    ((curve, _, (bars,)),) = easy.containers
+    assert np.asarray(curve.get_xydata()).tolist() == [[0, 25], [1, 5]]
+    assert [tick.get_text() for tick in easy.get_xticklabels()] == ["raw", "64"]
+    segments = [np.asarray(segment).ravel().tolist() for segment in bars.get_segments()]
+    assert segments == [pytest.approx([0, 12.5, 0, 50]), pytest.approx([1, 1, 1, 8])]
+    level = next(line for line in easy.lines if line.get_label() == "random")
+    assert np.asarray(level.get_ydata()).tolist() == [25, 25]
+    assert calibration.get_title() == "calibration: raw (dashed), 64"
+    shown = [(line.get_linestyle(), np.asarray(line.get_xydata()).tolist()) for line in calibration.lines]
+    assert shown[1:] == [("--", [[-0.5, -0.75], [0.25, 0.5]]), ("-", [[0.5, 0.625]])]  # after the diagonal
+    assert "predicted value" in calibration.get_xlabel()
+    assert "outcome" in calibration.get_ylabel()
 
 
 def test_count_limits_the_positions_of_files(tmp_path: Path) -> None:
