@@ -14,10 +14,12 @@ from helpers import save_untrained
 
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult, balanced_openings
+from alphac4.arena.ratings import Rating
 from alphac4.arena.specifications import player_digest
 from alphac4.arena.tournament import (
     MatchPart,
     Tournament,
+    crosstable,
     describe_results,
     play_part,
     play_round_robin,
@@ -90,6 +92,21 @@ def test_results_are_described_as_worked_out_by_hand() -> None:
     assert [pairing["elo"], *pairing["elo_interval"]] == pytest.approx(elos, abs=1e-3)
     rated = report["ratings"][player]
     assert (rated["elo"], rated["error"]) == pytest.approx((400 * math.log10(7.5 / 13.5), 155.0617), abs=1e-3)
+
+
+def test_crosstable_shows_scores_by_rating_and_pairings_without_games() -> None:
+    results = {
+        ("a", "b"): MatchResult(wins=3, draws=1, losses=0),
+        ("a", "certified"): MatchResult(wins=0, draws=1, losses=1),
+        ("b", "certified"): MatchResult(),
+    }
+    ratings = {name: Rating(elo=elo, error=elo / 10) for name, elo in (("a", 100.0), ("b", 0.0), ("certified", 250.0))}
+    assert crosstable(results, ratings).splitlines() == [
+        "   player       Elo     ±  games  points     1    2    3",
+        " 1 certified   +250    25      2     1.5     -   75    -",
+        " 2 a           +100    10      6     4.0    25    -   88",
+        " 3 b             +0     0      4     0.5     -   12    -",
+    ]
 
 
 def test_short_names_that_would_be_equal_are_not_shortened() -> None:

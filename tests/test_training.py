@@ -308,7 +308,11 @@ def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_
         provider.players.side_effect = lambda network, *_rest: [Mock(network=network)]
     matches = Matches(providers, GateConfig(pairs=10, threshold=threshold), STANDARD, 0)
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
-    assert matches.gate(candidate, best).accepted is accepted
+    report = matches.gate(candidate, best)
+    assert report.accepted is accepted
+    assert (report.wins, report.draws, report.losses) == (10, 2, 8)
+    half = 1.959964 * ((10 * 0.55**2 + 1 - 6.5**2 / 12) / 11 / 12) ** 0.5  # with a pair of each extreme
+    assert (report.low, report.high) == pytest.approx((0.55 - half, 0.55 + half))
     assert met == [(candidate.network, best.network)]
     assert [provider.players.call_count for provider in providers] == [1, 1]  # one for each network
 
