@@ -69,7 +69,7 @@ def test_all_pairs_play_and_all_players_are_rated(capsys: pytest.CaptureFixture[
     assert ratings[0] > ratings[1] > ratings[2] == 0  # the last player is the anchor
 
 
-def test_results_are_described_as_worked_out_by_hand() -> None:
+def test_results_of_an_arena_equal_those_computed_by_hand() -> None:
     """The ratings add one drawn game; the interval adds a won and a lost pair to the ten pairs."""
     player, pair_scores = "runs/a.safetensors@9", (2.0, 1.5, 1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0)
     tournament = Tournament(players=(player, "b"), pairs=10)

@@ -434,7 +434,7 @@ random
 Mistakes in 20 positions: 5.0 ± 4.0 % for best with 64 simulations, 25.0 ± 25.0 % for random."""
 
 
-def test_report_is_printed_as_written_by_hand() -> None:
+def test_report_equals_the_text_written_by_hand() -> None:
     report = report_by_hand()
     assert repr(report) == REPORT
     assert report.mistakes() == report.mistakes(64) == {"end-easy": 0.05, "all": 0.05}

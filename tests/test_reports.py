@@ -33,7 +33,7 @@ from alphac4.selfplay.samples import ActorStats, Block, make_samples
 from alphac4.training.config import TrainConfig
 from alphac4.training.reports import GameRecord, LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
-# A game whose first two moves were random, and three iterations; all numbers are invented and differ from each other.
+# A game whose first two moves were random, and three iterations. The numbers are invented; related ones differ.
 GAME = GameRecord(
     moves="4455667",
     opening=2,
@@ -241,7 +241,7 @@ def test_iteration_rows_are_aligned_with_the_headings() -> None:
     assert dataclasses.replace(SECOND, seconds_total=20.0).row(4).endswith("  pass   < 1 min")
 
 
-def test_closing_text_is_that_written_by_hand() -> None:
+def test_closing_text_equals_the_text_written_by_hand() -> None:
     def text(*history: IterationReport) -> str:
         best = Path("best.safetensors")
         return str(TrainedRun(folder=Path(), best=best, config=TrainConfig(), history=history, closing=[CLASSIC]))
@@ -328,7 +328,7 @@ def test_boards_of_a_game_show_its_moves_policies_and_values() -> None:
 
 
 class TwoActors:
-    """Two actors with a cache, not on a cluster."""
+    """Two actors in this process."""
 
     backend, cluster_report = "torch-fp32", None
 
