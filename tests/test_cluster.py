@@ -5,6 +5,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import time
@@ -194,7 +195,7 @@ def test_commands_have_the_same_results_on_a_cluster(
     there = ("--cluster", cluster.address)
     walk = ("prove", f"{checkpoint}@16", "--moves", "44444122", "--max-stones", "12", "--continue-after-mistakes")
     here = printed(*walk)
-    assert " makes a mistake in " in here
+    assert re.search(r" makes \d+ mistakes? in ", here)
     assert printed(*walk, *there) == here
 
     record = tmp_path / "games.jsonl"

@@ -1,10 +1,12 @@
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import DRAWN, save_untrained
 from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
@@ -128,13 +130,75 @@ def test_prove_command_prints_a_verdict_and_keeps_existing_records(
     late, path = "--moves 444444222222666666", tmp_path / "moves.txt"  # late in a game, so that it is quick
     assert "solver, moving first, makes no mistake in the " in run_command(f"prove solver {late} --max-stones 22")
     shown = run_command(f"prove random {late} --side second --max-stones 25 --output", path, status=1)
-    assert "random, moving second, makes a mistake in " in shown
+    assert re.search(r"random, moving second, makes \d+ mistakes in ", shown)
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
     assert 'holds player "random", not "negamax:1"' in error_line(f"prove negamax:1 {late} --output", path)
     assert path.read_text() == before
     Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
     assert "less.txt holds side null, not" in error_line(f"prove random {late} --output", tmp_path / "less.txt")
+
+
+def test_prove_command_prints_the_counts_of_minimax(tmp_path: Path, run_command: Callable[..., str]) -> None:
+    player, path = f"{save_untrained(tmp_path / 'small.safetensors', SMALL)}@4", tmp_path / "moves.jsonl"
+    command = f"prove {player} --max-stones 6 --continue-after-mistakes --backend torch-fp32 --output {path}"
+    heading, *lines = run_command(command, status=1).splitlines()
+    levels = naive_walk(path, True, 6, beyond=True)
+    kinds = ("WINS", "PROOF", "DRAWS", "ANSWER", "MISTAKE")
+    rows = [[stones, level.total(), *map(level.get, kinds, [0] * 5)] for stones, level in levels.items()]
+    assert heading == "    stones  positions        won proven won      drawn  continued   mistakes"
+    assert [[int(number) for number in line.split()] for line in lines[: len(rows)]] == rows
+    _, positions, won, proven, *_, mistakes = map(sum, zip(*rows, strict=True))
+    assert 0 < won != proven > 0
+    assert mistakes > 1
+    assert lines[len(rows)] == ""
+    assert lines[len(rows) + 1] == (
+        f"{player}, moving first, makes {mistakes} mistakes in the {positions} positions that an opponent can reach "
+        f"with up to 6 stones (asked in one of two mirror images) ({100 * mistakes / positions:.2f}%)."
+    )
+
+
+FORCED = f"--moves {DRAWN[:36]}"  # only one column is open; the second player fills the board
+BLUNDER = "--moves 44444422222266666 --side second --seed 0"  # the first move of `random` loses
+PLACE = "\nMoves up to the mistakes, some mirrored: 444444222222666667"
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "scope", "rest"),
+    [
+        (f"NETWORK@1 {FORCED}", "no mistake in the 3 positions", "", ". Every line was followed to its end: proven."),
+        (f"NETWORK@1 {FORCED} --max-stones 39", "no mistake in the 2 positions", " with up to 38 stones", "."),
+        (
+            f"negamax:1 {FORCED} --side second",
+            "no mistake in the 3 positions",
+            "",
+            ". It may move differently next time, so this is not a proof.",
+        ),
+        (
+            f"random {BLUNDER} --max-stones 17 --continue-after-mistakes",
+            "1 mistake in the 1 position",
+            " with up to 17 stones",
+            f" (100.00%).{PLACE}",
+        ),
+        (
+            f"random {BLUNDER}",
+            "1 mistake in the 1 position",
+            "",
+            f" (100.00%); lines stop at the first mistake.{PLACE}",
+        ),
+    ],
+    ids=["complete", "cut off", "complete but unrepeatable", "cut off at a mistake", "complete after a mistake"],
+)
+def test_verdict_of_prove_distinguishes_complete_walks_from_those_cut_off(
+    command: str, result: str, scope: str, rest: str, checkpoint: Path, run_command: Callable[..., str]
+) -> None:
+    command = command.replace("NETWORK", str(checkpoint))
+    shown = run_command(f"prove {command} --backend torch-fp32", status=int("1 mistake" in result))
+    side = "second" if "second" in command else "first"
+    assert shown.partition("\n\n")[2] == (
+        f"{command.split()[0]}, moving {side}, makes {result} that an opponent can reach{scope} "
+        f"(asked in one of two mirror images){rest}\n"
+    )
 
 
 def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:

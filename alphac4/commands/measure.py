@@ -322,26 +322,25 @@ class ProveCommand(RangedSettings):
 
     def _verdict(self, reports: "Sequence[LevelReport]") -> str:
         from alphac4.arena.specifications import is_repeatable
-        from alphac4.evaluation.walks import MoveKind
         from alphac4.game.position import count_of
 
         positions = sum(len(report.keys) for report in reports)
         mistakes = [position.moves or "" for report in reports for position in report.failures]
-        is_unfinished = bool(reports) and reports[-1].count(MoveKind.ANSWER) > 0
+        is_cut_off = bool(reports) and not reports[-1].is_last  # by --max-stones
         scope = f"the {count_of(positions, 'position')} that an opponent can reach"
-        if is_unfinished:
+        if is_cut_off:
             scope += f" with up to {count_of(reports[-1].stones, 'stone')}"
         scope += " (asked in one of two mirror images)"
         if not mistakes:
             if not is_repeatable(self.player):
                 meaning = " It may move differently next time, so this is not a proof."
             else:
-                meaning = "" if is_unfinished else " Every line was followed to its end: proven."
+                meaning = "" if is_cut_off else " Every line was followed to its end: proven."
             return f"\n{self.player}, moving {self.side}, makes no mistake in {scope}.{meaning}"
         shown = ", ".join(mistakes[:SHOWN_FAILURES]) + (", ..." if len(mistakes) > SHOWN_FAILURES else "")
         further = "" if self.continue_after_mistakes else "; lines stop at the first mistake"
         return (
-            f"\n{self.player}, moving {self.side}, makes a mistake in {len(mistakes):,} of {scope}"
+            f"\n{self.player}, moving {self.side}, makes {count_of(len(mistakes), 'mistake')} in {scope}"
             f" ({len(mistakes) / positions:.2%}){further}.\nMoves up to the mistakes, some mirrored: {shown}"
         )
 

@@ -268,9 +268,9 @@ def walk_games(
                 position_of(walk.geometry, walk.keys[row], walk.names[row]).play(int(columns[row]))
                 for row in np.flatnonzero(is_mistake)
             ]
-            yield LevelReport(stones=walk.stones, keys=walk.keys, kinds=kinds, failures=failures)
             continues = (kinds == MoveKind.ANSWER) | (continue_after_mistakes & is_mistake)
             walk.play(np.where(continues, columns, np.int8(CAN_WIN)))
+            yield LevelReport(stones=walk.stones, keys=walk.keys, kinds=kinds, failures=failures, is_last=walk.is_last)
             walk.advance()
 
 
