@@ -1,6 +1,7 @@
 """Certificates: how they are built, read and walked, the stand-alone checker, and the player."""
 
 import hashlib
+import re
 import sys
 import zlib
 from collections.abc import Callable, Sequence
@@ -45,6 +46,7 @@ from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.nn.evaluator import UniformEvaluator
+from alphac4.play.web import pages
 from alphac4.storage.checkpoints import checkpoint_file, shipped_file
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
@@ -216,6 +218,91 @@ def test_stand_alone_checker_imports_only_the_standard_library() -> None:
     lines = (SCRIPTS / "verify_certificate.py").read_text().splitlines()
     imported = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names)
+
+
+OPEN_THREE = Claim(after="3344")  # column 5 makes three in a row that are open on both sides
+TWO_THREATS = "33445"  # after that move
+REPLY_WINS = "1415263"  # column 7 wins
+ONE_COLUMN = DRAWN[:36]  # only one column is open, and brings no win
+FALSE = "does not hold in this position"
+HAND_WRITTEN = {
+    "won": (OPEN_THREE, "5", ""),
+    "altered move": (OPEN_THREE, "7", "the move is missing"),
+    "lost": (Claim(side="second", after=TWO_THREATS), "", FALSE),
+    "lost instead of drawn": (Claim(side="second", after=TWO_THREATS, result="draw"), "", FALSE),
+    "lost by the first reply": (Claim(after=REPLY_WINS), "", "the opponent's first move refutes"),
+    "lost instead of drawn by it": (Claim(after=REPLY_WINS, result="draw"), "", "the opponent's first move refutes"),
+    "drawn": (Claim(after=ONE_COLUMN, result="draw"), "777", ""),
+    "drawn instead of won": (Claim(after=ONE_COLUMN), "777", FALSE),
+    "drawn by the player's move": (Claim(side="second", after=ONE_COLUMN, result="draw"), "777", ""),
+    "drawn instead of won by it": (Claim(side="second", after=ONE_COLUMN), "777", FALSE),
+}
+"""Claims, 1-based moves, and why they do not hold."""
+
+
+@pytest.fixture
+def verify(
+    checker: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run_command: Callable[..., str],
+) -> Callable[..., list[str]]:
+    """Verifies files by both programs, which must end with this exit code; returns their outputs."""
+
+    def run(*paths: Path, status: int) -> list[str]:
+        monkeypatch.setattr("alphac4.certificate.file.shipped_certificates", lambda: list(paths))
+        monkeypatch.setattr("sys.argv", ["verify_certificate.py", *map(str, paths)])
+        shown = run_command("certificate verify", status=status)
+        assert checker.main() == status
+        return [shown, capsys.readouterr().out]
+
+    return run
+
+
+def write_by_hand(path: Path, claim: Claim, moves: str) -> Path:
+    columns = np.array([int(move) - 1 for move in moves], np.int8)
+    write_certificate(path, Certificate(claim=claim, columns=columns))
+    return path
+
+
+@pytest.mark.parametrize("name", HAND_WRITTEN)
+def test_hand_written_certificates_are_accepted_only_if_they_hold(
+    name: str, verify: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """The order of several files does not matter."""
+    claim, moves, error = HAND_WRITTEN[name]
+    path = write_by_hand(tmp_path / "one.certificate", claim, moves)
+    right = write_by_hand(tmp_path / "right.certificate", OPEN_THREE, "5")
+    status = int(error != "")
+    shown, printed = verify(path, status=status)
+    assert error in shown
+    assert (f"{claim}." in shown) == (f"{claim}." in printed) == (not error)
+    verify(path, right, status=status)
+    verify(right, path, status=status)
+
+
+def test_verification_prints_the_positions_of_each_level(verify: Callable[..., list[str]], tmp_path: Path) -> None:
+    path = write_by_hand(tmp_path / "right.certificate", OPEN_THREE, "5")
+    levels = " 4 stones: 1 position\n 6 stones: 7 positions\n"
+    shown, printed = verify(path, status=0)
+    assert re.sub(r"in \d\.\d s", "in 0.0 s", shown) == (
+        f"{path}: moves of an unnamed player\n{levels}8 positions (1 with a stored move), the last with 6 stones, "
+        "in 0.0 s: after 3344 the first player always wins.\n"
+    )
+    assert printed == (
+        f"{path}: certificate of an unnamed player\n{levels}"
+        "8 positions, the last with 6 stones: after 3344 the first player always wins.\n"
+    )
+
+
+def test_stand_alone_checker_rejects_certificates_of_other_boards(
+    checker: ModuleType, tmp_path: Path, run_command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Claim(after=OPEN_THREE.after, geometry=make_geometry(7, 7, 4))  # the same moves win
+    path = write_by_hand(tmp_path / "high.certificate", claim, "5")
+    run_command("certificate verify", path)
+    monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
+    assert checker.main() == 2
 
 
 def named_positions(certificate: Certificate) -> list[Position]:
@@ -393,6 +480,22 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins within {moves} moves"
 
 
+def test_exported_page_has_the_certified_moves_and_the_plies_to_the_win(
+    player: tuple[CertificatePlayer, BestByMinimax], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Column -1 represents an immediate win."""
+    monkeypatch.setattr(pages, "shipped_certificates", lambda: [tmp_path / "small.certificate"])
+    certified = pages.certified(SMALL)
+    pages.certified.cache_clear()
+    stones = set()
+    for key, column, plies in certified:
+        position = position_of(SMALL, key)
+        stones.add(position.plies)
+        assert plies == longest_game(player[0], position)
+        assert column == (-1 if plies == 1 else player[0].choose([position])[0])
+    assert stones == {0, 2, 4, 6, 8, 10}
+
+
 def test_certificate_player_uses_the_other_player_where_no_certificate_applies(
     player: tuple[CertificatePlayer, BestByMinimax],
 ) -> None:
@@ -405,6 +508,7 @@ def test_certificate_player_uses_the_other_player_where_no_certificate_applies(
     found = certificate.search([elsewhere, start])
     assert found.value.tolist() == [value(elsewhere), 1.0]
     assert found.proven_wins.tolist() == [False, True]
+    assert found.wdl[1].tolist() == [1.0, 0.0, 0.0]
     assert isinstance(certificate, SearchingPlayer)
 
 
