@@ -12,7 +12,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
-from helpers import DRAWN, SCRIPTS, load_script, save_untrained
+from helpers import DRAWN, SCRIPTS, ConstantEvaluator, load_script, save_untrained
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
@@ -551,6 +551,46 @@ def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate
     with pytest.raises(PlayerError, match="neither a network nor uct"):
         player.choose([Position.from_moves("1", SMALL)])  # which the certificate does not cover
     assert not ran.exists()
+
+
+TWO_COLUMNS = "56456571115224462151362454133467622"  # columns 3 and 7 are open; only column 7 wins
+BUILD_HEADING = "    stones  positions   by rules   by proof    by move\n"
+
+
+def test_build_prints_the_positions_of_each_level_and_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
+) -> None:
+    """The player prefers columns on the left. Its first move is replaced after the line 3337, which is drawn.
+
+    After column 7 it wins immediately by either of two moves.
+    """
+    evaluator = ConstantEvaluator(-np.arange(7))
+
+    def player(_name: str, *, rng: np.random.Generator, **_options: object) -> NetworkPlayer:
+        return NetworkPlayer("left", evaluator, Budget(simulations=1), search=NetworkSearch(evaluator, rng=rng))
+
+    monkeypatch.setattr("alphac4.arena.specifications.parse_player", player)
+    command = "certificate build --player best@1 --side second --backend torch-fp32 --moves"
+
+    lost = run_command(f"{command} {TWO_THREATS} --output", tmp_path / "lost", status=1)
+    assert lost == (
+        f"{BUILD_HEADING}         5          1          1          0          0\n"
+        f"\nbest@1 does not prove that after {TWO_THREATS} the second player always wins. It fails in 1 position, such "
+        f"as\n{Position.from_moves(TWO_THREATS)}\n"
+    )
+    command += f" {TWO_COLUMNS} --output {tmp_path}"
+    table = f"{BUILD_HEADING}        35          1          0          0          1\n"
+    table += "        37          2          1          0          1\n"
+    assert run_command(f"{command} --max-stones 38") == (
+        f"{table}\nNo line up to 38 stones is lost by best@1; no certificate was written.\n"
+    )
+    path = tmp_path / "best.certificate"
+    assert not path.exists()
+    table += "        39          1          0          0          1\n"
+    assert run_command(command) == (
+        f"{table}\n{path}: 1 move for 3 positions, by best@1, with 1 move replaced: after {TWO_COLUMNS} the second "
+        "player always wins.\n"
+    )
 
 
 AFTER = "114"  # moves after which the second player wins on the small board

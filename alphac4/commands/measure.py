@@ -412,8 +412,8 @@ class CertificateCommand(RangedSettings):
     def _build(self) -> int:
         """Search for the moves and write the certificate; return 1 if the claim is not proven.
 
-        Print a line per number of stones: how many positions the rules decide, how many the player's search proves, and
-        how many rely on its move.
+        Print a line per number of stones when the walk first reaches it: how many positions the rules decide, how many
+        the player's search proves, and how many rely on its move.
         """
         with loading():
             from alphac4.arena.specifications import LEAVES, common_geometry, player_digest
@@ -438,19 +438,21 @@ class CertificateCommand(RangedSettings):
             "code": __version__,
         }
         known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})
-        levels: dict[int, LevelReport] = {}
+        levels: list[LevelReport] = []
+        printed = -1  # stones of the last line; levels are walked again after a move is rejected
         with Bar(unit="pos", disable=None, leave=False) as bar:
             headings = ("stones", "positions", "by rules", "by proof", "by move")
             bar.write(" ".join(f"{heading:>10}" for heading in headings), file=sys.stdout)
             for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
-                if level.stones not in levels:  # a level may be walked again
+                if level.stones > printed:
                     decided, proven = level.count(NO_MOVE), level.count(MoveKind.PROOF)
                     moved = len(level.keys) - decided - proven
                     numbers = (level.stones, len(level.keys), decided, proven, moved)
                     bar.write(" ".join(f"{number:>10,}" for number in numbers), file=sys.stdout)
-                levels[level.stones] = level
-        taken_back = sum(level.taken_back for level in levels.values())
-        if failures := [position for level in levels.values() for position in level.failures]:
+                    printed = level.stones
+                levels = [*(earlier for earlier in levels if earlier.stones < level.stones), level]
+        taken_back = sum(level.taken_back for level in levels)
+        if failures := levels[-1].failures:
             shown = "\n".join(map(str, failures[:SHOWN_FAILURES]))
             print(
                 f"\n{self.player} does not prove that {claim}. "
@@ -458,8 +460,9 @@ class CertificateCommand(RangedSettings):
             )
             return 1
         answers = self.player + (f", with {count_of(taken_back, 'move')} replaced" if taken_back else "")
-        if not levels[max(levels)].is_last:
-            print(f"\nUp to {count_of(self.max_stones, 'stone')} {answers} loses no line; no certificate was written.")
+        if not levels[-1].is_last:
+            limit = count_of(self.max_stones, "stone")
+            print(f"\nNo line up to {limit} is lost by {answers}; no certificate was written.")
             return 0
         about |= {"taken_back": taken_back}
         certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about=about)
