@@ -1,8 +1,11 @@
 import io
 import re
+import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,10 +13,18 @@ from helpers import reader
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.game import Position
+from alphac4.game.position import mirror_moves
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
 from alphac4.puzzles import Puzzle, format_puzzles, load_puzzles, packaged_puzzles, parse_puzzles
-from alphac4.puzzles.generation import MAX_DISTANCE, MAX_PLIES, MIN_PLIES, generate_puzzles
+from alphac4.puzzles.generation import (
+    MAX_DISTANCE,
+    MAX_PLIES,
+    MIN_PLIES,
+    generate_puzzles,
+    grade_puzzles,
+    only_winning_column,
+)
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import FileError
@@ -74,13 +85,78 @@ def random_players(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("random_players")
 def test_generated_puzzles_depend_on_the_seed_and_have_one_winning_move() -> None:
-    first, again, other = (next(generate_puzzles(seed)) for seed in (5, 5, 6))
+    first, again, other = (next(generate_puzzles(np.random.default_rng(seed))) for seed in (5, 5, 6))
     assert first == again != other
     assert first
     for puzzle in first:
         assert winning_moves(puzzle) == [puzzle.solution]
         assert MIN_PLIES <= len(puzzle.moves) <= MAX_PLIES
         assert 2 <= puzzle.distance <= MAX_DISTANCE
+
+
+class MirroredDraws:
+    """Random columns of consecutive games that mirror each other."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.pending: int | None = None
+
+    def choice(self, legal: list[int]) -> int:
+        drawn = int(self.rng.choice(legal)) if self.pending is None else 6 - self.pending
+        self.pending = drawn if self.pending is None else None
+        return drawn
+
+
+class ByMoves:
+    """Player whose column depends on the position's moves; it plays the mirrored column in a mirrored game."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        return [self.column(position, position.moves or "") for position in positions]
+
+    def column(self, position: Position, moves: str) -> int:
+        if (image := mirror_moves(moves, 7)) < moves:
+            return 6 - self.column(position.mirror(), image)
+        legal = position.legal_columns()
+        return legal[zlib.crc32(f"{self.name} {moves}".encode()) % len(legal)]
+
+
+def test_a_position_and_its_mirror_image_become_one_puzzle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alphac4.puzzles.generation.parse_player", lambda name, **_options: ByMoves(name))
+    rounds = generate_puzzles(MirroredDraws())  # type: ignore[arg-type]
+    puzzles = [*next(rounds), *next(rounds), *next(rounds)]
+    assert len(puzzles) > 2
+    assert len({min(both(puzzle)) for puzzle in puzzles}) == len(puzzles)
+
+
+def test_positions_with_an_immediate_threat_are_not_puzzles() -> None:
+    """Only column 5 wins, but it also blocks a diagonal from 4 to 7, so that it is found without foresight."""
+    position = Position.from_moves("641221414554273643")
+    assert [c for c, outcome in enumerate(shared_solver().analyze(position, weak=True)) if outcome == 1] == [4]
+    assert only_winning_column(position) is None
+    assert only_winning_column(PUZZLE.position) == PUZZLE.solution
+
+
+def test_difficulty_is_the_number_of_the_last_player_that_misses_the_solution_plus_one() -> None:
+    """A position is not a puzzle if all shallow players find the solution."""
+    puzzles = PUZZLES[:4]
+
+    def finds(*found: bool) -> Player:
+        columns = [p.solution if f else (p.solution + 1) % 7 for p, f in zip(puzzles, found, strict=True)]
+        return SimpleNamespace(name="scripted", choose=lambda _positions: columns)
+
+    shallow = [finds(True, True, False, False), finds(True, False, True, False)]
+    graders = [
+        finds(False, True, False, True),
+        finds(False, True, True, True),
+        finds(False, True, False, True),
+        finds(False, True, True, False),
+    ]
+    graded = list(grade_puzzles([(puzzle.position, puzzle.solution) for puzzle in puzzles], shallow, graders))
+    expected = zip(puzzles[1:], (1, 4, 5), strict=True)
+    assert graded == [replace(puzzle, difficulty=difficulty) for puzzle, difficulty in expected]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +181,6 @@ def test_terminal_puzzles_count_solved_ones_and_the_streak() -> None:
     assert "'dance' is neither a column" in text
     assert "the input is not UTF-8 text" in text
     assert max(map(len, text.splitlines())) < 500
-    assert "draws" in text or "loses" in text
     assert f"Right: {RIGHT} wins in {PUZZLE.distance} moves" in text
     assert "Streak 2." in text
     assert (game.solved, game.streak) == (5, 1)  # the hint ended the streak
@@ -113,6 +188,20 @@ def test_terminal_puzzles_count_solved_ones_and_the_streak() -> None:
     full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
     assert solve([full, str(puzzle.solution + 1)], [puzzle])[0].streak == 1  # a full column is not an attempt
     assert solve(["next", "solution"], [PUZZLE] * 2)[0].solved == 0
+
+
+def test_terminal_puzzles_show_the_side_to_move_and_the_results_of_wrong_moves() -> None:
+    seen = set()
+    for puzzle in PUZZLES[::60]:
+        side, outcomes = len(puzzle.moves) % 2, shared_solver().analyze(puzzle.position, weak=True)
+        wrong = [column for column in puzzle.position.legal_columns() if column != puzzle.solution]
+        text = solve([str(column + 1) for column in wrong], [puzzle])[1]
+        assert f"\n{'xo'[side]} to move and win in {puzzle.distance} moves" in text
+        for column in wrong:
+            seen.add((side, outcomes[column]))
+            assert (f"{column + 1} only draws." in text) == (outcomes[column] == 0)
+            assert (f"No: {column + 1} loses in" in text) == (outcomes[column] == -1)
+    assert seen == {(0, 0), (0, -1), (1, 0), (1, -1)}
 
 
 def hints(text: str) -> list[list[str]]:

@@ -579,6 +579,8 @@ class PuzzlesCommand(RangedSettings):
         with loading():
             from collections import Counter
 
+            import numpy as np
+
             from alphac4.bars import Bar
             from alphac4.game.position import count_of
             from alphac4.puzzles import Puzzle, format_puzzles
@@ -592,7 +594,7 @@ class PuzzlesCommand(RangedSettings):
         ):
             if self.output.is_file() and self.output.stat().st_size:
                 raise ValueError(f"{self.output}: exists already; choose another file with --output, or remove it")
-            for found in generate_puzzles(self.seed):
+            for found in generate_puzzles(np.random.default_rng(self.seed)):
                 puzzles = [*puzzles, *found][: self.count]
                 bar.update(len(puzzles) - bar.n)
                 write_atomically(self.output, format_puzzles(puzzles).encode())

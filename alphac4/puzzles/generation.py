@@ -25,12 +25,11 @@ GRADING_PLAYERS = ("quick@8", "quick@32", "quick@128", "quick@400")
 MAX_PAUSES = 8  # pauses of the solver, 250,000 nodes apart; unlike seconds, they make results repeatable
 
 
-def generate_puzzles(seed: int) -> Iterator[list[Puzzle]]:
-    """Yield the puzzles of one round of games after another, without end; on one machine the seed decides them.
+def generate_puzzles(rng: np.random.Generator) -> Iterator[list[Puzzle]]:
+    """Yield the puzzles of one round of games after another, without end; on one machine ``rng`` decides them.
 
     A game contributes at most one puzzle, and a position or its mirror image appears only once.
     """
-    rng = np.random.default_rng(seed)
     make_player = partial(parse_player, rng=rng, batch_size=GAMES_AT_ONCE)
     source, filter_player = map(make_player, (GAME_PLAYER, FILTER_PLAYER))
     shallow, graders = ([make_player(name) for name in names] for names in (SHALLOW_PLAYERS, GRADING_PLAYERS))
@@ -44,11 +43,11 @@ def generate_puzzles(seed: int) -> Iterator[list[Puzzle]]:
             for number, position, *columns in zip(numbers, positions, *answers, strict=True):
                 key = int(canonical_key(STANDARD, position.own, position.occupied))
                 if len(set(columns)) > 1 and key not in seen:
-                    solution = _only_win(position)
+                    solution = only_winning_column(position)
                     if solution is not None:
                         seen.add(key)
                         found[number] = position, solution
-        yield list(_graded(list(found.values()), shallow, graders))
+        yield list(grade_puzzles(list(found.values()), shallow, graders))
 
 
 def _rounds(source: Player, rng: np.random.Generator) -> Iterator[dict[int, Position]]:
@@ -67,7 +66,7 @@ def _rounds(source: Player, rng: np.random.Generator) -> Iterator[dict[int, Posi
             yield games
 
 
-def _only_win(position: Position) -> int | None:
+def only_winning_column(position: Position) -> int | None:
     """Return the only winning 0-based column; None without one, or if a side can complete a run now."""
     legal = int(legal_cells(STANDARD, position.occupied))
     own = int(winning_cells(STANDARD, position.own, position.occupied))
@@ -88,10 +87,16 @@ def _only_win(position: Position) -> int | None:
     return wins[0] if len(wins) == 1 else None
 
 
-def _graded(
+def grade_puzzles(
     candidates: Sequence[tuple[Position, int]], shallow: Sequence[Player], graders: Sequence[Player]
 ) -> Iterator[Puzzle]:
-    """Yield a puzzle with its difficulty for every position whose solution a ``shallow`` player misses."""
+    """Yield puzzles with their difficulty, except distant wins and those that all ``shallow`` players find.
+
+    Args:
+        candidates: positions with their only winning 0-based column.
+        shallow: the players that must not all find it.
+        graders: the players whose misses determine the difficulty; see `GRADING_PLAYERS`.
+    """
     if not candidates:
         return
     positions = [position for position, _ in candidates]
