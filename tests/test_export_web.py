@@ -82,6 +82,7 @@ def test_settings_of_server_and_export_agree() -> None:
     served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
     assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact", "review"}
     assert set(exported) - set(served) == {"search", "review_simulations"}
+    assert (exported["simulations"], exported["review_simulations"]) == (800, 50)  # a review searches every position
 
 
 def test_export_overwrites_nothing_and_removes_incomplete_pages(

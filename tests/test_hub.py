@@ -205,6 +205,18 @@ def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None
     assert "{" not in text
 
 
+def test_the_model_card_states_the_size_and_the_deviation(tmp_path: Path) -> None:
+    """On a board without packaged positions, it has no results."""
+    path = tmp_path / "net.safetensors"
+    save_small(path)
+    stem, block, heads = 8 * 4 * 9 + 2 * 4, 2 * (4 * 4 * 9 + 2 * 4), 4 * 8 + 2 * 8  # convolutions and their norms
+    policy, value, ownership = 80 * 5 + 5, 80 * 8 + 8 + 8 * 3 + 3, 4 * 3 + 3  # with 4 channels on 20 cells
+    size = f"4 channels x 1 residual block, {stem + block + heads + policy + value + ownership:,} parameters"
+    card = export.model_card("net", load_checkpoint(path), "mit", None, 2.4e-6)
+    for part in (size, "its probabilities are within 2e-06 of PyTorch's", "Not measured"):
+        assert part in card
+
+
 @pytest.mark.parametrize("kind", ["--license mit --hub", "--kaggle main.py --web"])
 def test_an_existing_folder_is_not_replaced(
     kind: str, tmp_path: Path, error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch
