@@ -213,7 +213,7 @@ def test_the_model_card_states_the_size_and_the_deviation(tmp_path: Path) -> Non
     policy, value, ownership = 80 * 5 + 5, 80 * 8 + 8 + 8 * 3 + 3, 4 * 3 + 3  # with 4 channels on 20 cells
     size = f"4 channels x 1 residual block, {stem + block + heads + policy + value + ownership:,} parameters"
     card = export.model_card("net", load_checkpoint(path), "mit", None, 2.4e-6)
-    for part in (size, "its probabilities are within 2e-06 of PyTorch's", "Not measured"):
+    for part in (size, "its probabilities are within 3e-06 of PyTorch's", "Not measured"):
         assert part in card
 
 

@@ -439,6 +439,11 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
     """The report is one line with a button; the game then continues from the same position."""
     page, lost = browser.new_page(), threading.Event()
     page.route("**/api/*", lambda route: route.abort() if lost.is_set() else route.continue_())
+
+    def expect_report() -> None:
+        page.locator("#problem").wait_for()  # it has the text of the last report while it is hidden
+        expect(page, "#problem", "The server does not answer")
+
     page.goto(address)
     page.wait_for_selector(".column[aria-disabled='false']")
     for ask, answered in (
@@ -449,7 +454,7 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
     ):
         lost.set()
         ask()
-        expect(page, "#problem", "The server does not answer")
+        expect_report()
         if page.locator(".column").count():  # otherwise there is only the error
             audit(page)
         lost.clear()
@@ -460,7 +465,7 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
     page.click("#mode-game")
     lost.set()
     page.click("#exact")
-    expect(page, "#problem", "The server does not answer")
+    expect_report()
     lost.clear()
     page.click("#exact")  # instead of the button for another attempt
     page.wait_for_selector(".word")
