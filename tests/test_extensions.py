@@ -1,6 +1,7 @@
 """User functions that replace parts of the algorithm: their arguments, effects and invalid results."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,13 @@ def test_metrics_of_callbacks_are_numbers() -> None:
             checked_metrics({"mine": wrong})
 
 
+def test_the_name_of_a_selection_rule_has_its_parameters() -> None:
+    names = Extensions(selection=alphac4.PuctConfig(c_init=np.float64(2), prior_temperature=1)).names()
+    assert re.fullmatch(
+        r"alphac4\.mcts\.config\.PuctConfig\(c_init=2\.0, .*, prior_temperature=1\)", names["selection"]
+    )
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> None:
     """A callback's figures are recorded, and a custom network is loaded with the function that builds it."""
@@ -234,10 +242,12 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
     straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)
     stopped = alphac4.train(CONFIG, run=tmp_path / "stopped", callbacks=[RecordAndStop()], progress=False, **extensions)
     assert [report.metrics for report in stopped.history] == [{"doubled": 2.0}]
-    for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool)):
+    rule = Extensions(**extensions, selection=alphac4.PuctConfig())
+    for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool), rule):
         with pytest.raises(ValueError, match="pass the same again"):
             TrainingSession(tmp_path / "stopped", CONFIG, extensions=wrong)
     resumed = alphac4.train(CONFIG, run=tmp_path / "stopped", progress=False, **extensions)
+    assert load_checkpoint(resumed.best, Linear).provenance["functions"] == Extensions(**extensions).names()
     ours, theirs = (load_checkpoint(run.best, Linear).network.state_dict() for run in (resumed, straight))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     with pytest.raises(FileError, match=r"was built by helpers\.Linear: pass that function"):

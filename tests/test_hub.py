@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -215,6 +216,17 @@ def test_the_model_card_states_the_size_and_the_deviation(tmp_path: Path) -> Non
     card = export.model_card("net", load_checkpoint(path), "mit", None, 2.4e-6)
     for part in (size, "its probabilities are within 3e-06 of PyTorch's", "Not measured"):
         assert part in card
+
+
+@pytest.mark.parametrize(
+    "provenance", [{"functions": {"gate": "mine.gate"}}, {"started_from": {"functions": {"gate": "mine.gate"}}}]
+)
+def test_the_model_card_names_functions_of_the_training(provenance: dict[str, Any], checkpoint: Path) -> None:
+    loaded, report = load_checkpoint(checkpoint), Mock(subjects=[Mock(budgets=[])])
+    assert "it was not used in training" in export.model_card("net", loaded, "mit", report, 0.0)
+    card = export.model_card("net", dataclasses.replace(loaded, provenance=provenance), "mit", report, 0.0)
+    assert "it was not used in training" not in card
+    assert "Functions of the user replaced parts of the training: `mine.gate`. The positions" in card
 
 
 @pytest.mark.parametrize("kind", ["--license mit --hub", "--kaggle main.py --web"])

@@ -3,8 +3,10 @@
 import dataclasses
 import importlib.util
 import json
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from alphac4.arena.specifications import describe
 from alphac4.compute import choose_compute
@@ -60,7 +62,7 @@ Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 
 ## Mistakes against exact play
 
-{% if report %}A move is a mistake if its outcome (win, draw or loss) is worse than that of the best move. The exact solver measures mistakes; it was not used in training. The positions come with alphac4.
+{% if report %}A move is a mistake if its outcome (win, draw or loss) is worse than that of the best move. The exact solver measures mistakes{% if functions %}. Functions of the user replaced parts of the training: {{ functions }}{% else %}; it was not used in training{% endif %}. The positions come with alphac4.
 
 ```
 {{ report }}
@@ -175,6 +177,13 @@ def model_card(
         deviation=format_bound(deviation),
         input=INPUT,
         output=OUTPUT,
+        functions=", ".join(_functions(checkpoint.provenance)),
         report=report,
     )
     return str(card)
+
+
+def _functions(provenance: Mapping[str, Any]) -> list[str]:
+    """Return the names of the user's functions in a network's training, and in that of the networks it started from."""
+    names = [f"`{name}`" for name in provenance.get("functions", {}).values()]
+    return names + (_functions(provenance["started_from"]) if "started_from" in provenance else [])

@@ -21,8 +21,9 @@ class PuctConfig(NamedTuple):
     root_fpu_reduction: float = 0.0
     """``fpu_reduction`` at the root, where noise and priors should be able to try every move (KataGo: 0 with noise)."""
     prior_temperature: float = 1.4
-    """Divisor of the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play always
-    uses 1, because it learns from its own priors."""
+    """Divisor of the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play
+    by a run's settings uses 1, because it learns from its own priors; a rule given as ``selection`` is used unchanged.
+    """
 
 
 def check_puct(config: PuctConfig) -> PuctConfig:

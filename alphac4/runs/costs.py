@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 WRITE_INTERVAL_S = 2.0  # a kill loses at most the costs of this time
 
-_COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
+_COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start", "functions")
 
 
 class CostCounter(Callback):
@@ -87,11 +87,13 @@ def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, con
 
     ``seconds``, ``games`` and ``evaluations`` are the run's costs so far, including interrupted attempts. For a run
     that started from another network, ``started_from`` is the provenance of that network, and ``with_start`` the sum of
-    both costs.
+    both costs. ``functions`` are the names of the user's functions, if there are any.
     """
     provenance: dict[str, Any] = {"run": run, "iteration": iteration, **_rounded(costs), "config": asdict(config)}
     if state.changes:
         provenance["changes"] = state.changes
+    if state.extensions:
+        provenance["functions"] = state.extensions
     if state.started_from:
         provenance["started_from"] = dict(state.started_from)
         provenance["with_start"] = _rounded(costs + total_costs(state.started_from))

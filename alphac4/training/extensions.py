@@ -103,9 +103,16 @@ class Extensions:
                 raise TypeError(f"{item.name} must be a function, not {value!r:.60}; see `alphac4.iterate`")
 
     def names(self) -> dict[str, str]:
-        """Return the qualified names of the given functions, by argument, for a run's folder."""
+        """Return the qualified names of the given functions, by argument, for a run's folder.
+
+        The name of a selection rule includes its parameters, as in "mine.Rule(c=1.5, prior_temperature=1.0)".
+        """
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return {name: qualified_name(value) for name, value in values.items() if value is not None}
+        names = {name: qualified_name(value) for name, value in values.items() if value is not None}
+        if isinstance(self.selection, tuple) and hasattr(self.selection, "_asdict"):
+            parameters = (f"{name}={value}" for name, value in self.selection._asdict().items())
+            names["selection"] += f"({', '.join(parameters)})"
+        return names
 
 
 def checked_schedule(schedule: LearningSchedule, steps: int) -> Callable[[int], float]:
