@@ -153,6 +153,18 @@ def test_load_takes_a_module_that_returns_logits_or_probabilities(planes: int) -
     assert value == pytest.approx(math.tanh(outcome[0, 0]), abs=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_load_takes_a_module_of_half_precision_that_returns_probabilities(dtype: torch.dtype) -> None:
+    module = Module(2, "probabilities").eval().to(dtype)
+    position = alphac4.Position.from_moves("44")  # its own mirror image
+    seen = make_planes(position.geometry, *stones([position]), 2)
+    with torch.no_grad():
+        policy, outcome = module(torch.from_numpy(seen).to(dtype))
+    result = alphac4.load(module).search("44", simulations=0)
+    assert [column.prior for column in result.columns.values()] == pytest.approx(policy[0].tolist(), abs=0.01)
+    assert result.wdl == pytest.approx(outcome[0].tolist(), abs=0.01)
+
+
 def test_load_takes_a_function_that_returns_tensors_of_chosen_planes() -> None:
     module = Module(8).eval()
 
