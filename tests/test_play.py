@@ -301,6 +301,10 @@ def test_games_are_saved_and_loaded_without_overwriting_other_files(
         assert str(path) in error
         assert message in error
         assert path.read_bytes() == content
+    for text in ("# final\n4455\n", "4455 # brilliant\n", "# final\n4455 # brilliant\n"):
+        path.write_text(text)
+        assert "contains comments" in run_game([f"save {path}"], "4")[1]
+        assert path.read_text() == text
 
 
 def test_session_keeps_its_game_after_an_illegal_move() -> None:

@@ -108,7 +108,8 @@ class Session:
 
         Raises:
             OSError: if it cannot be written.
-            ValueError: if there are no moves, the folder does not exist, or the file contains anything but a game.
+            ValueError: if there are no moves, the folder does not exist, or the file contains anything but a game,
+                such as a comment.
         """
         if not self.moves:
             raise ValueError("there is no move to save yet")
@@ -119,4 +120,6 @@ class Session:
                 self._read(str(path))
             except ValueError:
                 raise ValueError(f"{path} exists and is not a game: choose another name") from None
+            if any("#" in line for line in read_text_lines(path)):
+                raise ValueError(f"{path} exists and contains comments: choose another name")
         write_atomically(path, f"{self.moves}\n".encode())
