@@ -186,6 +186,16 @@ def test_long_matches_get_longer_openings(monkeypatch: pytest.MonkeyPatch) -> No
     assert [match_openings(pairs, 0) for pairs in (500, 501)] == [[(2, 5)], [(2, 8)]]
 
 
+def test_repeated_openings_of_a_match_are_reported_with_the_number_of_distinct_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    match_openings(40, 0)
+    assert not caplog.records
+    distinct = len(set(match_openings(100, 0, make_geometry(2, 3, 3))))
+    assert 1 < distinct < 100
+    assert f"only {distinct} distinct openings for 100 pairs" in caplog.text
+
+
 def test_openings_that_are_proven_draws_are_unbalanced() -> None:
     tiny = make_geometry(2, 3, 3)
     search, start = UctSearch(geometry=tiny, rng=np.random.default_rng(0)), [Position(geometry=tiny)]

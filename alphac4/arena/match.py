@@ -198,9 +198,22 @@ def balanced_openings(
 
 
 def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list[Position]:
-    """Return the openings of a match; a long match needs longer openings, because there are few short ones."""
+    """Return the openings of a match; a long match needs longer openings, because there are few short ones.
+
+    If a small board has fewer openings than ``pairs``, openings repeat, with a warning.
+    """
     plies = (2, 5) if pairs <= 500 else (2, 8)
-    return balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
+    openings = balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
+    distinct = len(set(openings))
+    if distinct < pairs:
+        logger.warning(
+            "found only %d distinct openings for %d pairs of games on this board, so openings repeat. Intervals, Elo "
+            "and sequential tests count all pairs as independent, which they are not if players repeat their moves: "
+            "play fewer games",
+            distinct,
+            pairs,
+        )
+    return openings
 
 
 def _fresh_openings(
