@@ -1,18 +1,21 @@
 """Players of other authors: a class (``package.module:Class``), a program (``engine:COMMAND``), OpenSpiel's MCTS."""
 
 import contextlib
+import importlib.util
 import inspect
 import os
 import pkgutil
 import queue
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
 import time
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -68,6 +71,19 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
             f"{quote(specification)} returned a {type(player).__name__}; a player has a name and choose(positions)"
         )
     return player  # type: ignore[no-any-return]
+
+
+def module_files(module: str) -> list[Path]:
+    """Return the source file of an importable module, without the modules that it imports; [] if it has none."""
+    spec = importlib.util.find_spec(module)
+    return [] if spec is None or spec.origin is None or not spec.has_location else [Path(spec.origin)]
+
+
+def command_files(command: str) -> list[Path]:
+    """Return the files that a command names: its program, also one on the search path, and its arguments."""
+    program, *arguments = shlex.split(command) or [""]
+    words = [shutil.which(program) or program, *arguments]
+    return [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113 - no error for very long names
 
 
 def _arguments(specification: str, text: str | None) -> dict[str, Any]:

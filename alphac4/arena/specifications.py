@@ -15,7 +15,7 @@ import numpy as np
 
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.external import EnginePlayer, OpenSpielPlayer, make_external_player
+from alphac4.arena.external import EnginePlayer, OpenSpielPlayer, command_files, make_external_player, module_files
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,
@@ -28,7 +28,7 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import PlayerFactory, replicate_player
-from alphac4.arena.syntax import MODULE_FORM, is_whole_number, read_number, unknown_player
+from alphac4.arena.syntax import KINDS, MODULE_FORM, is_whole_number, read_number, unknown_player
 from alphac4.certificate.file import read_certificate, shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -267,11 +267,26 @@ def certificate_files(specification: str) -> list[Path]:
 def player_digest(specification: str) -> str | None:
     """Return the SHA-256 of the files that decide a player's moves; None for a player without files.
 
-    For a network it is the digest of its file, for certificates a digest over those of their files and networks.
+    For a network it is the digest of its file, for certificates a digest over those of their files and networks, for
+    MODULE:CLASS that of the module's file, and for engine:COMMAND a digest over those of the files in the command.
     """
     paths = [*certificate_files(specification), *(network.path for network in player_networks(specification))]
-    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    digests = [_file_digest(path) for path in paths or _external_files(specification)]
     return hashlib.sha256("".join(digests).encode()).hexdigest() if len(digests) > 1 else next(iter(digests), None)
+
+
+def _external_files(specification: str) -> list[Path]:
+    """Return the files of a player of another author: those of its module or of its command."""
+    kind, _, argument = specification.partition(":")
+    if kind == "engine":
+        return command_files(argument)
+    found = MODULE_FORM.fullmatch(specification)
+    return module_files(found["module"]) if found is not None and kind not in KINDS else []
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_network(specification: str) -> bytes | None:

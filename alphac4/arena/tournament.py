@@ -79,7 +79,7 @@ class Tournament:
 
     @property
     def record_settings(self) -> dict[str, Any]:
-        """Settings that a record stores; a changed network file counts as a different player."""
+        """Settings that a record stores; a player whose file has changed counts as a different one."""
         digests = {name: player_digest(name) for name in self.players}
         return {
             "players": self.players,
