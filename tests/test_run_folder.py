@@ -132,6 +132,36 @@ def test_damaged_best_network_is_restored_from_its_copy(run: Path, caplog: pytes
         assert best.read_bytes() == content
 
 
+@pytest.mark.parametrize("channels", [8, 4])
+def test_other_network_in_the_place_of_the_best_is_replaced_by_the_copy(
+    channels: int, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other network has the iteration and run of the best one, and the run's architecture or another."""
+    copy, iteration = run / "checkpoints" / "best.safetensors", load_state(run / STATE_FILE).best_iteration
+    best, content = run / "checkpoints" / f"{iteration:06d}.safetensors", copy.read_bytes()
+    config = tiny_run(network=SETTINGS["network"] | {"channels": channels}).network_config()
+    other = PolicyValueNetwork(config)
+    save_checkpoint(best, Checkpoint(network=other, provenance=load_checkpoint(copy).provenance))
+    with TrainingSession(run, tiny_run(iterations=2)):
+        assert f"{best}: not the run's best network" in caplog.text
+        assert best.read_bytes() == copy.read_bytes() == content
+    for path in (best, copy):
+        save_checkpoint(path, Checkpoint(network=other, provenance=load_checkpoint(copy).provenance))
+    content = copy.read_bytes()
+    with pytest.raises(ValueError, match=rf"{best.name}: not .*{copy.name}: not .*: restore the file, or start"):
+        TrainingSession(run, tiny_run(iterations=2))
+    assert copy.read_bytes() == content
+
+
+def test_network_replaced_during_a_run_is_not_copied_over_the_best(run: Path) -> None:
+    copy, best = run / "checkpoints" / "best.safetensors", load_state(run / STATE_FILE).best_iteration
+    content = copy.read_bytes()
+    with contextlib.closing(RunFolder(run, tiny_run(iterations=2))) as folder:
+        flip(folder.checkpoint_path(best))
+        folder.commit(folder.reports()[-1])
+        assert folder.checkpoint_path(best).read_bytes() == copy.read_bytes() == content
+
+
 def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> None:
     whole = (run / "config.json").read_bytes()
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):

@@ -35,6 +35,7 @@ from alphac4.runs.state import (
     load_state,
     save_state,
     stored_settings,
+    weights_digest,
 )
 from alphac4.selfplay.replay import Replay
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -98,7 +99,7 @@ class RunFolder:
                 )
             if state.iteration:
                 check_names(state.extensions, self._extensions.names())
-                self._restore_best(state.best_iteration)
+                self._restore_best(state)
                 state.changes += [
                     {"after_iteration": state.iteration, "setting": name, "from": old, "to": new}
                     for name, (old, new) in changed.items()
@@ -134,24 +135,40 @@ class RunFolder:
         self.state.config = dataclasses.asdict(self.config)
         save_state(self.path / STATE_FILE, self.state)
 
-    def _restore_best(self, iteration: int) -> None:
-        """Restore the best iteration's file from ``best.safetensors`` if it is damaged and the copy is not."""
-        best = self.checkpoint_path(iteration)
+    def _load_best(self, path: Path, state: RunState) -> Checkpoint:
+        """Load the best network from a file.
+
+        Raises:
+            FileError: if the file is damaged or holds another network.
+        """
+        checkpoint = load_checkpoint(path, self._extensions.network)
+        if weights_digest(checkpoint.network) != state.best_digest:
+            raise FileError(f"{path}: not the run's best network, which is that of iteration {state.best_iteration}")
+        return checkpoint
+
+    def _restore_best(self, state: RunState) -> None:
+        """Restore the best iteration's file from ``best.safetensors`` if it is damaged or holds another network.
+
+        Raises:
+            FileError: if the copy cannot be used either.
+        """
+        best = self.checkpoint_path(state.best_iteration)
         try:
-            load_checkpoint(best, self._extensions.network)
+            self._load_best(best, state)
         except FileError as damage:
-            copy = load_checkpoint(self.best_path, self._extensions.network)
-            if copy.provenance.get("iteration") != iteration:
-                raise
+            try:
+                self._load_best(self.best_path, state)
+            except FileError as error:
+                raise FileError(f"{damage}; {error}") from error
             logger.warning("%s; restored from its copy %s", damage, self.best_path)
             write_atomically(best, self.best_path.read_bytes())
 
     def _finish_commit(self) -> None:
         """Copy the best network to ``best.safetensors``, and remove old networks."""
         best = self.checkpoint_path(self.state.best_iteration)
-        content = best.read_bytes()
-        if not self.best_path.exists() or self.best_path.read_bytes() != content:
-            write_atomically(self.best_path, content)
+        if not (best.exists() and self.best_path.exists() and self.best_path.read_bytes() == best.read_bytes()):
+            self._restore_best(self.state)
+            write_atomically(self.best_path, best.read_bytes())
         for path in self.path.glob("checkpoints/*.safetensors"):
             is_removable = _CHECKPOINT.fullmatch(path.name) and path != best  # copies by the user are not
             if is_removable and int(path.stem) <= self.state.iteration - self.config.machine.keep_checkpoints:
@@ -159,7 +176,7 @@ class RunFolder:
 
     def load_best(self) -> Checkpoint:
         """Return the best network so far."""
-        return load_checkpoint(self.checkpoint_path(self.state.best_iteration), self._extensions.network)
+        return self._load_best(self.checkpoint_path(self.state.best_iteration), self.state)
 
     def add_strength(self, strength: Mapping[str, Any]) -> None:
         """Add measurements to the best network's file, without changing its provenance."""

@@ -22,7 +22,7 @@ from alphac4.runs.costs import CostCounter, load_initial_network, make_provenanc
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, checked_metrics, find_warnings, time_shares
-from alphac4.runs.state import has_state, stored_settings
+from alphac4.runs.state import has_state, stored_settings, weights_digest
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
@@ -285,6 +285,8 @@ class TrainingSession:
         provenance = make_provenance(run, iteration, self.costs.now(), self.state, self.config)
         checkpoint = Checkpoint(network=network, geometry=self.config.board.geometry(), provenance=provenance)
         save_checkpoint(self.folder.checkpoint_path(iteration), checkpoint)
+        if iteration == self.state.best_iteration:
+            self.state.best_digest = weights_digest(network)
 
     def _write(self, text: str) -> None:
         if self._progress:

@@ -1,6 +1,7 @@
 """State of a run in one file, and the settings that may change when it resumes."""
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alphac4.storage.arrays import load_arrays, load_header, save_arrays
 from alphac4.storage.files import FileError
@@ -21,7 +22,7 @@ from alphac4.training.reports import MatchReport
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
-STATE_FORMAT = "alphac4-run-state-11"
+STATE_FORMAT = "alphac4-run-state-12"
 
 # Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "baseline", "evaluation", "machine")
@@ -45,6 +46,7 @@ class RunState:
 
     iteration: int = 0
     best_iteration: int = 0
+    best_digest: str = ""  # `weights_digest` of the best network
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
     schedule: CosineSchedule | None = None  # schedule of the learning rate; None before the first iteration
@@ -66,6 +68,16 @@ class RunState:
 def has_state(path: Path) -> bool:
     """Return whether a folder holds a run with at least one committed iteration."""
     return (path / STATE_FILE).exists()
+
+
+def weights_digest(network: nn.Module) -> str:
+    """Return a SHA-256 of a network's weights with their names and shapes."""
+    result = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        array = tensor.detach().cpu().numpy()
+        result.update(f"{name} {array.dtype.name} {array.shape}".encode())
+        result.update(array.tobytes())
+    return result.hexdigest()
 
 
 def save_state(path: Path, state: RunState) -> None:
