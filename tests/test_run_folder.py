@@ -13,6 +13,7 @@ import torch
 from campaigns.tiny_run import SETTINGS, outcome, tiny_run
 from helpers import held_elsewhere
 
+import alphac4
 from alphac4.compute.cores import LocalActors
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
@@ -29,7 +30,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
-from alphac4.training.loop import Progress
+from alphac4.training.loop import Callback, Progress, StopTraining
 from alphac4.training.matches import Matches
 
 
@@ -331,6 +332,22 @@ def test_tensorboard_on_a_full_disk_prints_no_traceback(tmp_path: Path, capfd: p
         with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}'"):
             write()
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_stopped_run_returns_the_reports_of_committed_iterations(run: Path) -> None:
+    """An interrupted iteration may have left a report."""
+    reports = run / "reports.jsonl"
+    reports.write_text(reports.read_text() + reports.read_text().replace('"iteration":2', '"iteration":3'))
+
+    class StopAtOnce(Callback):
+        def on_progress(self, _progress: Progress) -> None:
+            raise StopTraining
+
+    stopped = alphac4.train(tiny_run(iterations=3), run=run, callbacks=[StopAtOnce()], progress=False)
+    assert [report.iteration for report in stopped.history] == [1, 2]
+    assert str(stopped).startswith("Trained 2 iterations")
+    assert stopped.closing == ()
+    assert stopped.best == run / "checkpoints" / "best.safetensors"
 
 
 def test_extended_run_keeps_its_final_learning_rate(run: Path) -> None:

@@ -1,5 +1,7 @@
 """Matches, training, reports of runs and measurements of strength for Python users."""
 
+import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from alphac4.game import Geometry
 from alphac4.game.rules import as_integer, check_flag, check_geometry
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import TrainedRun
 from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
@@ -125,14 +128,8 @@ def train(
     try:
         return train_run(folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress)
     except StopTraining:
-        file, best = folder / reports.REPORTS_FILE, folder / "checkpoints" / "best.safetensors"
-        return TrainedRun(
-            folder=folder,
-            best=best if best.exists() else best.with_name("000000.safetensors"),  # before the first iteration ends
-            config=chosen,
-            history=reports.read_reports(file) if file.is_file() else [],
-            closing=(),
-        )
+        with contextlib.closing(RunFolder(folder, chosen, extensions)) as stopped:
+            return dataclasses.replace(stopped.trained_run(), closing=())
 
 
 def _as_path(run: str | Path) -> Path:

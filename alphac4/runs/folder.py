@@ -193,7 +193,7 @@ class RunFolder:
         """Return the records of the run."""
         return TrainedRun(
             folder=self.path,
-            best=self.best_path,
+            best=self.best_path if self.best_path.exists() else self.checkpoint_path(0),  # before the first commit
             config=self.config,
             history=self.reports(),
             closing=self.state.closing or (),
