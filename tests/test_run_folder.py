@@ -350,6 +350,14 @@ def test_stopped_run_returns_the_reports_of_committed_iterations(run: Path) -> N
     assert stopped.best == run / "checkpoints" / "best.safetensors"
 
 
+def test_run_without_closing_matches_prints_that_it_resumes_with_them(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for iterations, expected in ((2, "Resuming with the closing matches."), (3, "Resuming with iteration 3.")):
+        with TrainingSession(run, tiny_run(iterations=iterations), progress=True):
+            assert expected in capsys.readouterr().err
+
+
 def test_extended_run_keeps_its_final_learning_rate(run: Path) -> None:
     """Changed evaluation and gate settings are recorded in provenance."""
     history = train(run, iterations=4, evaluation={"interval": 9}, gate=SETTINGS["gate"] | {"simulations": 3})

@@ -186,7 +186,9 @@ class TrainingSession:
                 advice = f"selfplay.games = {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")
             if state.iteration:
-                self._write(f"Resuming with iteration {state.iteration + 1}.")
+                is_trained = state.iteration >= config.iterations
+                rest = "the closing matches" if is_trained else f"iteration {state.iteration + 1}"
+                self._write(f"Resuming with {rest}.")
             machine = count_of(cores(), "core")
             backends = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
