@@ -12,6 +12,7 @@ import pytest
 import torch
 from campaigns.tiny_run import SETTINGS, outcome, tiny_run
 from helpers import held_elsewhere
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import alphac4
 from alphac4.compute.cores import LocalActors
@@ -356,6 +357,24 @@ def test_run_without_closing_matches_prints_that_it_resumes_with_them(
     for iterations, expected in ((2, "Resuming with the closing matches."), (3, "Resuming with iteration 3.")):
         with TrainingSession(run, tiny_run(iterations=iterations), progress=True):
             assert expected in capsys.readouterr().err
+
+
+def test_resumed_run_writes_changed_settings_to_tensorboard(run: Path) -> None:
+    def tables() -> list[tuple[int, str]]:
+        events = EventAccumulator(str(run / "tensorboard"))
+        events.Reload()
+        written = events.Tensors("settings/text_summary")
+        return [(table.step, table.tensor_proto.string_val[0].decode()) for table in written]
+
+    ((first, _),) = tables()
+    with TrainingSession(run, tiny_run(iterations=2)):
+        pass
+    assert [step for step, _ in tables()] == [first]
+    with TrainingSession(run, tiny_run(iterations=5)):
+        pass
+    (_, before), (step, now) = tables()
+    assert ("| iterations | 2 |" in before, "| iterations | 5 |" in now) == (True, True)
+    assert (first, step) == (0, 2)
 
 
 def test_extended_run_keeps_its_final_learning_rate(run: Path) -> None:

@@ -194,7 +194,10 @@ class TrainingSession:
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
-            monitor = Monitor(path / "tensorboard", asdict(config), config.board.geometry(), self.history)
+            has_changed = any(change["after_iteration"] == state.iteration for change in state.changes)
+            monitor = Monitor(
+                path / "tensorboard", asdict(config), config.board.geometry(), self.history, has_changed=has_changed
+            )
             self._monitor = opened.enter_context(contextlib.closing(monitor))
             opened.callback(self._write_costs)
             opened.callback(self._bar.close)

@@ -48,24 +48,32 @@ class Monitor:
         settings: the run's settings, shown as a table.
         geometry: the board.
         history: reports of earlier iterations, for images of the whole run.
+        has_changed: whether ``settings`` differ from those of ``history``, so that their table is written again.
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], geometry: Geometry, history: Sequence[IterationReport] = ()
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        geometry: Geometry,
+        history: Sequence[IterationReport] = (),
+        *,
+        has_changed: bool = False,
     ) -> None:
         self._folder = folder
         self._geometry = geometry
         self._history = list(history)
         self._next_pictures = 0.0
         self._undrawn: IterationReport | None = None
-        next_step = self._history[-1].iteration + 1 if self._history else 0
+        last = self._history[-1].iteration if self._history else 0
         with add_path_to_errors(folder):
-            self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
+            self._writer: Any = SummaryWriter(str(folder), purge_step=last + 1 if self._history else 0)  # type: ignore[no-untyped-call]
             if not self._history:
                 charts = {group: {tag: ["Multiline", [tag]] for tag in tags} for group, tags in CHARTS.items()}
                 self._writer.add_custom_scalars(charts)
+            if has_changed or not self._history:
                 rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
-                self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
+                self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), last)
         # TensorBoard's thread prints its errors, and no setting prevents that.
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
