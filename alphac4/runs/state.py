@@ -74,9 +74,8 @@ def weights_digest(network: nn.Module) -> str:
     """Return a SHA-256 of a network's weights with their names and shapes."""
     result = hashlib.sha256()
     for name, tensor in sorted(network.state_dict().items()):
-        array = tensor.detach().cpu().numpy()
-        result.update(f"{name} {array.dtype.name} {array.shape}".encode())
-        result.update(array.tobytes())
+        result.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        result.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())  # NumPy has no bfloat16
     return result.hexdigest()
 
 
