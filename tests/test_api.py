@@ -195,7 +195,9 @@ def test_results_print_columns_from_0() -> None:
     result = alphac4.load("uct:200").search("4455")
     first, *table = repr(result).splitlines()
     assert first == f"uct:200 plays {result.move} after '4455' (columns count from 0)"
-    assert alphac4.load("uct:200").search("4455", simulations=50).player == "uct"  # instead of the player's own 200
+    names = ("uct:200", "uct:200,exploration=1", "quick@200,c-init=2")
+    searched = [alphac4.load(name).search("4455", simulations=50).player for name in names]
+    assert searched == ["uct", "uct,exploration=1", "quick,c-init=2"]  # without their own limit of 200
     starred = next(line for line in table if "*" in line)
     assert starred.split()[:2] == [str(result.move), str(result.columns[result.move].visits)]
     assert f"best line {' '.join(map(str, result.pv))}" in table

@@ -119,7 +119,8 @@ class Agent:
         with self._lock:
             result = self.player.search(found, budget)
             find = keep_trees(self.player).node
-        name = self.name if budget is None else re.split("[@:]", self.name)[0]  # its own limit does not apply
+        # Its own limit does not apply.
+        name = self.name if budget is None else re.sub(r"^(uct):[^,]*|^(.*)@[^,@]*", r"\1\2", self.name)
         seen = [SearchedPosition.of_result(p, name, result, i, partial(find, i)) for i, p in enumerate(found)]
         return seen if several else seen[0]
 
