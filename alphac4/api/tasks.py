@@ -148,7 +148,7 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
 
     Raises:
         TypeError: for anything but a path.
-        ValueError: if there is no run, or the file holds no report.
+        ValueError: if there is no run, or the file contains no report.
     """
     path = _as_path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
