@@ -17,7 +17,7 @@ from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
-from alphac4.game.rules import as_integer, check_flag, check_geometry
+from alphac4.game.rules import as_integer, check_flag
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
 from alphac4.runs.folder import RunFolder
@@ -66,9 +66,7 @@ def play_match(
     if games < 2 or games % 2 or games > MAX_GAMES:
         limit = f"an even number of at most {MAX_GAMES:,}"
         raise ValueError(f"games must be {limit}, not {games}: every opening is played with both colours")
-    if geometry is not None:
-        check_geometry(geometry)
-    board = geometry or _common_board(first, second)
+    board = _common_board(first, second) if geometry is None else geometry
     sides = []
     for side, player in enumerate((first, second)):
         options: dict[str, Any] = {"batch_size": min(games, MAX_BATCH)} if runs_network(player) else {}
