@@ -202,7 +202,7 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
                 if trees.proof[t, node, a] != ILLEGAL:
                     scores[a] = function(trees, t, node, a, totals, parameters)
 
-        selection_rules[parameters] = SelectionRule(select, write, score)
+        selection_rules[parameters] = SelectionRule(select, write, source)
         return score
 
     return register
@@ -228,7 +228,7 @@ def check_rule(parameters: Any, trees: Trees) -> None:
     for name, value in parameters._asdict().items():
         if not isinstance(value, Real):
             raise ValueError(f"{kind.__name__}.{name} must be a number, not {value!r:.80}")
-    function: Any = compiled_rule(getattr(rule.score, "py_func", rule.score))
+    function: Any = compiled_rule(rule.score)
     arguments = (trees, 0, 0, 0, NodeTotals(0, 0.0, 0.0), parameters)
     name = f"the rule {function.__name__}"
     try:
