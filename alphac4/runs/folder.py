@@ -35,10 +35,9 @@ from alphac4.runs.state import (
     load_state,
     save_state,
     stored_settings,
-    weights_digest,
 )
 from alphac4.selfplay.replay import Replay
-from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, weights_digest
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import to_json_line

@@ -22,9 +22,9 @@ from alphac4.runs.costs import CostCounter, load_initial_network, make_provenanc
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, checked_metrics, find_warnings, time_shares
-from alphac4.runs.state import has_state, stored_settings, weights_digest
+from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, weights_digest
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions

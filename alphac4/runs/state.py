@@ -1,7 +1,6 @@
 """State of a run in one file, and the settings that may change when it resumes."""
 
 import dataclasses
-import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from alphac4.storage.arrays import load_arrays, load_header, save_arrays
 from alphac4.storage.files import FileError
@@ -68,15 +67,6 @@ class RunState:
 def has_state(path: Path) -> bool:
     """Return whether a folder holds a run with at least one committed iteration."""
     return (path / STATE_FILE).exists()
-
-
-def weights_digest(network: nn.Module) -> str:
-    """Return a SHA-256 of a network's weights with their names and shapes."""
-    result = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        result.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        result.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())  # NumPy has no bfloat16
-    return result.hexdigest()
 
 
 def save_state(path: Path, state: RunState) -> None:

@@ -28,7 +28,7 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any
     """Return the content of a file with arrays and a header."""
     text = json.dumps(header, sort_keys=True)
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    return safetensors.numpy.save(whole, {"header": text, "sha256": _digest(whole, text)})
+    return safetensors.numpy.save(whole, {"header": text, "sha256": digest_arrays(whole, text)})
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
@@ -40,7 +40,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
     with _opened(path, kind) as (file, header):
         metadata = file.metadata()
         arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    if metadata.get("sha256") != _digest(arrays, metadata["header"]):
+    if metadata.get("sha256") != digest_arrays(arrays, metadata["header"]):
         raise FileError(f"{path}: the digest does not match: the file was damaged or altered")
     return arrays, header
 
@@ -77,7 +77,8 @@ def _opened(path: Path, kind: str) -> Iterator[tuple[Any, Header]]:
         raise FileError(f"{path}: a safetensors file, but not written by alphac4") from error
 
 
-def _digest(arrays: Mapping[str, npt.NDArray[Any]], header: str) -> str:
+def digest_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: str = "") -> str:
+    """Return a SHA-256 of a header and of arrays with their names, types and shapes."""
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = arrays[name]

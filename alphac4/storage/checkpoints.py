@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alphac4.game.rules import STANDARD, Geometry, board_settings
-from alphac4.storage.arrays import Header, load_arrays, load_header, pack_arrays
+from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, load_header, pack_arrays
 from alphac4.storage.files import FileError, write_atomically
 from alphac4.storage.hub import SHIPPED, hub_file, is_hub_name
 from alphac4.storage.records import BoardConfig, first_line, read_record
@@ -47,8 +47,16 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
         "provenance": dict(checkpoint.provenance),
         "strength": dict(checkpoint.strength),
     }
-    weights = checkpoint.network.state_dict()
-    return pack_arrays({name: tensor.detach().cpu().numpy() for name, tensor in weights.items()}, header)
+    return pack_arrays(_weights(checkpoint.network), header)
+
+
+def weights_digest(network: "Network") -> str:
+    """Return a SHA-256 of a network's weights with their names and shapes."""
+    return digest_arrays(_weights(network))
+
+
+def _weights(network: "Network") -> Arrays:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
