@@ -29,7 +29,7 @@ from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, Rang
 from alphac4.storage.text import content_lines, read_stdin_lines
 
 if TYPE_CHECKING:
-    from alphac4.arena.players import Player, SearchingPlayer
+    from alphac4.arena.players import SearchingPlayer
     from alphac4.game import Geometry, Position
     from alphac4.review import Review
     from alphac4.solver import Solver
@@ -92,15 +92,13 @@ class PlayCommand(RangedSettings):
 
             from alphac4.arena.specifications import (
                 common_geometry,
-                find_network,
                 named_checkpoint,
-                parse_player,
                 parse_searching_player,
             )
             from alphac4.game.rules import STANDARD
             from alphac4.play.analysis import Analyst
             from alphac4.play.games import Session
-            from alphac4.play.opponents import LazyPlayer, compile_search, level_name, level_player
+            from alphac4.play.opponents import Opponents
             from alphac4.play.review_text import describe_review
             from alphac4.play.screen import Screen
             from alphac4.play.terminal import TerminalGame, read_line
@@ -111,32 +109,12 @@ class PlayCommand(RangedSettings):
             names = (*names, self.network)
         geometry = common_geometry(names, board)
         can_use_network = network.geometry == geometry
-        rng = np.random.default_rng(self.seed)
-        in_background = sys.stdin.isatty()  # networks load while a person thinks
-
-        def make_now(name: str) -> "Player":
-            if name.lower() in LEVELS_BY_NAME or name.isdecimal():
-                return level_player(find_level(name), self.network, geometry, rng)
-            check_players(name, others=tuple(LEVELS_BY_NAME))
-            return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
-
-        def make_ready(name: str) -> "Player":
-            if in_background:
-                compile_search(geometry)
-            return make_now(name)
-
-        def make(name: str) -> "Player | None":
-            if name == HUMAN:
-                return None
-            level = LEVELS_BY_NAME.get(name)
-            named = find_network(name) if level is None else None if level.perfect else network
-            if named is not None:
-                named.check(geometry)  # before the board is shown
-            elif name.partition(":")[0] != "certificate":  # checking a certificate takes seconds
-                return make_now(name)
-            shown = name if level is None else level_name(network.name, level)
-            return LazyPlayer(shown, partial(make_ready, name), background=in_background)
-
+        opponents = Opponents(
+            self.network,
+            geometry,
+            np.random.default_rng(self.seed),
+            background=sys.stdin.isatty(),  # networks load while a person thinks
+        )
         session, screen = Session(geometry=geometry), Screen(sys.stdout)
         session.open(self.moves)
 
@@ -151,12 +129,13 @@ class PlayCommand(RangedSettings):
 
         default = LEVELS[0].name if can_use_network else "uct:5000"  # no network is shipped for another board
         first, second = self.players if len(self.players) == 2 else (HUMAN, *(self.players or (default,)))
+        players = [None if name == HUMAN else opponents.prepare(name) for name in (first, second)]
         game = TerminalGame(
             session,
-            (make(first), make(second)),
+            (players[0], players[1]),
             screen,
             read_line,
-            make_now,
+            opponents.make,
             make_analyst,
             review,
             level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import Player, PlayerError
-from alphac4.arena.specifications import named_checkpoint, parse_player
+from alphac4.arena.specifications import find_network, named_checkpoint, parse_player
+from alphac4.arena.syntax import check_players
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.play.levels import Level
+from alphac4.play.levels import LEVELS_BY_NAME, Level, find_level
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
     from alphac4.compute import Compute
@@ -95,3 +97,49 @@ class LazyPlayer:
     def _begin(self) -> "Future[Player]":
         # Not a daemon thread: the process would crash if it ended while libraries are being loaded.
         return ThreadPoolExecutor(1, thread_name_prefix="loading").submit(self._make)
+
+
+class Opponents:
+    """Maker of the players of a game: the levels, which have one network, and all others.
+
+    Args:
+        network: of the levels, such as "best" or FILE.safetensors.
+        geometry: of the board.
+        rng: source of the players' random choices.
+        background: whether `prepare` loads networks in a thread while the game begins.
+    """
+
+    def __init__(self, network: str, geometry: Geometry, rng: np.random.Generator, *, background: bool) -> None:
+        self._network = network
+        self._geometry = geometry
+        self._rng = rng
+        self._background = background
+
+    def make(self, name: str) -> Player:
+        """Make a player from a level's name or number, or from a specification.
+
+        Raises:
+            ValueError: for an unknown player, or one for another board.
+            RuntimeError: if it needs a device or a package that is missing.
+        """
+        if name.lower() in LEVELS_BY_NAME or name.isdecimal():
+            return level_player(find_level(name), self._network, self._geometry, self._rng)
+        check_players(name, others=tuple(LEVELS_BY_NAME))
+        return parse_player(name, rng=self._rng, geometry=self._geometry, batch_size=1)
+
+    def prepare(self, name: str) -> Player:
+        """Return a player that is made later if this takes seconds; it raises the errors of `make` when it moves."""
+        level = LEVELS_BY_NAME.get(name)
+        levels_network = named_checkpoint(self._network)
+        network = find_network(name) if level is None else None if level.perfect else levels_network
+        if network is not None:
+            network.check(self._geometry)  # before the board is shown
+        elif name.partition(":")[0] != "certificate":  # checking a certificate takes seconds
+            return self.make(name)
+        shown = name if level is None else level_name(levels_network.name, level)
+        make = self._make_with_code if self._background else self.make
+        return LazyPlayer(shown, partial(make, name), background=self._background)
+
+    def _make_with_code(self, name: str) -> Player:
+        compile_search(self._geometry)
+        return self.make(name)
