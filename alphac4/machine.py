@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import pickle
 import platform
 import re
 import shutil
@@ -119,6 +120,22 @@ def adapt_process() -> None:
         libc = ctypes.CDLL(None)
         for number, value in options.values():
             libc.mallopt(number, value)
+
+
+@contextlib.contextmanager
+def picklable_errors() -> Iterator[None]:
+    """Replace an exception that cannot be pickled by a RuntimeError with its text.
+
+    For functions that run in a child process: its parent would take an exception that it cannot read for a crash.
+    """
+    try:
+        yield
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # such as that of a class whose arguments are not its text
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ from ray.cluster_utils import Cluster
 from alphac4.cli import main
 from alphac4.compute import Compute, open_pool
 from alphac4.compute.cluster.pool import Pool
+from alphac4.game import IllegalMove, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -245,6 +246,12 @@ def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyV
 def test_a_pool_completes_its_calls_when_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="invalid literal"):  # the function's own exception
         pool.call(0, int, "x")
+
+    def illegal_move() -> Position:
+        return Position().play(9)
+
+    with pytest.raises(IllegalMove, match="illegal move 9"):
+        pool.call(0, illegal_move)
 
     def killed_once(number: int) -> int:
         if number == 3 and not (tmp_path / "begun").exists():

@@ -17,8 +17,9 @@ from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import PlayerError, RandomPlayer, SearchingPlayer
 from alphac4.arena.specifications import parse_player
+from alphac4.arena.tournament import PAIRS_PER_PART, Tournament, play_round_robin
 from alphac4.cli import main
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 
 # A program that plays column 1 on an empty board, 2 after one stone, and so on, but fails after some first moves. It
 # prints its argument besides its answers.
@@ -168,6 +169,23 @@ def anything(**given):
     return player
 
 
+class Unpicklable(Exception):
+    def __init__(self, first, second):
+        super().__init__(f"{first} of {second}")
+
+
+class Illegal:
+    name = "illegal"
+
+    def choose(self, positions):
+        return [9 for _ in positions]
+
+
+class Failing(Illegal):
+    def choose(self, positions):
+        raise Unpicklable("the end", "the world")
+
+
 def broken():
     raise KeyError("no idea\\nat all")
 """
@@ -217,6 +235,19 @@ def test_a_player_that_cannot_be_created_raises_an_error_of_one_line(
         parse_player(specification, rng=rng, geometry=STANDARD)
     assert specification in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("player", "error", "message"),
+    [("Illegal", IllegalMove, "illegal move 9"), ("Failing", RuntimeError, "Unpicklable: the end of the world")],
+)
+def test_errors_of_a_player_in_a_process_are_reported(
+    player: str, error: type[Exception], message: str, module: str
+) -> None:
+    tournament = Tournament(players=(f"{module}:{player}", "random"), pairs=2 * PAIRS_PER_PART)
+    with pytest.raises(error, match=message):
+        play_round_robin(tournament, processes=2)
 
 
 @pytest.mark.parametrize(

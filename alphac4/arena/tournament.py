@@ -33,7 +33,7 @@ from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.machine import adapt_process, cores, wrap_text
+from alphac4.machine import adapt_process, cores, picklable_errors, wrap_text
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import finite_or_null, read_record, read_value
@@ -189,7 +189,7 @@ def _workers(tournament: Tournament, processes: int, pool: "Pool | None") -> Ite
     context = multiprocessing.get_context("spawn")  # forking would copy locks that PyTorch's and Numba's threads hold
     executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process)
     try:
-        yield processes, lambda part: executor.submit(play_part, tournament, part, threads)
+        yield processes, lambda part: executor.submit(_play_in_process, tournament, part, threads)
     except BrokenProcessPool as error:
         raise RuntimeError("a playing process was killed; rerun the command to resume") from error
     finally:
@@ -252,6 +252,11 @@ def _prepare_process() -> None:
     sys.stdout = sys.stderr  # only the parent prints results
     Bar.set_lock(threading.RLock())  # the default is a semaphore of the system, which a terminated process would leak
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+@picklable_errors()
+def _play_in_process(tournament: Tournament, part: MatchPart, threads: int) -> MatchResult:
+    return play_part(tournament, part, threads)
 
 
 def _end_with_parent() -> None:

@@ -39,6 +39,10 @@ class IllegalMove(ValueError):  # noqa: N818 - the field's term
         after = f" after {moves!r}" if moves else ""
         super().__init__(f"illegal move {name}{after}: {reason}")
 
+    def __reduce__(self) -> tuple[type["IllegalMove"], tuple[int | str, str, str]]:
+        """Pickle the three arguments; by default, an exception pickles its text."""
+        return type(self), (self.column, self.moves, self.reason)
+
 
 def column_name(column: int) -> str:
     """Return the notation of a 0-based column: "1" for 0; letters follow "9"."""

@@ -16,7 +16,7 @@ from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
 from alphac4.compute.gpu.device import CUDA_TREES, allocate_with_backoff
 from alphac4.game import Geometry
-from alphac4.machine import adapt_process
+from alphac4.machine import adapt_process, picklable_errors
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
@@ -91,6 +91,7 @@ class RemoteActor:
         """End all calls of `play` immediately. Runs concurrently with `play`."""
         self._has_ended = True
 
+    @picklable_errors()
     def play(self, weights: Weights) -> ReceivedBlock | None:
         """Play a block with the latest weights of `play` and `update`; return None after `end`."""
         latest = max(weights, self._latest, key=lambda each: each.version)

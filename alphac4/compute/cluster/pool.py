@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final
 
 from alphac4.compute.cluster.connection import Connection, import_ray, on_node
-from alphac4.machine import adapt_process
+from alphac4.machine import adapt_process, picklable_errors
 from alphac4.storage.records import first_line
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ class Worker:
     def __init__(self) -> None:
         adapt_process()
 
+    @picklable_errors()
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function and return its result."""
         return function(*arguments)
