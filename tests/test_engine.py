@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,7 +61,31 @@ def test_search_prints_info_and_ends_with_the_best_move() -> None:
     assert talk.say("setoption name player value uct:70", "go")[-2].split()[2] == "70"
     assert talk.say("setoption name nodes value 50", "newgame", "position 44", "go")[-2].split()[2] == "50"
     assert talk.say("go movetime 50")[-1].startswith("bestmove")
-    assert talk.say("position 112233", "exact")[0].split()[4] == "18"
+
+
+@pytest.mark.parametrize(
+    ("moves", "value", "wdl"),
+    [("213243", "1.000", "1000 0 0"), ("7213243", "1.000", "1000 0 0"), ("727364", "-1.000", "0 0 1000")],
+    ids=["first player wins", "second player wins", "first player loses"],
+)
+def test_info_is_for_the_side_to_move(moves: str, value: str, wdl: str) -> None:
+    info = Conversation().say(f"position {moves}", "go nodes 2000")[-2]
+    assert f" score {value} wdl {wdl} pv " in info
+
+
+@pytest.mark.parametrize("moves", ["57736476551125225634511127327", "71234475344767165663774654136"])
+def test_exact_scores_are_those_of_minimax(moves: str) -> None:
+    """A win with the side's last stone scores 1, and one more for each stone by which it is faster."""
+    board = naive.board_of(moves)
+    scores = []
+    for column in range(7):
+        if len(board[column]) == 6:
+            scores.append(".")
+            continue
+        outcome, plies = naive.minimax(naive.drop(board, column, "xo"[len(moves) % 2]), 6, 4)
+        stones_left = 42 - len(moves) - plies - 1  # at the end of the game
+        scores.append(str(-outcome * (stones_left // 2 + 1)))
+    assert Conversation().say(f"position {moves}", "exact") == [f"exact {' '.join(scores)}"]
 
 
 def test_infinite_search_answers_when_stopped() -> None:

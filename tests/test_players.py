@@ -62,10 +62,10 @@ THINKERS: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("name", THINKERS)
-def test_a_player_completes_and_blocks_an_open_three(name: str, rng: np.random.Generator) -> None:
-    wins, block = Position.from_moves("112233"), Position.from_moves("11223")
+def test_a_player_completes_and_blocks_three_in_a_column(name: str, rng: np.random.Generator) -> None:
+    wins, block = Position.from_moves("131415"), Position.from_moves("13141")
     batch = [wins, block, wins.mirror(), block.mirror()]
-    assert THINKERS[name](rng).choose(batch) == [3, 3, 3, 3]
+    assert THINKERS[name](rng).choose(batch) == [0, 0, 6, 6]
 
 
 @pytest.mark.parametrize("name", THINKERS)
