@@ -19,7 +19,7 @@ from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
 from alphac4.selfplay.games import Games
 from alphac4.selfplay.replay import load_shard
-from alphac4.selfplay.samples import Samples
+from alphac4.selfplay.samples import Samples, lambda_returns
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
 from alphac4.training.extensions import Extensions, check_optimizers, check_weights
@@ -114,16 +114,69 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
     torch.testing.assert_close(batch.value_target.sum(dim=1), torch.ones(len(batch.value_target)), atol=2e-3, rtol=0)
 
 
+def test_functions_may_change_their_arguments(plain: Iteration) -> None:
+    def policy_target(games: Games) -> Any:
+        policy = games.policy.copy()
+        for array in games:
+            array[:] = 0
+        return policy
+
+    def value_target(games: Games) -> Any:
+        games.value[:] = 0.5
+        return lambda_returns(games, CONFIG.selfplay.td_lambda)
+
+    def sampler(window: Samples, _rng: Any) -> Any:
+        weights = window.value_target[:, 1]
+        weights += 0.5
+        return weights
+
+    careless = train(policy_target=policy_target, sampler=sampler)[0]
+    careful = train(sampler=lambda window, _rng: window.value_target[:, 1] + np.float16(0.5))[0]
+    assert same_weights(careless, careful)
+    assert careless.selfplay.root_surprise == plain.selfplay.root_surprise
+    assert train(value_target=value_target)[0].selfplay.root_surprise == plain.selfplay.root_surprise
+
+
+def test_losses_of_any_name_are_reported() -> None:
+    def losses(outputs: Any, batch: Any) -> Any:
+        constant = torch.full((len(batch.planes),), 2.5)
+        return alphac4.standard_losses(outputs, batch) | {"policy entropy": constant, "gradient norm": 2 * constant}
+
+    learning = train(loss=losses)[0].learning
+    assert (learning.losses["policy entropy"], learning.losses["gradient norm"]) == (2.5, 5.0)
+    assert 0 < learning.policy_entropy < 2  # of seven columns, at most log 7
+    assert learning.gradient_norm != 5.0
+
+
+class SometimesAbsent:
+    """Losses of which one is missing in the second call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, outputs: Any, batch: Any) -> dict[str, Tensor]:
+        self.calls += 1
+        policy = alphac4.standard_losses(outputs, batch)["policy"]
+        return {"policy": policy, "mine": policy} if self.calls == 1 else {"policy": policy}
+
+
+class InPlace(Linear):
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        return super().forward(planes.mul_(2))
+
+
 @pytest.mark.parametrize(
     ("functions", "message"),
     [
         ({"network": lambda _config: "CNN"}, "returned str; expected a torch.nn.Module"),
         ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\] and win/draw/loss"),
+        ({"network": InPlace}, "InPlace changes its input in place: start with planes = planes.clone()"),
         ({"loss": lambda _outputs, _batch: torch.ones(3)}, "loss returned Tensor; expected a dictionary"),
         (
             {"loss": lambda _o, batch: {"mine": batch.value_target.mean()}},
             r"loss returned \[\] for the loss 'mine'; expected",
         ),
+        ({"loss": SometimesAbsent()}, r"loss returned \['policy'\], and \['policy', 'mine'\] in its first call"),
         ({"loss": lambda _o, batch: {"mine": torch.zeros(len(batch.planes))}}, "loss returned numbers without a grad"),
         ({"optimizer": lambda _network: []}, r"optimizer returned \[\]; expected a PyTorch optimizer"),
         ({"optimizer": lambda network: torch.optim.LBFGS(network.parameters())}, "LBFGS; expected one .* no closure"),

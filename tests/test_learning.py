@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from helpers import random_positions
+from helpers import Linear, random_positions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,7 +20,8 @@ from alphac4.nn.network import Outputs, PolicyValueNetwork, ResidualBlock
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import ENTROPY, PART_SIZE, Learner
+from alphac4.training.extensions import Extensions
+from alphac4.training.learner import PART_SIZE, Learner
 from alphac4.training.losses import LearningBatch, batches, cross_entropy, standard_losses, with_weights
 from alphac4.training.optimizer import MUON_RATE, CosineSchedule, Muon, orthogonalised
 
@@ -151,9 +152,9 @@ def test_losses_of_parts_equal_those_of_the_batch() -> None:
     losses, entropy = learner.forward(learner.network, whole)
     parts = [LearningBatch(*part) for part in zip(*(tensor.tensor_split([5, 24]) for tensor in whole), strict=True)]
     outputs = [learner.forward(learner.network, part) for part in parts]
-    for name, loss in {**losses, ENTROPY: entropy}.items():
-        joined = torch.cat([part[name] if name != ENTROPY else other for part, other in outputs])
-        torch.testing.assert_close(joined, loss, msg=name)
+    for name, loss in losses.items():
+        torch.testing.assert_close(torch.cat([part[name] for part, _ in outputs]), loss, msg=name)
+    torch.testing.assert_close(torch.cat([other for _, other in outputs]), entropy)
 
 
 @pytest.mark.parametrize("planes", PLANES)
@@ -253,10 +254,45 @@ def test_batches_are_whole_passes_over_the_window() -> None:
         assert sorted(drawn.tolist()) == sorted(samples.value_target[:, 0].tolist())
 
 
-@BOTH_OPTIMIZERS
-def test_restored_learner_continues_bit_identical(config: LearningConfig) -> None:
-    config, samples = dataclasses.replace(config, batch_size=2 * PART_SIZE), some_samples(200)
-    first, second = (make_learner(config, seed=seed) for seed in (1, 2))
+class CountingSgd(torch.optim.SGD):
+    """A user's optimiser with numbers in its groups, as Prodigy has, and in its state."""
+
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["count"] = group.get("count", 0) + 1
+            group["momentum"] = 0.9 - 0.7 ** group["count"]
+            for parameter in group["params"]:
+                steps = self.state[parameter]["steps"] = self.state[parameter].get("steps", 0) + 1
+                if parameter.grad is not None:
+                    parameter.grad /= 1 + 0.3**steps
+        super().step()
+
+
+class Dropout(Linear):
+    """A user's module that draws random numbers in training."""
+
+    def forward(self, planes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return super().forward(F.dropout(planes, 0.3, self.training))
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    [
+        Extensions(),
+        Extensions(optimizer=lambda module: CountingSgd(module.parameters(), lr=0.1)),
+        Extensions(network=Dropout),
+    ],
+    ids=["muon", "user's optimiser", "dropout"],
+)
+def test_restored_learner_continues_bit_identical(extensions: Extensions) -> None:
+    """The second learner has another number of cores; neither changes the caller's random state."""
+    config, samples = LearningConfig(batch_size=2 * PART_SIZE, optimizer="muon"), some_samples(200)
+    before = torch.get_rng_state()
+    first, second = (
+        Learner(NETWORK, config, STANDARD, seed=1, workers=workers, precision=FP32, extensions=extensions)
+        for workers in (2, 1)
+    )
+    initial = first.state()
     first.learn_from(stream_of(samples, 4, seed=0, size=config.batch_size), SCHEDULE, 200)
     second.restore({name: value.contiguous() for name, value in first.state().items()})  # as loaded from a file
     for learner in (first, second):
@@ -264,6 +300,10 @@ def test_restored_learner_continues_bit_identical(config: LearningConfig) -> Non
     assert first.steps == second.steps == 8
     for name, value in first.state().items():
         assert torch.equal(value, second.state()[name]), name
+    assert torch.equal(torch.get_rng_state(), before)
+    first.restore(initial)
+    assert initial.keys() == first.state().keys()
+    assert all(torch.equal(value, first.state()[name]) for name, value in initial.items())
 
 
 def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:

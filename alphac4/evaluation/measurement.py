@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import (
@@ -30,6 +29,7 @@ from alphac4.evaluation.report import (
 from alphac4.game import Geometry
 from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
+from alphac4.nn.backends import torch_seed
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 from alphac4.storage.records import quote, shorten
@@ -119,8 +119,7 @@ def choose_budgets(requested: Sequence[int], default: Sequence[int], players: Se
 
 def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
     """Return an untrained network of the same architecture; its initial weights depend only on the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with torch_seed(seed):
         network = PolicyValueNetwork(checkpoint.network.config).eval()
     return Checkpoint(network=network, geometry=checkpoint.geometry)
 

@@ -237,6 +237,14 @@ _thread_counts = _ThreadCounts()
 
 
 @contextlib.contextmanager
+def torch_seed(seed: int) -> Iterator[None]:
+    """Seed PyTorch's random numbers on the CPU in the block, and restore their state afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change the state of GPUs
+        yield
+
+
+@contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
     """Compute with ``count`` of PyTorch's threads in this block, then restore the previous number.
 

@@ -10,7 +10,16 @@ import torch
 from torch import nn
 
 from alphac4.machine import cores
-from alphac4.nn.backends import Array, Backend, backend_order, check_backend, make_backend, random_inputs, torch_threads
+from alphac4.nn.backends import (
+    Array,
+    Backend,
+    backend_order,
+    check_backend,
+    make_backend,
+    random_inputs,
+    torch_seed,
+    torch_threads,
+)
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
@@ -227,8 +236,7 @@ def is_batch_invariant(name: str, network: Network) -> bool:
 @functools.cache
 def size_is_batch_invariant(name: str, config: NetworkConfig) -> bool:
     """Return `is_batch_invariant` for the package's own networks of a size."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with torch_seed(0):
         return _has_invariant_outputs(name, probe_network(PolicyValueNetwork(config).eval()))
 
 

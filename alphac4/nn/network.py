@@ -177,11 +177,13 @@ class CustomNetwork(Network):
             raise ValueError(f"the weights do not fit {self.config.architecture}: {first_line(error)}") from error
 
     def _check(self) -> None:
-        """Check the type of the module and the shapes of its outputs for an empty board."""
+        """Check the type of the module, the shapes of its outputs, and that it does not change its input."""
         config, name = self.config, self.config.architecture
         if not isinstance(self.module, nn.Module):
             raise ValueError(f"{name} returned {type(self.module).__name__}; expected a torch.nn.Module")
         planes = torch.zeros(2, config.input_planes, config.rows, config.columns)
+        planes[1, 0, 0] = 1.0
+        before = planes.clone()
         expected = f"policy logits [2, {config.columns}] and win/draw/loss logits [2, 3]"
         was_training = self.module.training
         try:
@@ -195,6 +197,8 @@ class CustomNetwork(Network):
         shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in parts]
         if shapes[:2] != [[2, config.columns], [2, 3]]:
             raise ValueError(f"{name} returned {shapes} for planes {list(planes.shape)}; expected {expected}")
+        if not torch.equal(planes, before):
+            raise ValueError(f"{name} changes its input in place: start with planes = planes.clone()")
 
 
 def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) -> Network:

@@ -18,7 +18,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.replay import Replay, draw_batches, window_size
 from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.extensions import Extensions
-from alphac4.training.learner import ENTROPY, MAX_GRAD_NORM, NORM, Learner, Schedule
+from alphac4.training.learner import MAX_GRAD_NORM, Learner, Schedule
 from alphac4.training.losses import LearningBatch, with_weights
 from alphac4.training.reports import LearningReport
 
@@ -99,21 +99,22 @@ class DeviceLearner(Learner):
             np.array([1.0 - self.average_decay(self.steps + step) for step in range(steps)], np.float32),
         )
         if self._run is None or len(self._factors) < steps:
-            self._prepare(steps)
+            with self._random_numbers():
+                self._prepare(steps)
         for tensor, array in zip((self._rows, self._mirrored, self._factors, self._weights), plan, strict=True):
             tensor[:steps].copy_(torch.from_numpy(array))
         self._done.zero_()
         self._sums.zero_()
         assert self._run is not None
-        for step in range(steps):
-            on_step()
-            self._run()
-            self.steps += 1
-            if step % QUEUED_STEPS == QUEUED_STEPS - 1:
-                self._sums.cpu()
-        *sums, taken = self._sums.cpu().tolist()
-        names = [*self._terms, ENTROPY, NORM]
-        return self._report(dict(zip(names, sums, strict=True)), steps, steps - round(taken), window, started)
+        with self._random_numbers():
+            for step in range(steps):
+                on_step()
+                self._run()
+                self.steps += 1
+                if step % QUEUED_STEPS == QUEUED_STEPS - 1:
+                    self._sums.cpu()
+            sums = self._sums.cpu().numpy()
+        return self._report(sums[:-1], steps, steps - round(sums[-1]), window, started)
 
     def _prepare(self, steps: int) -> None:
         """Allocate a plan of ``steps`` steps and capture the gradient step; the learner's state does not change."""
@@ -124,8 +125,7 @@ class DeviceLearner(Learner):
         self._weights = torch.zeros(steps, device=device)  # each step's weight of the network in the average
         self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps taken in this call
         with torch.no_grad():
-            losses, _ = self.forward(self.average, self._batch())
-        self._terms = list(losses)
+            self.forward(self.average, self._batch())  # sets the names of the losses
         # Sums of the losses, the entropy and the norm, and the number of steps that were not skipped.
         self._sums = torch.zeros(len(self._terms) + 3, dtype=torch.float64, device=device)
         for optimizer in self.optimizers:

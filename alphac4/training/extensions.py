@@ -234,7 +234,8 @@ def check_optimizers(
     if not isinstance(optimizers, Sequence) or not optimizers or not all(isinstance(o, Optimizer) for o in optimizers):
         raise ValueError(f"optimizer returned {optimizers!r:.80}; expected a PyTorch optimizer or a list of them")
     for optimizer in optimizers:
-        if inspect.signature(optimizer.step).parameters["closure"].default is inspect.Parameter.empty:
+        closure = inspect.signature(optimizer.step).parameters.get("closure")
+        if closure is not None and closure.default is inspect.Parameter.empty:
             raise ValueError(f"optimizer returned {type(optimizer).__name__}; expected one whose step needs no closure")
     names = {id(parameter): name for name, parameter in module.named_parameters() if parameter.requires_grad}
     learned = [[id(p) for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers]

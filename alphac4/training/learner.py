@@ -9,11 +9,12 @@ means over the whole batch. On a GPU the whole batch is one part.
 import contextlib
 import copy
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from torch import Tensor
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
-from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
+from alphac4.nn.backends import BF16, FP32, learning_precision, torch_seed, torch_threads
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Network, PolicyValueNetwork, build_network
 from alphac4.selfplay.replay import Replay
@@ -30,7 +31,7 @@ from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions, check_optimizers, check_weights
 from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
-from alphac4.training.optimizer import MUON_RATE, Muon
+from alphac4.training.optimizer import MUON_RATE, Muon, group_numbers, optimizer_state, restore_optimizer
 from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,6 @@ PART_SIZE = 64  # positions per part: two parts for the batches of 128 of the pr
 # The gradient of a batch is clipped to this norm. Steps of AdamW and Muon do not grow with the gradient, but one large
 # gradient dominates their moments for dozens of steps.
 MAX_GRAD_NORM = 1.0
-ENTROPY, NORM = "policy entropy", "gradient norm"  # names of a step's figures besides its losses
 
 Schedule = Callable[[int], float]
 """Returns the factor of all learning rates in a gradient step, given the number of steps before it."""
@@ -77,6 +77,7 @@ class Learner:
         extensions: Extensions | None = None,
     ) -> None:
         self.config = config
+        self.seed = seed
         self.extensions = extensions or Extensions()
         self.device = device or torch.device("cpu")
         self._geometry = geometry
@@ -97,8 +98,7 @@ class Learner:
             ", convolutions by Winograd's filtering" if self.by_winograd else "",
             f"{self._workers} cores" if on_cpu else self.device,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch_seed(seed):
             self.network = build_network(network, self.extensions.network)
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
@@ -106,12 +106,16 @@ class Learner:
         self.losses = self.extensions.loss or partial(standard_losses, ownership_weight=config.ownership_weight)
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
+        self._initial_numbers = list(map(group_numbers, self.optimizers))
         # One replica per part: it shares the network's weights, but has its own gradients and running statistics.
         self._replicas = [copy.deepcopy(self.network) for _ in range(self._parts)]
         for replica in self._replicas:
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
                 theirs.data = ours.data
         self.steps = 0
+        self._lock = threading.Lock()
+        self._terms: list[str] = []  # names of the losses, from the first step on
+        self._draws_numbers = not on_cpu  # whether the module or the losses draw random numbers, or may do so
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Return AdamW and, if the settings say so, Muon for the tower's kernels. Only kernels decay."""
@@ -183,7 +187,8 @@ class Learner:
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
         """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
         sampler = self.extensions.sampler
-        return None if sampler is None else check_weights(sampler(samples, rng), len(samples))
+        # A copy: batches are made of the same arrays, which the function may change.
+        return None if sampler is None else check_weights(sampler(copy.deepcopy(samples), rng), len(samples))
 
     def learn_from(
         self,
@@ -203,30 +208,30 @@ class Learner:
             on_step: called before each step; it may raise to end learning.
         """
         started = time.perf_counter()
-        sums, count, skipped = dict[str, float](), 0, 0
+        sums, count, skipped = np.zeros(1), 0, 0
         self._share_statistics()
         with self._one_thread(), ThreadPoolExecutor(self._workers) as pool:
             for batch in stream:
                 on_step()
                 self.set_rates(schedule(self.steps))
                 figures = self._step(batch, pool)
-                if np.isfinite(list(figures.values())).all():
-                    sums = {name: sums.get(name, 0.0) + figure for name, figure in figures.items()}
+                if np.isfinite(figures).all():
+                    sums = sums + figures
                 else:
                     skipped += 1
                 count += 1
                 self.steps += 1
         return self._report(sums, count, skipped, window, started)
 
-    def _report(self, sums: dict[str, float], steps: int, skipped: int, window: int, started: float) -> LearningReport:
-        """Return the report of ``steps`` steps; ``sums`` are over those that were not skipped."""
-        means = {name: figure / max(steps - skipped, 1) for name, figure in sums.items()}
+    def _report(self, sums: np.ndarray, steps: int, skipped: int, window: int, started: float) -> LearningReport:
+        """Return the report of ``steps`` steps; ``sums``, as those of `_step`, are over those that were not skipped."""
+        *losses, entropy, norm = (sums / (steps - skipped)).tolist() if steps > skipped else (0.0, 0.0)
         return LearningReport(
             steps=steps,
             skipped_steps=skipped,
-            policy_entropy=means.pop(ENTROPY, 0.0),
-            gradient_norm=means.pop(NORM, 0.0),
-            losses=means,
+            policy_entropy=entropy,
+            gradient_norm=norm,
+            losses=dict(zip(self._terms, losses, strict=False)),  # none if all steps were skipped
             learning_rate=float(self.optimizers[0].param_groups[0]["lr"]),
             window=window,
             seconds=time.perf_counter() - started,
@@ -240,23 +245,22 @@ class Learner:
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
-    def _step(self, batch: LearningBatch, pool: ThreadPoolExecutor) -> dict[str, float]:
-        """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient's norm."""
+    def _step(self, batch: LearningBatch, pool: ThreadPoolExecutor) -> np.ndarray:
+        """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient norm [K + 2]."""
         positions = len(batch.planes)
         count = min(self._parts, positions)
         split = [tensor.to(self.device, non_blocking=True).tensor_split(count) for tensor in batch]
         parts = [LearningBatch(*part) for part in zip(*split, strict=True)]
         replicas = self._replicas[:count]
-        sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
+        sums = self._differentiate_all(replicas, parts, positions, pool)
         for parameters in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
             ours, gradients = parameters[0], [p.grad for p in parameters[1:] if p.grad is not None]
             ours.grad = gradients[0] if gradients else None
             for gradient in gradients[1:]:
                 ours.grad = cast(Tensor, ours.grad).add_(gradient)
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
-        figures = {name: sum(float(part[name]) for part in sums) / positions for name in sums[0]}
-        figures[NORM] = float(norm)
-        if np.isfinite(list(figures.values())).all():
+        figures = np.append(np.sum(sums, axis=0) / positions, float(norm))
+        if np.isfinite(figures).all():
             for optimizer in self.optimizers:
                 optimizer.step()
             self._take_statistics(replicas)
@@ -264,20 +268,57 @@ class Learner:
         self._share_statistics()
         return figures
 
-    def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> dict[str, Tensor]:
-        """Set a replica's gradients from its part of a batch of ``positions``; return the sums of its figures."""
+    def _differentiate_all(
+        self, replicas: Sequence[Network], parts: Sequence[LearningBatch], positions: int, pool: ThreadPoolExecutor
+    ) -> list[np.ndarray]:
+        """Call `_differentiate` for all parts, in parallel unless the module or the losses draw random numbers.
+
+        In that case, as with dropout, the parts follow each other, each with a seed of its own. So one seed fixes the
+        weights on any number of cores, and the caller's random state does not change.
+        """
+        if not self._draws_numbers:
+            before = torch.get_rng_state()
+            sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
+            if torch.equal(torch.get_rng_state(), before):
+                return sums
+            torch.set_rng_state(before)
+            self._draws_numbers = True
+            self._share_statistics()
+        sums = []
+        for number, (replica, part) in enumerate(zip(replicas, parts, strict=True)):
+            with self._random_numbers(number):
+                sums.append(self._differentiate(replica, part, positions))
+        return sums
+
+    @contextlib.contextmanager
+    def _random_numbers(self, part: int = 0) -> Iterator[None]:
+        """Seed PyTorch in the block by the run's seed, the step and the part; restore the random state afterwards."""
+        seed = int(np.random.SeedSequence([self.seed, self.steps, part]).generate_state(1, np.uint64)[0])
+        on_gpu = self.device.type == "cuda"
+        with torch.random.fork_rng(devices=[self.device] if on_gpu else []):
+            torch.default_generator.manual_seed(seed)
+            if on_gpu:
+                torch.cuda.manual_seed(seed)
+            yield
+
+    def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> np.ndarray:
+        """Set a replica's gradients from its part of a batch of ``positions``.
+
+        Returns:
+            The sums of the losses and of the entropy, [K + 1].
+        """
         with self._one_thread():
             losses, entropy = self.forward(replica, part)
             loss = cast(Tensor, sum(each.sum() for each in losses.values())) / positions
             replica.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
-        return {name: each.detach().double().sum() for name, each in (*losses.items(), (ENTROPY, entropy))}
+        return np.array([float(each.detach().double().sum()) for each in (*losses.values(), entropy)])
 
     def forward(self, network: Network, batch: LearningBatch) -> tuple[dict[str, Tensor], Tensor]:
         """Return the named losses [B] of each position, and the entropy [B] of the policy, in nats.
 
         Raises:
-            ValueError: if the user's function of losses returns something else.
+            ValueError: if the user's function of losses returns something else, or other names than in its first call.
         """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
@@ -290,6 +331,14 @@ class Learner:
             extra=tuple(each.float() for each in outputs.extra),
         )
         losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes))
+        with self._lock:
+            self._terms = self._terms or list(losses)
+        if losses.keys() != set(self._terms):
+            raise ValueError(
+                f"loss returned {list(losses)}, and {self._terms} in its first call; expected the same names in every "
+                "call: return zeros for a loss that does not apply"
+            )
+        losses = {name: losses[name] for name in self._terms}
         with torch.no_grad():
             entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
         return losses, entropy
@@ -344,9 +393,8 @@ class Learner:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
         for number, optimizer in enumerate(self.optimizers):
-            for index, values in optimizer.state_dict()["state"].items():
-                known = {name: torch.as_tensor(value) for name, value in values.items() if value is not None}
-                tensors |= {f"optimizer{number}.{index}.{name}": value for name, value in known.items()}
+            state = optimizer_state(optimizer, self._initial_numbers[number])
+            tensors |= {f"optimizer{number}.{name}": value for name, value in state.items()}
         return tensors | {"steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
@@ -359,15 +407,6 @@ class Learner:
                 parts[kind][rest] = value
         self.network.load_state_dict(parts["network"])
         self.average.load_state_dict(parts["average"])
-        for kind, optimizer in zip(numbered, self.optimizers, strict=True):
-            moments: dict[int, dict[str, Any]] = {}
-            for name, value in parts[kind].items():
-                index, _, field = name.partition(".")
-                moments.setdefault(int(index), {})[field] = value
-            groups = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({"state": moments, "param_groups": groups})
-            for parameter, values in optimizer.state.items():
-                for name, value in values.items():
-                    if value.shape == parameter.shape:  # a fused step ignores strides: they must be the parameter's
-                        values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
+        for kind, optimizer, initial in zip(numbered, self.optimizers, self._initial_numbers, strict=True):
+            restore_optimizer(optimizer, initial, parts[kind])
         self.steps = int(tensors["steps"])

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import copy
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
@@ -249,15 +250,18 @@ class TrainingLoop:
         return plan
 
     def _make_samples(self, games: Games) -> Samples:
-        """Return the samples of finished games, with targets by the user's functions if there are any."""
+        """Return the samples of finished games, with targets by the user's functions if there are any.
+
+        The functions get copies, which they may change.
+        """
         extensions, used = self.extensions, recorded_plies(games)
         policy = value = None
         if extensions.policy_target is not None:
             allowed = open_columns(self.geometry, games.occupied)
-            policy = check_targets(extensions.policy_target(games), allowed, used, "policy_target")
+            policy = check_targets(extensions.policy_target(copy.deepcopy(games)), allowed, used, "policy_target")
         if extensions.value_target is not None:
             allowed = np.ones((*used.shape, 3), np.bool_)
-            value = check_targets(extensions.value_target(games), allowed, used, "value_target")
+            value = check_targets(extensions.value_target(copy.deepcopy(games)), allowed, used, "value_target")
         return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
 
     def _learn(self) -> LearningReport:

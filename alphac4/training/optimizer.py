@@ -1,7 +1,7 @@
-"""The schedule of the learning rate, and the optimiser Muon."""
+"""The schedule of the learning rate, the optimiser Muon, and the state of any optimiser as named tensors."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -19,6 +19,10 @@ NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # factors of x, x^3, x^5
 # Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps of the same size).
 MUON_RATE = 1.5
 ADAMW_STEP_RMS = 0.2  # root mean square of AdamW's steps, to which Muon's are scaled
+
+NUMBER = " (number)"  # suffix of the names of numbers among an optimiser's named tensors
+
+Numbers = dict[str, int | float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,3 +135,54 @@ class Muon(torch.optim.Optimizer):
 
 def _shape(kernel: Tensor) -> tuple[int, ...]:
     return tuple(kernel.shape)
+
+
+def group_numbers(optimizer: torch.optim.Optimizer) -> list[Numbers]:
+    """Return the numbers of each parameter group, except the learning rate, which the schedule sets."""
+    return [
+        {name: value for name, value in group.items() if name != "lr" and type(value) in (int, float)}
+        for group in optimizer.param_groups
+    ]
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Numbers]) -> dict[str, Tensor]:
+    """Return an optimiser's state, and the numbers of its groups that differ from the ``initial`` ones, by names.
+
+    Some optimisers, such as Prodigy, count steps or adapt a factor of the learning rate in their groups.
+    """
+    entries: dict[str, Mapping[str, Any]] = {str(i): values for i, values in optimizer.state_dict()["state"].items()}
+    for index, (numbers, before) in enumerate(zip(group_numbers(optimizer), initial, strict=True)):
+        entries[f"group{index}"] = {name: value for name, value in numbers.items() if before.get(name) != value}
+    tensors = {}
+    for entry, values in entries.items():
+        for name, value in values.items():
+            if type(value) in (int, float):
+                dtype = torch.float64 if isinstance(value, float) else torch.int64
+                tensors[f"{entry}.{name}{NUMBER}"] = torch.tensor(value, dtype=dtype)
+            elif value is not None:
+                tensors[f"{entry}.{name}"] = torch.as_tensor(value)
+    return tensors
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, initial: Sequence[Numbers], tensors: Mapping[str, Tensor]
+) -> None:
+    """Restore the tensors of `optimizer_state`."""
+    entries: dict[str, dict[str, Any]] = {}
+    for key, value in tensors.items():
+        entry, _, name = key.partition(".")
+        name, is_number, _ = name.partition(NUMBER)
+        entries.setdefault(entry, {})[name] = value.item() if is_number else value
+    for index, (group, now, before) in enumerate(
+        zip(optimizer.param_groups, group_numbers(optimizer), initial, strict=True)
+    ):
+        for name in now.keys() - before.keys():
+            del group[name]
+        group.update(before | entries.pop(f"group{index}", {}))
+    state = {int(entry): values for entry, values in entries.items()}
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            # A fused step ignores strides: they must be the parameter's.
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)

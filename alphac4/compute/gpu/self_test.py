@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphac4.nn.backends import torch_seed
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import probe_network
 from alphac4.nn.network import PolicyValueNetwork
@@ -25,8 +26,7 @@ TIMEOUT_S = 120.0  # the first use of a GPU loads libraries
 @functools.cache
 def self_test_error() -> str:
     """Run the GPU's self-test; return an error message in one line, or "" on success."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with torch_seed(0):
         # A new network's tower is zero, and its logits are as small as rounding errors.
         network = probe_network(PolicyValueNetwork(NetworkConfig(channels=32, blocks=2)).eval())
         for head in (network.policy, network.value):
