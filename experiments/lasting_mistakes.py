@@ -34,7 +34,7 @@ def main() -> None:
         longer = [agent.search(positions, simulations=simulations) for simulations in LONGER]
         for row, index in enumerate(wrong):
             result = results[index]
-            policy = sum(move.prior for column, move in result.columns.items() if right[index, column])
+            policy = sum(move.prior or 0.0 for column, move in result.columns.items() if right[index, column])
             corrected = "".join("+" if right[index, searched[row].move] else "-" for searched in longer)
             stones, score = part.positions[index].plies, part.best_score[index]
             print(f"{stones:3d} {score:+3d} {result.value:+.2f} {policy:.3f} {corrected}")

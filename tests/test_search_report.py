@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import alphac4
+from alphac4.arena.specifications import parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.export import EngineCommand
 from alphac4.commands.measure import ArenaCommand
@@ -21,6 +22,7 @@ from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
 from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
+from alphac4.review import review_game
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -82,6 +84,18 @@ best line 4 1 3
 
 def test_table_of_a_search() -> None:
     assert SearchedPosition.of_result(SMALL, "player", RESULT).table() == TABLE
+
+
+def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:
+    """The search wins at once without asking the network; its policy alone does ask it."""
+    agent = alphac4.load("quick", backend="torch-fp32")
+    won, raw = agent.search("112233", simulations=20), agent.search("112233", simulations=0)
+    assert [item.prior for item in won.columns.values()] == [None] * 7
+    assert "     4       0       -       -       -  *  wins within 1 move" in won.table()
+    assert raw.columns[3].prior > 0.9
+    player = parse_searching_player("quick@20", rng=np.random.default_rng(0))
+    opinion = review_game("1122334", player=player, seconds=0.1).reviewed[-1].opinion
+    assert (opinion.value, opinion.prior) == (1.0, None)
 
 
 def find_node(path: Sequence[int]) -> NodeView:

@@ -53,7 +53,7 @@ class ColumnAnalysis:
     column: int  # 0-based
     visits: int
     visit_share: float  # share of all visits
-    prior: float
+    prior: float | None  # probability by the network's policy; None if it has not evaluated the position
     value: float | None  # mean in [-1, 1]; None where unvisited
     score: float | None  # the selection rule's; None where it is not finite
     proof: str  # "wins within 3 moves", "draws", "loses within 2 moves" or ""
@@ -120,13 +120,18 @@ def describe_columns(statistics: Mapping[str, npt.NDArray[Any]], row: int) -> tu
             column=int(column),
             visits=int(visits[column]),
             visit_share=int(visits[column]) / total,
-            prior=float(priors[column]),
+            prior=prior_of(priors, int(column)),
             value=_finite(values[column]),
             score=_finite(scores[column]),
             proof=describe_proof(int(proofs[column])),
         )
         for column in np.flatnonzero(proofs != ILLEGAL)
     )
+
+
+def prior_of(priors: npt.NDArray[np.floating], column: int) -> float | None:
+    """Return a move's probability from the policy [A]; None if all are 0, as in positions that the rules decide."""
+    return float(priors[column]) if priors.any() else None
 
 
 def _finite(number: float) -> float | None:
@@ -227,13 +232,14 @@ class SearchedPosition:
         """Return a table of the moves, the principal variation and the search's speed, as text.
 
         ``name`` formats a 0-based column, by default as move strings do. Moves without visits show neither value nor
-        score.
+        score, and moves of a position that no network has evaluated show no prior.
         """
         lines = ["column  visits   value   prior   score"]
         for item in self.columns.values():
             numbers = (item.value, item.score) if item.visits else (None, None)
             value, score = ("-" if number is None else f"{number:+.3f}" for number in numbers)
-            line = f"{name(item.column):>6}  {item.visits:>6}  {value:>6}  {item.prior:>6.3f}  {score:>6}"
+            prior = "-" if item.prior is None else f"{item.prior:.3f}"
+            line = f"{name(item.column):>6}  {item.visits:>6}  {value:>6}  {prior:>6}  {score:>6}"
             lines.append(f"{line}{'  *' if item.column == self.move else ''}  {item.proof}".rstrip())
         win, draw, loss = (100 * share for share in self.wdl)
         rate = self.simulations / max(self.seconds, 1e-9)

@@ -91,10 +91,11 @@ class Screen:
         for item in analysis.columns.values():
             bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.visit_share)
             value = signed(item.value) if item.value is not None else "-"
+            prior = f"{100 * item.prior:3.0f} %" if item.prior is not None else "-"
             mark = " *" if item.column == analysis.move else "  "
             self.line(
                 f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.visit_share:4.0f} %  "
-                f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
+                f"{value:>5}  {prior:>5}  {item.proof}"
             )
         self.line("  * the search's choice; outcomes in words are proven, numbers are estimates", style=DIM)
         win, draw, loss = (f"{100 * share:.0f} %" for share in analysis.wdl)

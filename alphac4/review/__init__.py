@@ -15,6 +15,7 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
+from alphac4.mcts.results import prior_of
 from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_moves, best_play, deadline, shared_solver
 
 DEFAULT_SECONDS = 120.0  # time for the solver, per game
@@ -55,7 +56,7 @@ class Opinion:
 
     value: float  # in [-1, 1]
     column: int  # 0-based column that the player would have played
-    prior: float  # probability of the played move by its policy, in [0, 1]
+    prior: float | None  # probability of the played move by its policy; None if it has not evaluated the position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +218,7 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
         and {
             "value": _rounded(opinion.value),
             "move": column_name(opinion.column),
-            "prior": round(opinion.prior, 3),
+            "prior": opinion.prior if opinion.prior is None else round(opinion.prior, 3),
         },
     }
 
@@ -306,7 +307,11 @@ def _evaluate(
     result = player.search(positions if outcome is None else positions[:-1])
     values_to_move = [float(value) for value in result.value] + ([] if outcome is None else [float(outcome)])
     opinions: list[Opinion | None] = [
-        Opinion(value=values_to_move[index], column=int(result.moves[index]), prior=float(result.priors[index, column]))
+        Opinion(
+            value=values_to_move[index],
+            column=int(result.moves[index]),
+            prior=prior_of(result.priors[index], column),
+        )
         for index, column in enumerate(columns)
     ]
     values = zip(values_to_move, positions, strict=True)

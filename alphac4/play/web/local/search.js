@@ -214,7 +214,7 @@ export class Search {
       column: a,
       visits: node.visits[a],
       visit_share: node.visits[a] / total,
-      prior: node.prior[a],
+      prior: node.prior.some((prior) => prior > 0) ? node.prior[a] : null,
       value: node.visits[a] ? node.sum[a] / node.visits[a] : null,
       proof: describeProof(node.proof[a]),
     }));

@@ -4,6 +4,7 @@ import { $, COLOURS, counted, element, makeButton, onHover, percent, signed } fr
 import { drawTree, mostVisited } from "./tree.js";
 
 function bar(share, kind = "") {
+  if (share === null) return element("td", "", "–");
   const fill = element("span", `bar ${kind}`), cell = element("td", "", element("div", "share", fill, percent(share)));
   fill.style.setProperty("--share", share);
   return cell;
@@ -137,7 +138,7 @@ export class Analysis {
       const visited = mostVisited(node);
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
-        const text = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}${item.proof && ", "}${item.proof}`;
+        const text = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}${item.prior === null ? "" : `, prior ${percent(item.prior)}`}${item.proof && ", "}${item.proof}`;
         return element("li", "", makeButton(`${this.rules.name(item.column)}: ${text}`, () => this.showTree([...path, item.column])));
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>
