@@ -137,6 +137,30 @@ def test_functions_may_change_their_arguments(plain: Iteration) -> None:
     assert train(value_target=value_target)[0].selfplay.root_surprise == plain.selfplay.root_surprise
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_callbacks_and_loops_may_change_the_networks(tmp_path: Path) -> None:
+    class Careless(alphac4.Callback):
+        def on_iteration(self, iteration: Iteration) -> None:
+            for network in (iteration.best.network, iteration.candidate.network):
+                network.to(torch.float64).requires_grad_(False).zero_grad()
+                for parameter in network.parameters():
+                    parameter.zero_()
+
+    config = tiny_run(iterations=2)
+    runs = {name: tmp_path / name for name in ("careful", "careless")}
+    alphac4.train(config, run=runs["careful"], progress=False)
+    alphac4.train(config, run=runs["careless"], progress=False, callbacks=[Careless()])
+    ours, theirs = (
+        load_checkpoint(run / "checkpoints" / "000002.safetensors").network.state_dict() for run in runs.values()
+    )
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    learned = []
+    for iteration in alphac4.iterate(config):
+        learned.append(iteration.candidate.network.state_dict()["stem.0.weight"].clone())
+        Careless().on_iteration(iteration)
+    torch.testing.assert_close(learned[-1], ours["stem.0.weight"])
+
+
 def test_losses_of_any_name_are_reported() -> None:
     def losses(outputs: Any, batch: Any) -> Any:
         constant = torch.full((len(batch.planes),), 2.5)

@@ -70,6 +70,11 @@ class Iteration:
     best: Contender  # the best network after the gate
     metrics: dict[str, float] = field(default_factory=dict)  # added by callbacks; stored in a run's reports
 
+    def for_user(self) -> "Iteration":
+        """Return the record with copies of the networks, which the user may change; the metrics are shared."""
+        candidate, best = copy.deepcopy((self.candidate, self.best))
+        return dataclasses.replace(self, candidate=candidate, best=best)
+
 
 class StopTraining(Exception):  # noqa: N818 - not an error
     """Exception by which a callback ends a run. Committed iterations stay in its folder, and the run can be resumed."""
@@ -100,10 +105,10 @@ def check_callbacks(callbacks: Sequence[Callback]) -> None:
 
 def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
     """Call ``on_iteration`` of all callbacks; return whether one of them raised `StopTraining`."""
-    stopped = False
+    stopped, seen = False, iteration.for_user()
     for callback in callbacks:
         try:
-            callback.on_iteration(iteration)
+            callback.on_iteration(seen)
         except StopTraining:
             stopped = True
     return stopped
@@ -373,6 +378,6 @@ def iterate(
         )
         for iteration in loop.iterations():
             stopped = stopped_after(iteration, callbacks)
-            yield iteration
+            yield iteration.for_user()
             if stopped:
                 return
