@@ -89,6 +89,12 @@ def always(logits: list[float], value: float | list[float]) -> Any:
     return lambda planes: ([logits] * len(planes), [value] * len(planes))
 
 
+def forgets_planes(planes: Planes) -> Any:
+    """Evaluate only the full column, and overwrite the argument."""
+    planes[:] = 0
+    return always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0)(planes)
+
+
 @pytest.mark.parametrize(
     ("network", "message"),
     [
@@ -106,6 +112,7 @@ def always(logits: list[float], value: float | list[float]) -> Any:
         (always([0] * 7, 5), r"value of size 5; expected -1 \(lost\) to 1 \(won\)"),
         (always([math.nan] * 7, 0), "policy without a largest finite logit"),
         (always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0), "policy without a largest"),  # column 4 is full
+        (forgets_planes, "policy without a largest"),
         (always([0] * 7, math.nan), "value that is not finite"),
         (always([0] * 7, [0.9, 0.9, 0.9]), "are not probabilities"),
     ],

@@ -330,6 +330,8 @@ class Learner:
             ownership=None if outputs.ownership is None else outputs.ownership.float(),
             extra=tuple(each.float() for each in outputs.extra),
         )
+        with torch.no_grad():
+            entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
         losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes))
         with self._lock:
             self._terms = self._terms or list(losses)
@@ -338,10 +340,7 @@ class Learner:
                 f"loss returned {list(losses)}, and {self._terms} in its first call; expected the same names in every "
                 "call: return zeros for a loss that does not apply"
             )
-        losses = {name: losses[name] for name in self._terms}
-        with torch.no_grad():
-            entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
-        return losses, entropy
+        return {name: losses[name] for name in self._terms}, entropy
 
     @torch.no_grad()
     def _take_statistics(self, replicas: list[Network]) -> None:
