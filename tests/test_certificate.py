@@ -224,6 +224,9 @@ OPEN_THREE = Claim(after="3344")  # column 5 makes three in a row that are open 
 TWO_THREATS = "33445"  # after that move
 REPLY_WINS = "1415263"  # column 7 wins
 ONE_COLUMN = DRAWN[:36]  # only one column is open, and brings no win
+WINS_ABOVE_4 = "316666131311753542532667377741245272"  # the opponent wins on top of a stone in column 4
+WINS_ABOVE_2 = "473725347123341712511124675567466466"  # the same in column 2
+LOST = "642277715441112426224714165565367763"  # the first player has lost
 FALSE = "does not hold in this position"
 HAND_WRITTEN = {
     "won": (OPEN_THREE, "5", ""),
@@ -236,6 +239,9 @@ HAND_WRITTEN = {
     "drawn instead of won": (Claim(after=ONE_COLUMN), "777", FALSE),
     "drawn by the player's move": (Claim(side="second", after=ONE_COLUMN, result="draw"), "777", ""),
     "drawn instead of won by it": (Claim(side="second", after=ONE_COLUMN), "777", FALSE),
+    "lost above a move": (Claim(after=WINS_ABOVE_4, result="draw"), "4", FALSE),
+    "lost above a move before others": (Claim(after=WINS_ABOVE_2, result="draw"), "22", FALSE),
+    "lost above a move after a reply": (Claim(side="second", after=WINS_ABOVE_4, result="draw"), "44", FALSE),
 }
 """Claims, 1-based moves, and why they do not hold."""
 
@@ -629,13 +635,13 @@ def test_a_proven_draw_ends_a_line_of_a_draw_claim() -> None:
 
 
 def test_a_claim_in_which_its_player_never_moves_is_rejected(checker: ModuleType) -> None:
-    """The opponent's first move wins, or fills the board, or the game is over."""
+    """The opponent's first move wins, or fills the board, or the game is over: drawn or lost."""
     with pytest.raises(ValueError, match="the opponent's first move ends the game"):
         list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
-    for stones, side in ((41, "first"), (42, "first"), (42, "second")):
-        claim = {"after": DRAWN[:stones], "side": side, "result": "draw"}
+    for after, side in ((DRAWN[:41], "first"), (DRAWN, "first"), (DRAWN, "second"), (LOST, "first")):
+        claim = {"after": after, "side": side, "result": "draw"}
         with pytest.raises(ValueError, match=r"has no move|the game is over"):
-            Claim(side=side, after=DRAWN[:stones], result="draw")  # type: ignore[arg-type]
+            Claim(side=side, after=after, result="draw")  # type: ignore[arg-type]
         with pytest.raises(checker.Failure):
             checker.check(b"", checker.begin(claim), True)
 
