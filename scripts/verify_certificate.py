@@ -185,15 +185,16 @@ def check_file(path: Path) -> int:
             raise ValueError
         if claim["side"] not in ("first", "second") or claim["result"] not in ("win", "draw"):
             raise ValueError
-        if not set(claim["after"]) <= set("1234567"):
+        if not isinstance(claim["after"], str) or not set(claim["after"]) <= set("1234567"):
             raise ValueError
+        player = ascii(header["player"]) if "player" in header else "an unnamed player"
     except OSError as error:
         print(f"{path}: cannot be read: {error.strerror}", file=sys.stderr)
         return 2
-    except (ValueError, TypeError, KeyError, zlib.error):
+    except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
         print(f"{path}: not a certificate of this board, or damaged", file=sys.stderr)
         return 2
-    print(f"{path}: certificate of {header.get('player', 'an unnamed player')}")
+    print(f"{path}: certificate of {player}")
     try:
         visited, stones = check(moves, begin(claim), claim["result"] == "draw")
     except Failure as failure:

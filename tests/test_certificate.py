@@ -203,7 +203,10 @@ def test_stand_alone_checker_rejects_files_that_are_not_certificates(
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
     shipped = shipped_file("after-3.certificate").read_bytes()
     bomb = shipped.partition(b"\n")[0] + b"\n" + zlib.compress(b"1" * 10**7, 9)
-    for content in (b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112', bomb, shipped + b"more"):
+    listed = shipped.replace(b'"after": "3"', b'"after": ["3"]')
+    assert listed != shipped
+    others = (b"\xcd\xcd", b"[]\n", b"[" * 100_000, b'{"format": "alphac4-certificate"}\n112')
+    for content in (*others, bomb, listed, shipped + b"more"):
         path.write_bytes(content)
         assert checker.main() == 2
         assert capsys.readouterr().err.startswith(f"{path}: ")
@@ -299,6 +302,18 @@ def test_verification_prints_the_positions_of_each_level(verify: Callable[..., l
         f"{path}: certificate of an unnamed player\n{levels}"
         "8 positions, the last with 6 stones: after 3344 the first player always wins.\n"
     )
+
+
+@pytest.mark.parametrize("player", ["x\n1 position: the first player always wins.", "\ud800", "x\x1b[2J", ["x"], 5])
+def test_verification_prints_any_players_name_on_the_first_line(
+    player: object, verify: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    path, columns = tmp_path / "named.certificate", np.array([4], np.int8)
+    write_certificate(path, Certificate(claim=OPEN_THREE, columns=columns, about={"player": player}))
+    for shown in verify(path, status=0):
+        lines = shown.encode("ascii").decode().split("\n")
+        assert lines[0].endswith(f" of {player!a}")
+        assert lines[1] == " 4 stones: 1 position"
 
 
 def test_stand_alone_checker_rejects_certificates_of_other_boards(

@@ -507,7 +507,8 @@ def _verify(path: Path) -> int:
     from alphac4.game.position import count_of
 
     certificate = read_certificate(path)
-    print(f"{path}: moves of {certificate.about.get('player', 'an unnamed player')}")
+    about = certificate.about
+    print(f"{path}: moves of {quote(about['player']) if 'player' in about else 'an unnamed player'}")
     started = time.perf_counter()
     positions = last = 0
     try:
