@@ -1,20 +1,29 @@
-"""Rules, search, solver and reviews of the exported page, in Node.js, against those in Python."""
+"""Rules, search, solver, reviews and engine of the exported page, in Node.js, against those in Python."""
 
 import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths, random_game
+from naive import board_of, minimax
 
+from alphac4.arena.certificate_player import CertificatePlayer
+from alphac4.arena.players import NetworkPlayer
+from alphac4.certificate.file import Certificate, write_certificate
+from alphac4.certificate.walk import Claim
+from alphac4.evaluation.walks import KnownMoves, build, moves_in_order
 from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.results import describe_proof
+from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.play.web import pages
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
@@ -26,6 +35,47 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.j
 
 
 RunInNode = Callable[..., Any]
+BROWSER = """ // a browser's interfaces, in the main thread and in workers
+import { readFile } from "node:fs/promises";
+import { Worker as Thread, parentPort, workerData } from "node:worker_threads";
+globalThis.fetch = async (url) => new Response(await readFile(url));
+globalThis.Worker = class extends Thread {
+  constructor(url) {
+    super(new URL(import.meta.url), { workerData: url.href, execArgv: [] });
+    this.on("message", (data) => this.onmessage?.({ data }));
+  }
+  addEventListener(kind, listener) { this.on(kind, (data) => listener(kind === "error" ? data : { data })); }
+};
+Object.defineProperty(globalThis, "navigator", { value: { hardwareConcurrency: 2 } });
+if (workerData) {
+  globalThis.postMessage = (data) => parentPort.postMessage(data);
+  globalThis.addEventListener = (kind, listener) => parentPort.on(kind, (data) => listener({ data }));
+  await import(workerData);
+}
+"""
+RUNTIME = """ // ONNX Runtime with the evaluator `SumsOfEighths`, whose weights are the network's file
+export const env = { wasm: {} };
+export class Tensor { constructor(type, data) { this.data = data; } }
+export function evaluator({ policy, value }) {
+  return async (planes) => {
+    const logits = policy[0].map((_, a) => planes.reduce((sum, x, i) => sum + x * policy[i][a], 0));
+    const sum = planes.reduce((total, x, i) => total + x * value[i], 0);
+    const lead = (((sum % 11) + 11) % 11) - 5;
+    return { policy: logits, wdl: [(6 + lead) / 16, 4 / 16, (6 - lead) / 16] };
+  };
+}
+export const InferenceSession = {
+  async create(bytes) {
+    const evaluate = evaluator(JSON.parse(new TextDecoder().decode(bytes)));
+    return {
+      async run({ planes }) {
+        const { policy, wdl } = await evaluate(planes.data);
+        return { policy: { data: policy }, wdl: { data: wdl } };
+      },
+    };
+  },
+};
+"""
 START = """
 import { readFileSync } from "node:fs";
 const given = JSON.parse(readFileSync(0)), { setup, games } = given;
@@ -42,13 +92,18 @@ const board = new Rules(setup);
 @pytest.fixture(scope="module")
 def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     """Runs a script with the page's modules; it reads its arguments as ``given`` and returns JSON by ``tell``."""
-    folder = tmp_path_factory.mktemp("modules")
+    folder = tmp_path_factory.mktemp("page") / "static"
     for part in (pages.STATIC, pages.LOCAL):
         shutil.copytree(part, folder, dirs_exist_ok=True)
     (folder / "package.json").write_text('{"type": "module"}')
+    (folder / "browser.js").write_text(BROWSER)
+    (folder / "onnxruntime").mkdir()
+    (folder / "onnxruntime" / "ort.wasm.bundle.min.mjs").write_text(RUNTIME)
 
-    def run(script: str, geometry: Geometry = STANDARD, **given: Any) -> Any:
+    def run(script: str, geometry: Geometry = STANDARD, files: dict[str, Any] | None = None, **given: Any) -> Any:
         setup = pages.exported_setup(geometry, "network")
+        for name, content in {"setup.json": setup, **(files or {})}.items():
+            (folder.parent / name).write_text(json.dumps(content))
         ran = subprocess.run(
             [str(NODE), "--input-type=module", "--eval", START + script],
             input=json.dumps(given | {"setup": setup}),
@@ -115,15 +170,14 @@ def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node:
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
 
 
+def weights(evaluator: SumsOfEighths) -> dict[str, Any]:
+    return {"policy": evaluator.policy.tolist(), "value": evaluator.value.tolist()}
+
+
 SEARCH = """
+import { evaluator } from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { Search, sample } from "./search.js";
-const { policy, value, simulations } = given;
-const evaluate = async (planes) => {
-  const logits = policy[0].map((_, a) => planes.reduce((sum, x, i) => sum + x * policy[i][a], 0));
-  const sum = planes.reduce((total, x, i) => total + x * value[i], 0);
-  const lead = (((sum % 11) + 11) % 11) - 5;
-  return { policy: logits, wdl: [(6 + lead) / 16, 4 / 16, (6 - lead) / 16] };
-};
+const { simulations } = given, evaluate = evaluator(given.network);
 const results = [];
 for (const line of games) {
   const search = new Search(setup, evaluate);
@@ -148,8 +202,8 @@ def test_search_of_the_page_agrees(geometry: Geometry, run_in_node: RunInNode) -
     """Visits, moves, proofs, values and variations, with new and with reused trees."""
     evaluator, simulations = SumsOfEighths(geometry), 150
     lines = ["", "44", "1122", "1212", "3344", "15254", "4444", "112233"]
-    weights = {"policy": evaluator.policy.tolist(), "value": evaluator.value.tolist()}
-    answer = run_in_node(SEARCH, geometry, **weights, games=columns_of(lines), simulations=simulations)
+    network = weights(evaluator)
+    answer = run_in_node(SEARCH, geometry, network=network, games=columns_of(lines), simulations=simulations)
     found = iter(answer["results"])
     for line in lines:
         search = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0), reuse="trees")
@@ -266,3 +320,90 @@ def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
             assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
     grades = {move["grade"] for review in found for move in review["reviewed"]}
     assert grades == {"best", "keeps", "loses-win", "loses-draw", "win-to-loss"}
+
+
+ENGINE = """
+import "./browser.js";
+import { engine } from "./engine.js";
+await engine.setup();
+const { signal } = new AbortController(), last = async (lines) => {
+  let found;
+  for await (found of lines);
+  return found;
+};
+const play = async (moves, level) => (await engine.move(moves, level, signal)).column;
+const answers = [];
+"""
+WITHOUT_SOLVER = """
+for (const moves of games) answers.push({
+  analysis: await last(engine.analyze(moves, given.simulations, signal)),
+  hint: await engine.hint(moves, signal), certificate: (await engine.certificate(moves)).result,
+  expert: await play(moves, "expert"), master: await play(moves, "master"),
+});
+tell(answers);
+process.exit(); // despite its workers
+"""
+
+
+def certify(folder: Path, claim: Claim) -> Path:
+    """Write the certificate of a true claim for a small board."""
+    path, known, evaluator = folder / f"{claim.side}.certificate", KnownMoves(claim.geometry), UniformEvaluator()
+    search = NetworkSearch(evaluator, geometry=claim.geometry, rng=np.random.default_rng(0))
+    levels = list(build([NetworkPlayer("uniform", evaluator, Budget(simulations=300), search=search)], known, claim))
+    assert levels[-1].is_last
+    write_certificate(path, Certificate(claim=claim, columns=moves_in_order(known, claim)))
+    return path
+
+
+def test_engine_of_the_page_agrees_on_a_board_without_a_solver(
+    run_in_node: RunInNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Analyses, hints and moves follow the search, or the certificates where they cover a position."""
+    geometry, simulations = make_geometry(4, 4, 3), 40
+    claims = Claim(geometry=geometry), Claim(geometry=geometry, side="second", after="114")
+    paths = [certify(tmp_path, claim) for claim in claims]
+    monkeypatch.setattr(pages, "shipped_certificates", lambda: paths)
+    evaluator = SumsOfEighths(geometry)
+    network = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0))
+    certified = CertificatePlayer(paths, geometry, lambda _name: NetworkPlayer("", evaluator, Budget(simulations=1)))
+    files = {"network.onnx": weights(evaluator), "certificate.json": pages.certified.__wrapped__(geometry)}
+    positions = [Position(geometry=geometry), *random_positions([1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9], geometry)]
+    for start in ("", "2", "22", "114", "441"):  # lines that the certificates cover
+        position = Position.from_moves(start, geometry)
+        while position.outcome() is None:
+            positions.append(position)
+            known = certified.proven_result(position)
+            own = known.column if known is not None else None
+            position = position.play(position.legal_columns()[-1] if own is None else own)
+    unfinished = {position.moves: position for position in positions if position.outcome() is None}
+    games = sorted(unfinished, key=len, reverse=True)  # no game continues an earlier one, whose tree would be reused
+    found = run_in_node(ENGINE + WITHOUT_SOLVER, geometry, files, games=games, simulations=simulations)
+    seen = set()
+    for moves, answer in zip(games, found, strict=True):
+        position = unfinished[moves]
+        result = network.search([position], Budget(simulations=simulations))
+        expected, analysis = SearchedPosition.of_result(position, "", result).to_dict(), answer["analysis"]
+        for name in ("moves", "move", "pv"):
+            assert analysis[name] == expected[name]
+        for name in ("value", "win", "draw", "loss"):
+            assert analysis[name] == pytest.approx(expected[name], abs=1e-5)
+        for name in ("column", "visits", "proof"):
+            assert [item[name] for item in analysis["columns"]] == [item[name] for item in expected["columns"]]
+        assert answer["expert"] == network.search([position], Budget(simulations=200)).moves[0]
+
+        known, hint = certified.proven_result(position), answer["hint"]
+        seen.add(known and (known.first, known.column is None))
+        if known is None:
+            assert answer["certificate"] is None
+        else:
+            assert answer["certificate"] == {"side": 1 - known.first, "plies": known.plies, "column": known.column}
+        if known is not None and known.column is not None:
+            assert known.plies is not None
+            wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
+            assert hint == {"column": known.column, "outcome": wins, "source": "certificate"}
+            assert answer["master"] == known.column
+        else:
+            assert (hint["outcome"], hint["source"]) == ("", "the network's opinion")
+            values = {c: minimax(board_of(f"{position.moves}{c + 1}", 4), 4, 3)[0] for c in position.legal_columns()}
+            assert values[hint["column"]] == min(values.values())
+    assert seen == {None, (True, False), (True, True), (False, False), (False, True)}
