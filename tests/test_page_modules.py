@@ -19,7 +19,7 @@ from alphac4.certificate.walk import Claim
 from alphac4.evaluation.walks import KnownMoves, build, moves_in_order
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.position import count_of
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
@@ -407,3 +407,53 @@ def test_engine_of_the_page_agrees_on_a_board_without_a_solver(
             values = {c: minimax(board_of(f"{position.moves}{c + 1}", 4), 4, 3)[0] for c in position.legal_columns()}
             assert values[hint["column"]] == min(values.values())
     assert seen == {None, (True, False), (True, True), (False, False), (False, True)}
+
+
+WITH_SOLVER = """
+AbortSignal.timeout = (ms) => (ms <= given.expired ? AbortSignal.abort() : new AbortController().signal);
+for (const moves of games) answers.push({
+  exact: (await engine.exact(moves, signal)).columns, hint: await engine.hint(moves, signal),
+  perfect: await play(moves, "perfect"), master: await play(moves, "master"),
+});
+tell({ answers, review: await last(engine.review(given.reviewed, signal)) });
+process.exit();
+"""
+
+
+@pytest.mark.parametrize("expired", [0, 500], ids=["in time", "in time for outcomes only"])
+def test_engine_of_the_page_agrees_with_the_solver(expired: int, run_in_node: RunInNode) -> None:
+    """Moves and hints are exact. Reviews have the network's opinions.
+
+    Time limits up to ``expired`` milliseconds have expired. The book has the early positions of the reviewed game.
+    """
+    game, evaluator = "4342346766737316276542637143", SumsOfEighths(STANDARD)
+    solver, early = LateSolver(game), [Position.from_moves(game[:ply]) for ply in range(LATE)]
+    book = {int(canonical_key(STANDARD, p.own, p.occupied)): solver.solve(p, None) for p in early}
+    sorted_book = {"keys": sorted(book), "scores": [book[key] for key in sorted(book)], "plies": LATE - 1}
+    files = {"network.onnx": weights(evaluator), "certificate.json": [], "book.json": sorted_book}
+    positions = [position for position in random_positions(range(16, 40)) if position.outcome() is None]
+    games = [position.moves for position in positions]
+    found = run_in_node(ENGINE + WITH_SOLVER, files=files, games=games, reviewed=game, expired=expired)
+    outcomes = set()
+    for position, answer in zip(positions, found["answers"], strict=True):
+        columns = {item.column: item for item in exact(position)}
+        assert [item["score"] for item in answer["exact"]] == [item.score for item in columns.values()]
+        assert columns[answer["perfect"]].best
+        assert columns[answer["master"]].best
+        hint = answer["hint"]
+        suggested, best = columns[hint["column"]], max(item.score for item in columns.values())
+        outcomes.add(int(np.sign(best)))
+        assert np.sign(suggested.score) == np.sign(best)
+        assert suggested.best or expired
+        outcome = suggested.text if suggested.score else "draws"
+        assert hint["outcome"] == (outcome.split()[0] if expired else outcome)
+        assert hint["source"] == "exact"
+    assert outcomes == {-1, 0, 1}
+
+    search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
+    player = NetworkPlayer("network", evaluator, Budget(simulations=pages.REVIEW_SIMULATIONS), search=search)
+    expected = review_game(game, player=player, solver=solver).to_dict()  # type: ignore[arg-type]
+    assert found["review"]["values"] == pytest.approx(expected["values"], abs=1e-3)
+    for actual, move in zip(found["review"]["reviewed"], expected["reviewed"], strict=True):
+        assert (actual["played"], actual["opinion"]["move"]) == (move["played"], move["opinion"]["move"])
+        assert actual["opinion"]["value"] == pytest.approx(move["opinion"]["value"], abs=1e-3)
