@@ -97,6 +97,27 @@ def test_hint_keeps_a_win(client: TestClient, monkeypatch: pytest.MonkeyPatch) -
     assert ask(client, "hint", moves="4333543") == {"column": 5, "outcome": "wins", "source": "exact"}
 
 
+def test_hint_keeps_the_outcome_if_exact_scores_take_too_long(
+    service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "exact", Mock(side_effect=TimeIsUp))
+    monkeypatch.setattr(searches, "OUTCOME_SECONDS", TIMEOUT_S)
+    monkeypatch.setattr(service, "proven_result", Mock(return_value=None))
+    only_move = {"124545351742637271": (3, "wins"), "4243736534153221737": (6, "draws")}
+    for moves, (column, outcome) in only_move.items():
+        assert ask(client, "hint", moves=moves) == {"column": column, "outcome": outcome, "source": "exact"}
+    assert ask(client, "hint", moves="11374565731271647711")["outcome"] == "loses"
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_certificate_names_the_side_that_wins(
+    side: int, service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = CertifiedResult(first=side == 0, plies=40, column=2)
+    monkeypatch.setattr(service, "proven_result", Mock(return_value=known))
+    assert ask(client, "certificate", moves="44") == {"result": {"side": side, "plies": 40, "column": 2}}
+
+
 def test_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "HINT_SECONDS", TIMEOUT_S)
     assert ask(client, "hint", moves="444445267614") == {"column": 2, "outcome": "wins in 1 move", "source": "exact"}
