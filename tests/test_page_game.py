@@ -281,6 +281,24 @@ def test_browser_stores_players_settings_and_position(browser: Browser, address:
     expect(page, "#status", "Move 3 of 5")
 
 
+@pytest.mark.parametrize("players", [5, "ab", ["", "god"]])
+def test_stored_players_of_another_version_are_ignored(players: object, browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    page.evaluate("(players) => { localStorage.alphac4 = JSON.stringify({ players }); }", players)
+    page.reload()
+    expect(page, "#status", "^You are Red")
+
+
+def test_stored_games_of_another_version_are_ignored(browser: Browser, address: str) -> None:
+    """A valid game among them is shown."""
+    page, valid = browser.open(address), {"hash": "4", "moves": "44"}
+    for stored in (5, {"a": 1}, [None], [{"hash": 5}], [{"hash": "4", "moves": 5}], [valid, {"hash": None}]):
+        page.evaluate("(stored) => sessionStorage.setItem('alphac4 /', JSON.stringify(stored))", stored)
+        page.evaluate("history.replaceState({ hash: 5 }, '', '/')")
+        page.reload()
+        expect(page, "#status", "Move 1 of 2" if stored == [valid, {"hash": None}] else "^You are Red")
+
+
 def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) -> None:
     """The tree is a list and a picture with clickable nodes; axe finds no problems."""
     page = browser.open(address + "#44")

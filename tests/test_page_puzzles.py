@@ -99,6 +99,16 @@ def test_puzzles_solved_in_two_tabs_are_both_stored(browser: Browser, address: s
     expect(page, "#solved", "2 of")
 
 
+@pytest.mark.parametrize("solved", [5, {"a": 1}])
+def test_stored_puzzles_of_another_version_are_ignored(solved: object, browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    page.evaluate("(solved) => { localStorage.alphac4 = JSON.stringify({ solved }); }", solved)
+    page.click("#mode-puzzles")
+    expect(page, "#status", "to move and win")
+    finish(page, shown(page))
+    expect(page, "#solved", "1 of")
+
+
 def test_hints_never_rule_out_the_solution(browser: Browser, address: str) -> None:
     """They leave at least two moves. The solution is played out to the end. Both end the streak."""
     puzzle = next(puzzle for puzzle in packaged_puzzles() if len(puzzle.position.legal_columns()) == 7)

@@ -240,7 +240,7 @@ function solve() {
 }
 
 // Whether these are two players of the lists; others may have been stored by another version of the page.
-const areOffered = (players) => players?.length === 2 && players.every((player) => !player || setup.levels.some(({ name }) => name === player));
+const areOffered = (players) => Array.isArray(players) && players.length === 2 && players.every((player) => !player || setup.levels.some(({ name }) => name === player));
 
 function choosePlayers(players) {
   game.players = players;

@@ -4,10 +4,14 @@
 const KEY = `alphac4 ${location.pathname}`;
 const MAX_ENTRIES = 50;
 
+// Whether this is an entry; another version of the page may have stored something else.
+const isEntry = (value) => typeof value?.hash === "string" && ["string", "undefined"].includes(typeof value.moves);
+
 // The stored entries; the last one is shown.
 function readAll() {
   try {
-    return JSON.parse(sessionStorage.getItem(KEY)) ?? [];
+    const stored = JSON.parse(sessionStorage.getItem(KEY));
+    return Array.isArray(stored) ? stored.filter(isEntry) : [];
   } catch {
     return []; // storage is disabled or invalid
   }
@@ -25,7 +29,7 @@ export class Entries {
   find(isReload) {
     const all = readAll(), { state } = history, hash = location.hash.slice(1);
     const found = (isReload && all.at(-1)) || all.find(({ id }) => id === state?.id) || state;
-    const isValid = Boolean(found) && (isReload || found.hash === hash);
+    const isValid = isEntry(found) && (isReload || found.hash === hash);
     this.id = isValid ? found.id : null;
     return isValid ? found : null;
   }

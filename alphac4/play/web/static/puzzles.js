@@ -26,7 +26,10 @@ export class Puzzles {
   }
 
   // Other tabs of the browser may have solved puzzles; without storage, only this tab's are known.
-  recallSolved() { this.solved = new Set([...recall("solved", []), ...this.solved]); }
+  recallSolved() {
+    const stored = recall("solved", []);
+    this.solved = new Set([...(Array.isArray(stored) ? stored : []), ...this.solved]);
+  }
 
   get chosen() { return this.all.filter(({ difficulty }) => ["", String(difficulty)].includes($("difficulty").value)); }
 
