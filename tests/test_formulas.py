@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from helpers import random_positions, search_by_hand
 from naive import naive_lines
 
@@ -31,8 +32,9 @@ from alphac4.mcts.tree import (
     reset_tree,
 )
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import choose_move, make_games, make_parameters, regret
+from alphac4.selfplay.games import begin_search, choose_move, greedy_leaf, make_games, make_parameters, regret
 from alphac4.selfplay.samples import lambda_returns
+from alphac4.training.losses import ownership_loss, with_weights
 
 NARROW = make_geometry(5, 4, 4)  # four moves, which keeps calculations by hand short
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1], np.float32)
@@ -110,6 +112,16 @@ def test_root_noise_is_dirichlet_over_legal_moves() -> None:
     np.testing.assert_allclose(noisy[:, 1:].std(axis=0), 0.25 * math.sqrt(1 / 6 * 5 / 6 / 11), rtol=0.05)
 
 
+@pytest.mark.parametrize(("full_search_prob", "has_noise"), [(1e-9, False), (1.0, True)])
+def test_only_full_searches_have_root_noise(full_search_prob: float, has_noise: bool) -> None:
+    trees, games = root([0] * 4, [0] * 4), make_games(1, NARROW)
+    parameters = make_parameters(SelfPlayConfig(full_search_prob=full_search_prob, dirichlet_fraction=0.5))
+    begin_search(trees, games, 0, parameters)
+    assert bool(games.full[0]) is has_noise
+    assert (trees.priors[0, ROOT].tolist() != PRIOR.tolist()) is has_noise
+    assert games.prior[0].tolist() == PRIOR.tolist()
+
+
 def test_parent_proof_changes_sides_and_adds_one_ply() -> None:
     assert parent_proof(PROVEN_WIN - 1) == 2 - PROVEN_WIN
     assert parent_proof(2 - PROVEN_WIN) == PROVEN_WIN - 3
@@ -183,6 +195,41 @@ def test_regret_is_the_best_value_less_the_value_of_the_move() -> None:
     assert regret(trees, 0, 1) == 0.0
 
 
+def line_of_two_plies() -> Trees:
+    """Return a tree in which each of three nodes is the most visited child of the node before."""
+    trees = make_trees(1, 3, NARROW, np.random.default_rng(0))
+    trees.size[0], trees.child[:], trees.proof[:] = 3, NO_NODE, UNPROVEN
+    trees.visits[0] = [[3, 9, 5, 0], [0, 2, 0, 6], [0, 0, 0, 0]]
+    trees.child[0, 0, 1], trees.child[0, 1, 3] = 1, 2
+    trees.value[0], trees.draw[0] = [0.5, -0.25, 0.75], [0.0, 0.125, 0.25]
+    return trees
+
+
+def test_greedy_backup_is_the_value_of_the_last_node_for_the_side_at_the_root() -> None:
+    trees = line_of_two_plies()
+    assert greedy_leaf(trees, 0) == (0.75, 0.25)  # after two plies, the same side is to move
+    trees.visits[0, 1] = 0
+    assert greedy_leaf(trees, 0) == (0.25, 0.125)  # after one ply, the opponent
+    trees.visits[0, 0] = 0
+    assert greedy_leaf(trees, 0) == (0.5, 0.0)
+
+
+def test_greedy_backup_ends_at_a_proven_move_and_follows_no_move_that_loses() -> None:
+    trees = line_of_two_plies()
+    trees.proof[0, 1, 3] = PROVEN_DRAW
+    assert greedy_leaf(trees, 0) == (0.0, 1.0)
+    trees.proof[0, 1, 3] = PROVEN_WIN - 1  # of the opponent
+    assert greedy_leaf(trees, 0) == (-1.0, 0.0)
+    trees.proof[0, 1, 3] = LOSS  # the opponent's other move has not been evaluated
+    trees.child[0, 1, 1] = 2
+    assert greedy_leaf(trees, 0) == (0.75, 0.25)
+    trees.proof[0, 0, 1] = LOSS
+    trees.child[0, 0, 2], trees.visits[0, 1] = 1, 0
+    assert greedy_leaf(trees, 0) == (0.25, 0.125)
+    trees.proof[0, 0] = [LOSS] * 4
+    assert greedy_leaf(trees, 0) == (-1.0, 0.0)
+
+
 def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
     games = make_games(3, STANDARD)
     games.plies[:], games.outcome[:] = [3, 3, 2], [1, 1, 0]  # the first player wins with the third move; a draw
@@ -200,6 +247,19 @@ def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
     np.testing.assert_allclose(outcome[:2, :3], [[[1, 0, 0], [0, 0, 1], [1, 0, 0]]] * 2)
     np.testing.assert_allclose(outcome[2, :2], [[0, 1, 0]] * 2)
     np.testing.assert_allclose(lambda_returns(games, 0.0, 2.0)[:, 0], [searched[0]] * 3)
+
+
+def test_ownership_loss_covers_only_cells_without_a_stone_of_either_side() -> None:
+    """Own stone, opponent's stone and two empty cells, one of which becomes the opponent's; both predicted as 1/4."""
+    planes, final = torch.zeros(1, 3, 1, 4), torch.zeros(1, 2, 1, 4)
+    planes[0, 0, 0, 0] = planes[0, 1, 0, 1] = 1
+    planes[0, 2] = 1  # further planes are not stones
+    final[0, 0, 0, 0] = final[0, 1, 0, 1] = final[0, 1, 0, 2] = 1
+    logits = torch.zeros(1, 3, 1, 4)
+    logits[0, 0, 0, 1] = 50  # a wrong prediction of the occupied cell
+    logits[0, 0, 0, 2:] = math.log(2)  # 1/2 own, 1/4 the opponent's, 1/4 empty
+    batch = with_weights(planes, torch.ones(1, 1), torch.ones(1), torch.tensor([[1.0, 0.0, 0.0]]), final)
+    assert ownership_loss(logits, batch).tolist() == pytest.approx([math.log(4)])
 
 
 SIMULATIONS, C_SCALE = 32, 0.1
