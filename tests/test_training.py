@@ -24,6 +24,7 @@ import alphac4
 from alphac4.arena.match import MatchResult
 from alphac4.cli import main
 from alphac4.game import STANDARD
+from alphac4.mcts.config import PuctConfig
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.costs import CostCounter
@@ -31,6 +32,7 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config
+from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
 from alphac4.training.matches import Contender, Matches
 
@@ -292,29 +294,60 @@ def test_candidate_with_infinite_outputs_loses_without_playing(
     assert lost == [f"iteration 1 loses every game of the match: {reason}"]
 
 
-@pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])
-def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_threshold(
-    threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    met: list[tuple[Any, Any]] = []
+def recorded_matches(
+    monkeypatch: pytest.MonkeyPatch, config: GateConfig
+) -> tuple[Matches, list[Mock], list[tuple[Any, Any, list[str | None]]]]:
+    """Return a run's matches without games, their providers, and a list that gets the players and openings of each."""
+    played: list[tuple[Any, Any, list[str | None]]] = []
 
-    def play(players: Any, opponents: Any, *_rest: Any, **_options: Any) -> MatchResult:
-        met.append((players[0].network, opponents[0].network))
+    def play(players: Any, opponents: Any, openings: Any, **_options: Any) -> MatchResult:
+        played.append((players[0], opponents[0], [opening.moves for opening in openings]))
         return MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
 
     monkeypatch.setattr("alphac4.training.matches.play_shared", play)
     providers = [Mock(backend="any") for _ in range(2)]
     for provider in providers:
-        provider.players.side_effect = lambda network, *_rest: [Mock(network=network)]
-    matches = Matches(providers, GateConfig(pairs=10, threshold=threshold), STANDARD, 0)
+        provider.players.side_effect = lambda network, _name, budget: [Mock(network=network, simulations=budget)]
+    return Matches(providers, config, STANDARD, 0), providers, played
+
+
+@pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])
+def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_threshold(
+    threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matches, providers, played = recorded_matches(monkeypatch, GateConfig(pairs=10, threshold=threshold))
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     report = matches.gate(candidate, best)
     assert report.accepted is accepted
     assert (report.wins, report.draws, report.losses) == (10, 2, 8)
     half = 1.959964 * ((10 * 0.55**2 + 1 - 6.5**2 / 12) / 11 / 12) ** 0.5  # with a pair of each extreme
     assert (report.low, report.high) == pytest.approx((0.55 - half, 0.55 + half))
-    assert met == [(candidate.network, best.network)]
+    assert [(ours.network, theirs.network) for ours, theirs, _ in played] == [(candidate.network, best.network)]
     assert [provider.players.call_count for provider in providers] == [1, 1]  # one for each network
+
+
+def test_gate_gives_both_networks_the_same_simulations_and_each_iteration_other_openings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matches, _, played = recorded_matches(monkeypatch, GateConfig(pairs=10, simulations=48))
+    best = Contender(network=Mock(), iteration=0)
+    for iteration in (1, 2, 1):
+        matches.gate(Contender(network=Mock(), iteration=iteration), best)
+    assert [(ours.simulations, theirs.simulations) for ours, theirs, _ in played] == [(48, 48)] * 3
+    first, second, again = (openings for _, _, openings in played)
+    assert first == again
+    assert len(set(first) - set(second)) >= 5
+
+
+def test_matches_against_classic_mcts_have_the_documented_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The printed result of a run names the network's 100 simulations per move, whatever those of the gate."""
+    matches, _, played = recorded_matches(monkeypatch, GateConfig(simulations=48))
+    best = Contender(network=Mock(), iteration=3)
+    matches.against_classic(best, 3, [20, 50], 4)
+    assert [ours.network for ours, _, _ in played] == [best.network] * 2
+    assert [ours.simulations for ours, _, _ in played] == [100] * 2
+    assert [theirs.budget.simulations for _, theirs, _ in played] == [20, 50]
+    assert [len(openings) for _, _, openings in played] == [4, 4]
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -374,12 +407,20 @@ def test_actors_are_updated_by_promoted_candidates_only(tmp_path: Path, monkeypa
     assert torch.equal(best.policy.weight, updates[-1].policy.weight)
 
 
-def test_gate_search_uses_the_configured_exploration(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "selection"),
+    [({"c_init": 20.0}, None), ({}, PuctConfig(c_init=20.0))],
+    ids=["of the settings", "of a function"],
+)
+def test_gate_search_uses_the_rule_of_selfplay(
+    settings: dict[str, float], selection: PuctConfig | None, tmp_path: Path
+) -> None:
     games = []
     gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
-    for number, search in enumerate(({}, {"c_init": 20.0})):
-        selfplay = SETTINGS["selfplay"] | search
-        with TrainingSession(tmp_path / str(number), tiny_run(gate=gate, selfplay=selfplay)) as session:
+    for number, (search, rule) in enumerate((({}, None), (settings, selection))):
+        selfplay, extensions = SETTINGS["selfplay"] | search, Extensions(selection=rule)
+        config = tiny_run(gate=gate, selfplay=selfplay)
+        with TrainingSession(tmp_path / str(number), config, extensions=extensions) as session:
             with torch.no_grad():
                 session.loop.best.network.policy.bias.copy_(
                     torch.linspace(0, 3, 7)
