@@ -1,5 +1,6 @@
 """Cluster actors without a cluster: they play in this process, with a fake of Ray."""
 
+import re
 import socket
 import sys
 import threading
@@ -14,13 +15,14 @@ import pytest
 import torch
 
 from alphac4.compute.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights
-from alphac4.compute.cluster.connection import Connection, Node
+from alphac4.compute.cluster.connection import Connection, Node, check_nodes
 from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.game.rules import STANDARD
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
+from alphac4.version import __version__
 
 SLOTS = 4
 LARGEST_BLOCK = 2 * SLOTS * STANDARD.cells  # positions
@@ -163,6 +165,55 @@ def test_the_next_blocks_use_the_updated_weights() -> None:
     report = actors.cluster_report
     assert report is not None
     assert report.max_staleness == 0
+
+
+def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Actors that have not yet got the update play the requested blocks with the old weights."""
+    monkeypatch.setattr(RemoteActor, "update", lambda *_: None)
+    ray = FakeRay(1)
+    actors = make(ray)
+    play(actors, 200)
+    assert actors.cluster_report is not None
+    assert actors.cluster_report.staleness == 0
+    actors.update(make_network())
+    behind, get = list[int](), ray.get
+
+    def recorded(call: Callable[[], Any]) -> Any:
+        received = get(call)
+        behind.extend([1 - received.version] * received.block.positions)
+        return received
+
+    monkeypatch.setattr(ray, "get", recorded)
+    blocks = play(actors, 1000)
+    report = actors.cluster_report
+    assert report.max_staleness == 1
+    assert report.staleness == pytest.approx(sum(behind) / len(behind))
+    assert 0 < report.staleness < 1
+    assert len(behind) == sum(block.positions for block in blocks)
+
+
+@pytest.mark.parametrize(("has", "message"), [("0.0.1", "alphac4 0.0.1"), ("", "no alphac4"), ("same", "")])
+def test_a_node_with_another_version_is_rejected(has: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the second of two nodes has it."""
+    monkeypatch.setattr("alphac4.compute.cluster.connection.on_node", lambda identity: identity)
+
+    def remote(scheduling_strategy: str, **_options: object) -> Callable[[Callable[[], str]], Any]:
+        is_other = scheduling_strategy == "second" and has != "same"
+        return lambda function: Mock(remote=lambda: lambda: has if is_other else function())
+
+    nodes = [
+        {"NodeID": "first", "Alive": True, "NodeManagerAddress": "10.0.0.1"},
+        {"NodeID": "second", "Alive": True, "NodeManagerAddress": "10.0.0.2"},
+        {"NodeID": "lost", "Alive": False, "NodeManagerAddress": "10.0.0.3"},
+    ]
+    ray = Mock(remote=remote, nodes=lambda: nodes, exceptions=FakeRay.exceptions)
+    ray.wait, ray.get = (lambda calls, **_options: (calls, [])), lambda call: call()
+    if not message:
+        check_nodes(ray)
+        return
+    expected = f"node 10.0.0.2 has {message}, this program is alphac4 {__version__}: install the same on every node"
+    with pytest.raises(RuntimeError, match=f"^{re.escape(expected)}$"):
+        check_nodes(ray)
 
 
 def test_an_error_in_an_actor_ends_the_run_with_a_message() -> None:
