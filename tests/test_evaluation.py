@@ -18,9 +18,11 @@ import torch
 from helpers import Terminal, save_untrained
 
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
+from alphac4.arena.specifications import LEAVES
 from alphac4.cli import main
+from alphac4.compute import choose_compute
 from alphac4.evaluation import metrics
-from alphac4.evaluation.measurement import untrained_copy
+from alphac4.evaluation.measurement import Measurement, measure_strength, untrained_copy
 from alphac4.evaluation.metrics import (
     Estimate,
     Metrics,
@@ -48,6 +50,8 @@ from alphac4.evaluation.positions import (
 )
 from alphac4.evaluation.report import BudgetReport, StrengthReport, SubjectReport
 from alphac4.game import Position, make_geometry
+from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
@@ -343,6 +347,30 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
 
     without, _ = evaluate(*arguments, "--no-untrained")["subjects"]
     assert [budget["sets"] for budget in without["budgets"]] == [budget["sets"] for budget in budgets]
+
+
+@pytest.mark.parametrize("option", ["c-init=20", "leaves=3"])
+def test_options_of_a_checkpoint_change_the_measured_search(
+    option: str, checkpoint: Path, network: PolicyValueNetwork
+) -> None:
+    """The errors are those of a search with the same options, and differ from those with the defaults."""
+    sets, budget = packaged_positions(8), Budget(simulations=200)
+    measurement = Measurement(sets=sets, budgets=[200], compute=choose_compute("cpu", "torch-fp32", threads=1))
+    evaluator = Evaluator(network, backend="torch-fp32", device="cpu")
+    given: dict[str, Any] = {"c-init=20": {"rule": PuctConfig(c_init=20)}, "leaves=3": {"leaves": 3}}[option]
+    expected = []
+    for options in (given, {}):
+        search = NetworkSearch(evaluator, **{"leaves": LEAVES} | options)
+        results = judge_sets(sets, *collect_answers([NetworkPlayer("x", evaluator, budget, search=search)], sets))
+        expected.append([errors(metrics) for metrics in results.values()])
+    (subject,) = measure_strength(f"{checkpoint},{option}", measurement, untrained=False).subjects
+    assert [errors(metrics) for metrics in subject.budgets[0].sets.values()] == expected[0] != expected[1]
+
+
+def errors(metrics: Metrics) -> tuple[float, float]:
+    """Return the rate of mistakes and the mean error of the values."""
+    assert metrics.value is not None
+    return metrics.mistakes.value, metrics.value.absolute_error.value
 
 
 def test_untrained_copy_has_the_same_architecture_and_depends_only_on_the_seed(network: PolicyValueNetwork) -> None:
