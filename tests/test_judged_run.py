@@ -29,7 +29,7 @@ def _few_positions() -> Iterator[None]:
         patch.setattr("alphac4.runs.judge.POSITIONS_PER_SET", 6)
         patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
         patch.setattr("alphac4.training.matches.BASELINE_MATCH_SIMULATIONS", 4)
-        patch.setattr("alphac4.runs.session.CLOSING_PAIRS", 2)
+        patch.setattr("alphac4.runs.session.CLOSING_PAIRS", 3)
         yield
 
 
@@ -53,10 +53,10 @@ def test_run_writes_reports_checkpoints_and_curves(folder: Path) -> None:
     assert first.selfplay.games + report.selfplay.games == report.games_total
     assert sum(report.time_shares.values()) == pytest.approx(1.0, abs=0.02)
     assert len(set(report.gate.games)) > 3
-    assert report.matches[0].opponent == "uct:20"
+    assert [(match.opponent, len(match.games)) for match in report.matches] == [("uct:20", 2 * BASELINE["pairs"])]
     best = load_checkpoint(folder / "checkpoints" / "best.safetensors")
     assert best.provenance["iteration"] == report.best_iteration
-    assert best.strength["uct:20"]["games"] == 4
+    assert best.strength["uct:20"]["games"] == 6  # of the closing match
     events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0, "scalars": 0})
     events.Reload()
     assert {"games/openings", "value/calibration"} < set(events.Tags()["images"])
