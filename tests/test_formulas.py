@@ -32,7 +32,15 @@ from alphac4.mcts.tree import (
     reset_tree,
 )
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import begin_search, choose_move, greedy_leaf, make_games, make_parameters, regret
+from alphac4.selfplay.games import (
+    begin_search,
+    choose_move,
+    greedy_leaf,
+    make_games,
+    make_parameters,
+    record_search,
+    regret,
+)
 from alphac4.selfplay.samples import lambda_returns
 from alphac4.training.losses import ownership_loss, with_weights
 
@@ -193,6 +201,18 @@ def test_regret_is_the_best_value_less_the_value_of_the_move() -> None:
     assert regret(trees, 0, 1) == 1.25
     trees.proof[0, ROOT, 0] = PROVEN_WIN - 3  # a proven position has no exploring moves
     assert regret(trees, 0, 1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("proof", "value", "draw"), [(UNPROVEN, 0.25, 0.375), (PROVEN_WIN - 3, 1.0, 0.0), (PROVEN_DRAW, 0.0, 1.0)]
+)
+def test_recorded_value_and_draw_are_means_of_the_search_or_the_proven_result(
+    proof: int, value: float, draw: float
+) -> None:
+    trees, games = root([0] * 4, [0] * 4, value=0.25, proofs=[proof, LOSS, LOSS, LOSS]), make_games(1, NARROW)
+    trees.draw_sum[0], trees.draw_count[0] = 1.5, 4
+    record_search(trees, games, 0, make_parameters(SelfPlayConfig()))
+    assert (games.value[0, 0], games.draw[0, 0]) == (value, draw)
 
 
 def line_of_two_plies() -> Trees:
