@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -23,10 +24,13 @@ from hypothesis import strategies as st
 import alphac4
 from alphac4.arena.match import MatchResult
 from alphac4.cli import main
-from alphac4.game import STANDARD
+from alphac4.compute import choose_compute
+from alphac4.game import STANDARD, Position
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.backends import INT8
+from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
@@ -34,7 +38,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
-from alphac4.training.matches import Contender, Matches
+from alphac4.training.matches import Contender, Matches, PlayerProvider
 
 
 class StopAfter(Callback):
@@ -429,3 +433,30 @@ def test_gate_search_uses_the_rule_of_selfplay(
             games.append(session.loop.matches.gate(contender, contender).games)
     assert games[0] != games[1]
     assert [game[:2] for game in games[0]] == [game[:2] for game in games[1]]  # from the same openings
+
+
+class LocalPool:
+    """Pool that calls functions in this process."""
+
+    cores = 1
+
+    def share(self, value: object) -> Mock:
+        return Mock(get=lambda: value)
+
+    def call(self, _index: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+
+def test_players_in_a_pool_use_the_latest_weights() -> None:
+    """The players of two networks have the same number, backend and budget."""
+    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
+    pool: Any = LocalPool()
+    provider = PlayerProvider(
+        choose_compute("cpu", "torch-fp32", threads=1), network, STANDARD, PuctConfig(), pool, number=2
+    )
+    for column in (1, 5):
+        latest = copy.deepcopy(network)
+        with torch.no_grad():
+            latest.policy.bias.copy_(torch.eye(7)[column])  # untrained, its weights are 0
+        (player,) = provider.players(latest, "network", 0)
+        assert player.choose([Position()]) == [column]
