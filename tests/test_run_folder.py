@@ -190,6 +190,7 @@ def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pyt
         session.train()
     third = load_state(run / STATE_FILE).learner
     assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())
+    assert third["steps"] == 3 * tiny_run().learning_steps  # those of the schedule; the discarded ones count
     history = train(run, iterations=4)
     assert history[2].learning.rolled_back
     assert any("not finite" in warning for warning in history[2].warnings)
@@ -425,10 +426,34 @@ def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, An
     assert not (tmp_path / "run").exists()
 
 
-def test_surplus_samples_count_toward_the_next_iteration(tmp_path: Path) -> None:
-    """So the replay ratio stays the same."""
-    for number, report in enumerate(train(tmp_path, iterations=4, samples=100), start=1):
-        assert 100 * number <= report.samples_total < 100 * number + 4 * STANDARD.cells
+def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
+    """Surplus samples count toward the next iteration, so the replay ratio stays the same.
+
+    The window has N samples, and beyond ``min_window`` c samples ``c (1 + 0.4 ((N / c)^0.75 - 1) / 0.75)``.
+    """
+    requested: dict[int, int] = {}
+
+    class Watch(Callback):
+        def on_progress(self, progress: Progress) -> None:
+            if progress.phase == "self-play":
+                requested[progress.iteration] = progress.total
+
+    config = tiny_run(iterations=4, samples=100, learning=SETTINGS["learning"] | {"min_window": 250})
+    with TrainingSession(tmp_path, config, callbacks=[Watch()]) as session:
+        history = session.train()
+    before = 0
+    for number, report in enumerate(history, start=1):
+        total = report.samples_total
+        assert (
+            requested[number]
+            == max(1, 100 * number - before)
+            <= total - before
+            < requested[number] + 4 * STANDARD.cells
+        )
+        grown = 250 * (1 + 0.4 * ((total / 250) ** 0.75 - 1) / 0.75)
+        assert report.learning.window == (total if total <= 250 else int(grown))
+        before = total
+    assert before > history[-1].learning.window
 
 
 @pytest.mark.parametrize("rows", [0, 2, 5])
