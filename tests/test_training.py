@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import SETTINGS, tiny_run
+from helpers import as_if_trained
 from hypothesis import given
 from hypothesis import strategies as st
 
 import alphac4
 from alphac4.arena.match import MatchResult
+from alphac4.arena.players import SearchingPlayer
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Position
@@ -30,7 +32,6 @@ from alphac4.mcts.config import PuctConfig
 from alphac4.nn.backends import INT8
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
-from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
@@ -447,16 +448,19 @@ class LocalPool:
         return function(*arguments)
 
 
-def test_players_in_a_pool_use_the_latest_weights() -> None:
-    """The players of two networks have the same number, backend and budget."""
-    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
-    pool: Any = LocalPool()
-    provider = PlayerProvider(
-        choose_compute("cpu", "torch-fp32", threads=1), network, STANDARD, PuctConfig(), pool, number=2
-    )
-    for column in (1, 5):
-        latest = copy.deepcopy(network)
-        with torch.no_grad():
-            latest.policy.bias.copy_(torch.eye(7)[column])  # untrained, its weights are 0
-        (player,) = provider.players(latest, "network", 0)
-        assert player.choose([Position()]) == [column]
+def test_players_in_a_pool_search_like_those_of_this_process() -> None:
+    """They use the latest weights, although all players have the same number, backend, rule and budget."""
+    networks = [as_if_trained(NetworkConfig(channels=8, blocks=1), seed) for seed in (3, 4)]
+    compute, rule, pool = choose_compute("cpu", "torch-fp32", threads=1), PuctConfig(c_init=20.0), LocalPool()
+    here = PlayerProvider(compute, networks[0], STANDARD, rule)
+    there = PlayerProvider(compute, networks[0], STANDARD, rule, pool, number=2)  # type: ignore[arg-type]
+    for simulations in (0, 50):
+        results = []
+        for network in networks:
+            (ours,), (theirs,) = (each.players(network, "network", simulations) for each in (here, there))
+            assert isinstance(ours, SearchingPlayer)
+            assert isinstance(theirs, SearchingPlayer)
+            expected, actual = ours.search([Position()]), theirs.search([Position()])
+            results.append((actual.visits.tolist(), actual.priors.tolist()))
+            assert results[-1] == (expected.visits.tolist(), expected.priors.tolist())
+        assert results[0] != results[1]
