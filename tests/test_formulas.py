@@ -225,6 +225,25 @@ def line_of_two_plies() -> Trees:
     return trees
 
 
+def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
+    trees, games = line_of_two_plies(), make_games(1, NARROW)
+    trees.priors[0, ROOT], games.prior[0] = [0.1, 0.1, 0.1, 0.7], PRIOR  # with and without noise
+    trees.value_sum[0, ROOT] = [1.5, -4.5, 0, 0]
+    record_search(trees, games, 0, make_parameters(SelfPlayConfig(policy_target="visits")))
+    shares = np.array([3, 9, 5]) / 17
+    np.testing.assert_allclose(games.policy[0, 0], [*shares, 0], rtol=1e-6)
+    assert games.surprise[0, 0] == pytest.approx((shares * np.log(shares / PRIOR[:3])).sum(), rel=1e-5)
+    assert games.priors[0, 0].tolist() == PRIOR.tolist()
+    assert games.visits[0, 0].tolist() == [3, 9, 5, 0]
+    np.testing.assert_array_equal(games.values[0, 0], [0.5, -0.5, 0, math.nan])
+    assert (games.greedy_value[0, 0], games.greedy_draw[0, 0]) == (0.75, 0.25)
+
+    record_search(trees, games, 0, make_parameters(SelfPlayConfig(policy_target="completed_q")))
+    policy = np.empty(4, np.float32)
+    improved_policy(trees, 0, PRIOR, C_SCALE, policy)
+    assert games.policy[0, 0].tolist() == policy.tolist()
+
+
 def test_greedy_backup_is_the_value_of_the_last_node_for_the_side_at_the_root() -> None:
     trees = line_of_two_plies()
     assert greedy_leaf(trees, 0) == (0.75, 0.25)  # after two plies, the same side is to move
