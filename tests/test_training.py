@@ -352,7 +352,11 @@ def test_matches_against_classic_mcts_have_the_documented_budgets(monkeypatch: p
     assert [ours.network for ours, _, _ in played] == [best.network] * 2
     assert [ours.simulations for ours, _, _ in played] == [100] * 2
     assert [theirs.budget.simulations for _, theirs, _ in played] == [20, 50]
-    assert [len(openings) for _, _, openings in played] == [4, 4]
+    matches.against_classic(best, 4, [20], 4)
+    openings = [openings for _, _, openings in played]
+    assert [len(each) for each in openings] == [4] * 3
+    assert openings[0] != openings[1]
+    assert openings[0] != openings[2]  # of another iteration
 
 
 @pytest.mark.usefixtures("no_pictures")
