@@ -38,6 +38,8 @@ from alphac4.selfplay.games import (
     greedy_leaf,
     make_games,
     make_parameters,
+    make_plan,
+    play_opening,
     record_search,
     regret,
 )
@@ -118,6 +120,21 @@ def test_root_noise_is_dirichlet_over_legal_moves() -> None:
     np.testing.assert_allclose(noisy[:, 1:].mean(axis=0), 1 / 6, atol=0.003)
     # A share of Dirichlet(10 / 6, ...) has the variance m (1 - m) / (10 + 1), where m = 1 / 6.
     np.testing.assert_allclose(noisy[:, 1:].std(axis=0), 0.25 * math.sqrt(1 / 6 * 5 / 6 / 11), rtol=0.05)
+
+
+def test_games_start_from_every_position_of_the_plan() -> None:
+    config = SelfPlayConfig(opening_prob=0.0)
+    starts = [Position.from_moves(moves, NARROW) for moves in ("", "1", "22")]
+    own, occupied = stones(starts)
+    plan = make_plan(NARROW, config)._replace(starts=np.array([3]), start_own=own, start_occupied=occupied)
+    trees, games = root([0] * 4, [0] * 4), make_games(1, NARROW)
+    drawn = []
+    for _ in range(300):
+        play_opening(trees, games, 0, make_parameters(config), plan)
+        drawn.append((int(trees.own[0]), int(trees.occupied[0])))
+    counts = [drawn.count((start.own, start.occupied)) for start in starts]
+    assert sum(counts) == 300
+    assert min(counts) > 70
 
 
 @pytest.mark.parametrize(("full_search_prob", "has_noise"), [(1e-9, False), (1.0, True)])
