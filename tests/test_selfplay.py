@@ -15,7 +15,7 @@ from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import move_string
+from alphac4.selfplay.games import make_plan, move_string
 from alphac4.selfplay.replay import Replay, load_shard, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, sort_by_content
 from alphac4.training.losses import batches
@@ -97,6 +97,24 @@ def test_actor_resumes_games_from_a_saved_state() -> None:
     # Sorted, because with a fuller cache games may end in another order.
     expected, actual = sort_by_content(samples(straight)), sort_by_content(samples(later))
     assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), actual.arrays().values(), strict=True))
+
+
+def test_budgets_of_a_plan_depend_on_ply_and_kind_of_search() -> None:
+    """Each search has its budget of visits, or more if the reused tree has them already."""
+    config = replace(SMALL, games=4, full_search_prob=0.5, opening_prob=0.0)
+    plies = np.arange(STANDARD.cells)
+    plan = make_plan(STANDARD, config)._replace(simulations=np.stack([4 + 3 * plies, 24 + 3 * plies]))
+    actor = Actor(STANDARD, config, UniformEvaluator(), 4, np.random.default_rng(0), max_simulations=200)
+    compared = 0
+    for block in actor.play(2 * STANDARD.cells, lambda: False, plan):
+        for game, length in enumerate(block.games.plies):
+            visits = block.games.visits[game, :length].sum(axis=1)
+            for ply in np.flatnonzero(np.abs(block.games.value[game, :length]) < 0.9):  # proven positions need fewer
+                kind = int(block.games.full_searches[game, ply])
+                inherited = 0 if ply == 0 else block.games.visits[game, ply - 1, block.games.moves[game, ply - 1]]
+                assert visits[ply] == max(plan.simulations[kind, ply], inherited - 1)
+                compared += 1
+    assert compared > 40
 
 
 def test_play_together_raises_an_actors_error_and_stops_the_others() -> None:
