@@ -1,6 +1,7 @@
 """User functions that replace parts of the algorithm: their arguments, effects and invalid results."""
 
 import dataclasses
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -189,11 +190,18 @@ class InPlace(Linear):
         return super().forward(planes.mul_(2))
 
 
+class Masked(Linear):
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.register_buffer("mask", torch.tensor([0.0, -math.inf]))
+
+
 @pytest.mark.parametrize(
     ("functions", "message"),
     [
         ({"network": lambda _config: "CNN"}, "returned str; expected a torch.nn.Module"),
         ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\] and win/draw/loss"),
+        ({"network": Masked}, "Masked has 'mask', which is not finite"),
         ({"network": InPlace}, "InPlace changes its input in place: start with planes = planes.clone()"),
         ({"loss": lambda _outputs, _batch: torch.ones(3)}, "loss returned Tensor; expected a dictionary"),
         (

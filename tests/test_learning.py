@@ -254,17 +254,24 @@ def test_batches_are_whole_passes_over_the_window() -> None:
         assert sorted(drawn.tolist()) == sorted(samples.value_target[:, 0].tolist())
 
 
-class CountingSgd(torch.optim.SGD):
-    """A user's optimiser with numbers in its groups, as Prodigy has, and in its state."""
+class AdaptiveSgd(torch.optim.SGD):
+    """A user's optimiser with noise, and with values of all kinds in its groups, as Prodigy has, and in its state."""
 
     def step(self) -> None:  # type: ignore[override]
+        common = self.state["common"]  # type: ignore[index]
+        common["factor"] = common.get("factor", 1.0) * 0.99
         for group in self.param_groups:
             group["count"] = group.get("count", 0) + 1
-            group["momentum"] = 0.9 - 0.7 ** group["count"]
+            group["momentum"] = np.float64(0.9 - 0.7 ** group["count"])
+            group["scale"] = group.get("scale", torch.tensor(1.0, dtype=torch.float64)) * 0.99
             for parameter in group["params"]:
-                steps = self.state[parameter]["steps"] = self.state[parameter].get("steps", 0) + 1
+                state = self.state[parameter]
+                state["steps"] = state.get("steps", 0) + 1
+                state["exact"] = state.get("exact", parameter.double()) * (1 - 1e-4)
+                state["moved"] = state.get("moved", torch.zeros_like(parameter, dtype=torch.bool)) | (parameter > 0)
                 if parameter.grad is not None:
-                    parameter.grad /= 1 + 0.3**steps
+                    parameter.grad *= common["factor"] * group["scale"] / (1 + 0.3 ** state["steps"])
+                    parameter.grad += 1e-3 * (state["exact"] * state["moved"]) + 1e-3 * torch.randn_like(parameter)
         super().step()
 
 
@@ -279,7 +286,7 @@ class Dropout(Linear):
     "extensions",
     [
         Extensions(),
-        Extensions(optimizer=lambda module: CountingSgd(module.parameters(), lr=0.1)),
+        Extensions(optimizer=lambda module: AdaptiveSgd(module.parameters(), lr=0.1)),
         Extensions(network=Dropout),
     ],
     ids=["muon", "user's optimiser", "dropout"],

@@ -181,6 +181,11 @@ class CustomNetwork(Network):
         config, name = self.config, self.config.architecture
         if not isinstance(self.module, nn.Module):
             raise ValueError(f"{name} returned {type(self.module).__name__}; expected a torch.nn.Module")
+        for entry, tensor in self.module.state_dict().items():
+            if not torch.isfinite(tensor).all():
+                raise ValueError(
+                    f"{name} has {entry!r}, which is not finite: use a large number, or a buffer with persistent=False"
+                )
         planes = torch.zeros(2, config.input_planes, config.rows, config.columns)
         planes[1, 0, 0] = 1.0
         before = planes.clone()

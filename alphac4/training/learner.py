@@ -31,7 +31,7 @@ from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions, check_optimizers, check_weights
 from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
-from alphac4.training.optimizer import MUON_RATE, Muon, group_numbers, optimizer_state, restore_optimizer
+from alphac4.training.optimizer import MUON_RATE, Muon, group_values, optimizer_state, restore_optimizer
 from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Learner:
         self.losses = self.extensions.loss or partial(standard_losses, ownership_weight=config.ownership_weight)
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
-        self._initial_numbers = list(map(group_numbers, self.optimizers))
+        self._initial_values = list(map(group_values, self.optimizers))
         # One replica per part: it shares the network's weights, but has its own gradients and running statistics.
         self._replicas = [copy.deepcopy(self.network) for _ in range(self._parts)]
         for replica in self._replicas:
@@ -261,8 +261,9 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
         figures = np.append(np.sum(sums, axis=0) / positions, float(norm))
         if np.isfinite(figures).all():
-            for optimizer in self.optimizers:
-                optimizer.step()
+            with self._random_numbers(self._parts):  # some optimisers add noise
+                for optimizer in self.optimizers:
+                    optimizer.step()
             self._take_statistics(replicas)
             self._update_average()
         self._share_statistics()
@@ -392,7 +393,7 @@ class Learner:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
         for number, optimizer in enumerate(self.optimizers):
-            state = optimizer_state(optimizer, self._initial_numbers[number])
+            state = optimizer_state(optimizer, self._initial_values[number])
             tensors |= {f"optimizer{number}.{name}": value for name, value in state.items()}
         return tensors | {"steps": torch.tensor(self.steps)}
 
@@ -406,6 +407,6 @@ class Learner:
                 parts[kind][rest] = value
         self.network.load_state_dict(parts["network"])
         self.average.load_state_dict(parts["average"])
-        for kind, optimizer, initial in zip(numbered, self.optimizers, self._initial_numbers, strict=True):
+        for kind, optimizer, initial in zip(numbered, self.optimizers, self._initial_values, strict=True):
             restore_optimizer(optimizer, initial, parts[kind])
         self.steps = int(tensors["steps"])

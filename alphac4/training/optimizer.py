@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +24,7 @@ ADAMW_STEP_RMS = 0.2  # root mean square of AdamW's steps, to which Muon's are s
 
 NUMBER = " (number)"  # suffix of the names of numbers among an optimiser's named tensors
 
-Numbers = dict[str, int | float]
+Values = dict[str, Any]  # numbers and tensors by name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,52 +139,70 @@ def _shape(kernel: Tensor) -> tuple[int, ...]:
     return tuple(kernel.shape)
 
 
-def group_numbers(optimizer: torch.optim.Optimizer) -> list[Numbers]:
-    """Return the numbers of each parameter group, except the learning rate, which the schedule sets."""
+def group_values(optimizer: torch.optim.Optimizer) -> list[Values]:
+    """Return the numbers and tensors of each parameter group, except the learning rate, which the schedule sets."""
     return [
-        {name: value for name, value in group.items() if name != "lr" and type(value) in (int, float)}
+        {
+            name: value.clone() if isinstance(value, Tensor) else value
+            for name, value in group.items()
+            if name != "lr" and isinstance(value, Real | Tensor) and not isinstance(value, bool)
+        }
         for group in optimizer.param_groups
     ]
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Numbers]) -> dict[str, Tensor]:
-    """Return an optimiser's state, and the numbers of its groups that differ from the ``initial`` ones, by names.
+def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Values]) -> dict[str, Tensor]:
+    """Return an optimiser's state, and the values of its groups that differ from the ``initial`` ones, by names.
 
     Some optimisers, such as Prodigy, count steps or adapt a factor of the learning rate in their groups.
+
+    Raises:
+        ValueError: if the state contains anything but numbers and tensors.
     """
     entries: dict[str, Mapping[str, Any]] = {str(i): values for i, values in optimizer.state_dict()["state"].items()}
-    for index, (numbers, before) in enumerate(zip(group_numbers(optimizer), initial, strict=True)):
-        entries[f"group{index}"] = {name: value for name, value in numbers.items() if before.get(name) != value}
+    for index, (now, before) in enumerate(zip(group_values(optimizer), initial, strict=True)):
+        changed = {name: value for name, value in now.items() if name not in before or before[name] != value}
+        entries[f"group{index}"] = changed
     tensors = {}
     for entry, values in entries.items():
         for name, value in values.items():
-            if type(value) in (int, float):
-                dtype = torch.float64 if isinstance(value, float) else torch.int64
-                tensors[f"{entry}.{name}{NUMBER}"] = torch.tensor(value, dtype=dtype)
+            if isinstance(value, Tensor):
+                tensors[f"{entry}.{name}"] = value
+            elif isinstance(value, Real):
+                tensors[f"{entry}.{name}{NUMBER}"] = torch.from_numpy(np.array(value))
             elif value is not None:
-                tensors[f"{entry}.{name}"] = torch.as_tensor(value)
+                raise ValueError(
+                    f"{type(optimizer).__name__} has a {type(value).__name__} in its state, {name!r}; a run can save "
+                    "only tensors and numbers"
+                )
     return tensors
 
 
 def restore_optimizer(
-    optimizer: torch.optim.Optimizer, initial: Sequence[Numbers], tensors: Mapping[str, Tensor]
+    optimizer: torch.optim.Optimizer, initial: Sequence[Values], tensors: Mapping[str, Tensor]
 ) -> None:
     """Restore the tensors of `optimizer_state`."""
     entries: dict[str, dict[str, Any]] = {}
     for key, value in tensors.items():
         entry, _, name = key.partition(".")
         name, is_number, _ = name.partition(NUMBER)
-        entries.setdefault(entry, {})[name] = value.item() if is_number else value
+        entries.setdefault(entry, {})[name] = value.item() if is_number else value.clone()
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, (group, now, before) in enumerate(
-        zip(optimizer.param_groups, group_numbers(optimizer), initial, strict=True)
+        zip(optimizer.param_groups, group_values(optimizer), initial, strict=True)
     ):
         for name in now.keys() - before.keys():
             del group[name]
-        group.update(before | entries.pop(f"group{index}", {}))
-    state = {int(entry): values for entry, values in entries.items()}
+        saved = before | entries.pop(f"group{index}", {})
+        device = group["params"][0].device
+        group.update({name: value.to(device) if isinstance(value, Tensor) else value for name, value in saved.items()})
+    state = {int(entry) if entry.isdecimal() else entry: values for entry, values in entries.items()}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    for parameter, values in optimizer.state.items():
-        for name, value in values.items():
-            # A fused step ignores strides: they must be the parameter's.
-            if isinstance(value, Tensor) and value.shape == parameter.shape:
-                values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
+    for index, parameter in enumerate(parameters):
+        for name, value in state.get(index, {}).items():
+            # PyTorch has chosen the device, but changed the type to the parameter's.
+            if isinstance(value, Tensor):
+                placed = value.to(optimizer.state[parameter][name].device)
+                if value.shape == parameter.shape:  # a fused step ignores strides: they must be the parameter's
+                    placed = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
+                optimizer.state[parameter][name] = placed
