@@ -40,6 +40,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples
 from alphac4.training.config import LearningConfig, MachineConfig
 from alphac4.training.device_learner import DeviceLearner
+from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
 
@@ -244,14 +245,36 @@ def samples() -> Samples:
     return concatenate([make_samples(GEOMETRY, CONFIG, part) for part in games])
 
 
-def device_learner(capacity: int) -> DeviceLearner:
+def device_learner(capacity: int, extensions: Extensions | None = None) -> DeviceLearner:
     replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_search_weight)
-    return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32")
+    return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32", extensions=extensions)
+
+
+class Decaying(torch.optim.SGD):
+    """A user's optimiser whose steps depend on a number in Python, and whose state is not 0 at first."""
+
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["decay"] = group.get("decay", 1.0) * 0.8
+            for parameter in group["params"]:
+                first = self.state[parameter].setdefault("first", parameter.detach().clone())
+                parameter.grad.add_(parameter.detach() - first).mul_(group["decay"])
+        super().step()
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        None,
+        lambda module: torch.optim.NAdam(module.parameters(), lr=2e-3),  # its state begins with a product of 1
+        lambda module: torch.optim.Rprop(module.parameters(), lr=1e-4),  # and that of this with the learning rate
+        lambda module: Decaying(module.parameters(), lr=0.05),
+    ],
+    ids=["muon", "nadam", "rprop", "user's"],
+)
 def test_device_learner_matches_the_host_learner(
-    tmp_path: Path, samples: Samples, monkeypatch: pytest.MonkeyPatch
+    optimizer: Any, tmp_path: Path, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the last of three iterations, the device's window wraps around, and the learner starts from a saved state."""
     if is_simulated():  # without a graph, run the warm-up steps all the same
@@ -263,11 +286,13 @@ def test_device_learner_matches_the_host_learner(
 
         monkeypatch.setattr("alphac4.training.device_learner.capture_graph", warm_up)
     replay, window = Replay(tmp_path), 70
-    host, device = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1), device_learner(90)
+    extensions = Extensions(optimizer=optimizer)
+    host = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1, extensions=extensions)
+    device = device_learner(90, extensions)
     for iteration in range(3):
         replay.add(samples.take(slice(40 * iteration, 40 * (iteration + 1))), iteration + 1)
         if iteration == 2:
-            saved, device = device.state(), device_learner(90)
+            saved, device = device.state(), device_learner(90, extensions)
             device.restore(saved)
         size = min(window, 40 * (iteration + 1))
         ours, theirs = (

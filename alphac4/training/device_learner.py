@@ -20,6 +20,7 @@ from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import MAX_GRAD_NORM, Learner, Schedule
 from alphac4.training.losses import LearningBatch, with_weights
+from alphac4.training.optimizer import Muon
 from alphac4.training.reports import LearningReport
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ QUEUED_STEPS = 64  # steps launched before the host waits, so that progress and 
 class DeviceLearner(Learner):
     """`Learner` whose gradient step runs on the GPU without the host.
 
-    A step whose loss or gradient is not finite changes no weight, but the optimisers' moments decay by one step.
+    A step whose loss or gradient is not finite changes no weight, but the optimisers' moments decay by one step. Steps
+    of optimisers that are not made for graphs are launched singly, which is slower.
 
     Args:
         network: configuration of the network.
@@ -66,6 +68,7 @@ class DeviceLearner(Learner):
         for buffer, view in zip(buffers, views, strict=True):
             view.copy_(buffer)
             buffer.data = view
+        self._factors = torch.zeros(0)  # of the learning rates, for each step of a plan
         self._run: Callable[[], object] | None = None  # the captured step
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
@@ -98,18 +101,16 @@ class DeviceLearner(Learner):
             np.array(factors, np.float32),
             np.array([1.0 - self.average_decay(self.steps + step) for step in range(steps)], np.float32),
         )
-        if self._run is None or len(self._factors) < steps:
-            with self._random_numbers():
-                self._prepare(steps)
+        if len(self._factors) < steps:
+            self._prepare(steps)
         for tensor, array in zip((self._rows, self._mirrored, self._factors, self._weights), plan, strict=True):
             tensor[:steps].copy_(torch.from_numpy(array))
         self._done.zero_()
         self._sums.zero_()
-        assert self._run is not None
         with self._random_numbers():
             for step in range(steps):
                 on_step()
-                self._run()
+                self._take_step()
                 self.steps += 1
                 if step % QUEUED_STEPS == QUEUED_STEPS - 1:
                     self._sums.cpu()
@@ -117,11 +118,11 @@ class DeviceLearner(Learner):
         return self._report(sums[:-1], steps, steps - round(sums[-1]), window, started)
 
     def _prepare(self, steps: int) -> None:
-        """Allocate a plan of ``steps`` steps and capture the gradient step; the learner's state does not change."""
+        """Allocate a plan of ``steps`` steps."""
         size, device = self.config.batch_size, self.device
         self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # rows of each step's batch
         self._mirrored = torch.zeros((steps, size), dtype=torch.int8, device=device)
-        self._factors = torch.zeros(steps, device=device)  # factors of the learning rates
+        self._factors = torch.zeros(steps, device=device)
         self._weights = torch.zeros(steps, device=device)  # each step's weight of the network in the average
         self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps taken in this call
         with torch.no_grad():
@@ -133,11 +134,29 @@ class DeviceLearner(Learner):
                 group["lr"] = torch.zeros((), device=device)
                 if "capturable" in group:
                     group["capturable"] = device.type == "cuda"
+        self._run = None
+
+    def _take_step(self) -> None:
+        """Take one gradient step: the first singly, because the optimisers create their state, then by a graph."""
+        if self._run is not None:
+            self._run()
+            return
+        self._step_on_device()
+        if all(map(_is_capturable, self.optimizers)):
+            self._run = self._capture()
+
+    def _capture(self) -> Callable[[], object]:
+        """Return the captured gradient step. Capturing runs the step a few times, but changes no state."""
         before = self.state()
-        self._run = capture_graph(self._step_on_device, device)
+        figures = [(tensor, tensor.clone()) for tensor in (self._done, self._sums)]
+        with self._random_numbers():
+            run = capture_graph(self._step_on_device, self.device)
         for name, tensor in self.live_state().items():
             if name != "steps":
-                tensor.detach().copy_(before[name]) if name in before else tensor.zero_()
+                tensor.detach().copy_(before[name])
+        for tensor, value in figures:
+            tensor.copy_(value)
+        return run
 
     def _step_on_device(self) -> None:
         """Take one gradient step with the plan's next batch."""
@@ -170,6 +189,12 @@ class DeviceLearner(Learner):
         """Return the plan's next batch."""
         rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
         return with_weights(*self._window.batch(rows, mirrored))
+
+
+def _is_capturable(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether a graph can repeat an optimiser's steps, because they depend on no number in Python."""
+    kinds = (Muon, torch.optim.SGD)
+    return type(optimizer) in kinds or all("capturable" in group for group in optimizer.param_groups)
 
 
 def _vector_like(tensors: list[Tensor], device: torch.device) -> tuple[Tensor, list[Tensor]]:
