@@ -190,6 +190,11 @@ class InPlace(Linear):
         return super().forward(planes.mul_(2))
 
 
+class WithExtraState(Linear):
+    def get_extra_state(self) -> Any:
+        return {"calls": 3}
+
+
 class Masked(Linear):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -202,6 +207,7 @@ class Masked(Linear):
         ({"network": lambda _config: "CNN"}, "returned str; expected a torch.nn.Module"),
         ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\] and win/draw/loss"),
         ({"network": Masked}, "Masked has 'mask', which is not finite"),
+        ({"network": WithExtraState}, "'_extra_state' in its state, which is not a tensor"),
         ({"network": InPlace}, "InPlace changes its input in place: start with planes = planes.clone()"),
         ({"loss": lambda _outputs, _batch: torch.ones(3)}, "loss returned Tensor; expected a dictionary"),
         (
@@ -230,6 +236,12 @@ class Masked(Linear):
             {"value_target": lambda games: np.ones((*games.value.shape, 3))},
             r"value_target returned \[1\., 1\., 1\.\] in game 0",
         ),
+        (
+            {"value_target": lambda games: np.ma.masked_invalid(np.ones((*games.value.shape, 3)))},
+            "value_target returned MaskedArray; expected an array of numbers: fill the masked values",
+        ),
+        ({"value_target": lambda _games: ["win"]}, "value_target returned list; expected an array of numbers: could"),
+        ({"sampler": lambda *_: [[1.0], [1.0, 2.0]]}, "sampler returned list; expected an array of numbers"),
         ({"simulations": lambda *_: 0}, "simulations returned 0 in iteration 1; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
         ({"starts": lambda *_: "4455"}, "starts returned '4455'; expected a list of positions"),
@@ -311,6 +323,8 @@ def test_metrics_of_callbacks_are_numbers() -> None:
     for wrong in (None, "1.5", [1], np.ones(2), torch.ones(2), 10**400):
         with pytest.raises(TypeError, match=r"a callback set iteration.metrics\['mine'\] to .*; set a number"):
             checked_metrics({"mine": wrong})
+    with pytest.raises(TypeError, match="set a number"):
+        checked_metrics({"\ud800": 1.0})  # TensorBoard could not write the name
 
 
 def test_the_name_of_a_selection_rule_has_its_parameters() -> None:

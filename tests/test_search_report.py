@@ -93,6 +93,7 @@ def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:
     assert [item.prior for item in won.columns.values()] == [None] * 7
     assert "     4       0       -       -       -  *  wins within 1 move" in won.table()
     assert raw.columns[3].prior > 0.9
+    alphac4.draw_board("112233", [item.prior for item in won.columns.values()])
     player = parse_searching_player("quick@20", rng=np.random.default_rng(0))
     opinion = review_game("1122334", player=player, seconds=0.1).reviewed[-1].opinion
     assert (opinion.value, opinion.prior) == (1.0, None)

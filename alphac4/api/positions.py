@@ -134,7 +134,7 @@ def analyze(position: PositionLike, *, geometry: Geometry | None = None) -> Solv
 
 def draw_board(
     position: PositionLike,
-    policy: Sequence[float] | None = None,
+    policy: Sequence[float | None] | None = None,
     *,
     title: str = "",
     axes: "Axes | None" = None,
@@ -144,7 +144,7 @@ def draw_board(
 
     Args:
         position: a move string such as "4455", or a `Position`; the game may be over.
-        policy: a probability for each column, drawn as bars above the board.
+        policy: a probability for each column, drawn as bars above the board; None for no bar.
         title: title of the axes.
         axes: axes to draw on; by default those of a new figure.
         geometry: the board; by default that of the position, or the standard one for moves.
@@ -169,10 +169,13 @@ def draw_board(
     return axes
 
 
-def _as_probabilities(policy: Sequence[float], columns: int) -> list[float]:
+def _as_probabilities(policy: Sequence[float | None], columns: int) -> list[float]:
     """Return a policy as a list, or raise the errors of `draw_board`."""
     try:
-        shares = np.asarray(policy.tolist() if hasattr(policy, "tolist") else policy)  # a tensor may need gradients
+        listed = policy.tolist() if hasattr(policy, "tolist") else policy  # a tensor may need gradients
+        if isinstance(listed, list | tuple):
+            listed = [0.0 if share is None else share for share in listed]
+        shares = np.asarray(listed)
     except ValueError as error:  # lists of different lengths
         raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}") from error
     if shares.ndim != 1 or shares.dtype.kind not in "biuf":

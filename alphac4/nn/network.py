@@ -182,6 +182,8 @@ class CustomNetwork(Network):
         if not isinstance(self.module, nn.Module):
             raise ValueError(f"{name} returned {type(self.module).__name__}; expected a torch.nn.Module")
         for entry, tensor in self.module.state_dict().items():
+            if not isinstance(tensor, Tensor):
+                raise ValueError(f"{name} has {entry!r} in its state, which is not a tensor: a run cannot save it")
             if not torch.isfinite(tensor).all():
                 raise ValueError(
                     f"{name} has {entry!r}, which is not finite: use a large number, or a buffer with persistent=False"

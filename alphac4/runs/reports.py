@@ -176,6 +176,7 @@ def checked_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
         try:
             if not isinstance(name, str) or isinstance(value, str):
                 raise TypeError
+            name.encode()
             numbers[name] = float(value)
         except (TypeError, ValueError, OverflowError, RuntimeError):
             raise TypeError(f"a callback set iteration.metrics[{name!r:.40}] to {value!r:.60}; set a number") from None

@@ -26,7 +26,7 @@ from alphac4.nn.config import qualified_name
 from alphac4.nn.network import NetworkBuilder
 from alphac4.selfplay.games import MAX_STARTS, Games
 from alphac4.selfplay.samples import Samples
-from alphac4.storage.records import MAX_SIMULATIONS
+from alphac4.storage.records import MAX_SIMULATIONS, first_line
 from alphac4.training.losses import Losses
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def check_targets(values: npt.ArrayLike, allowed: npt.NDArray[np.bool_], used: n
     Raises:
         ValueError: with the name, the actual and the expected result.
     """
-    targets, shape = np.asarray(values, np.float32), allowed.shape
+    targets, shape = _as_array(values, np.float32, name), allowed.shape
     if targets.shape != shape:
         meaning = "games, plies, columns" if name == "policy_target" else "games, plies, win/draw/loss"
         raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}: {meaning}")
@@ -204,13 +204,24 @@ def check_targets(values: npt.ArrayLike, allowed: npt.NDArray[np.bool_], used: n
     return targets
 
 
+def _as_array(values: npt.ArrayLike, dtype: npt.DTypeLike, name: str) -> npt.NDArray[Any]:
+    """Convert the result of the function ``name``; raise ValueError if it is not an array of numbers."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            raise ValueError("fill the masked values")
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = type(values).__name__
+        raise ValueError(f"{name} returned {kind}; expected an array of numbers: {first_line(error)}") from error
+
+
 def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
     """Return a sampler's weights as probabilities [count].
 
     Raises:
         ValueError: for another shape, or weights that are negative, not finite or all 0.
     """
-    weights = np.asarray(values, np.float64)
+    weights = _as_array(values, np.float64, "sampler")
     if weights.shape != (count,):
         raise ValueError(f"sampler returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
