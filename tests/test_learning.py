@@ -263,16 +263,21 @@ class AdaptiveSgd(torch.optim.SGD):
         for group in self.param_groups:
             group["count"] = group.get("count", 0) + 1
             group["momentum"] = np.float64(0.9 - 0.7 ** group["count"])
-            group["scale"] = group.get("scale", torch.tensor(1.0, dtype=torch.float64)) * 0.99
+            group["scale"].mul_(0.99)  # in place
             for parameter in group["params"]:
                 state = self.state[parameter]
                 state["steps"] = state.get("steps", 0) + 1
                 state["exact"] = state.get("exact", parameter.double()) * (1 - 1e-4)
                 state["moved"] = state.get("moved", torch.zeros_like(parameter, dtype=torch.bool)) | (parameter > 0)
                 if parameter.grad is not None:
-                    parameter.grad *= common["factor"] * group["scale"] / (1 + 0.3 ** state["steps"])
+                    parameter.grad *= common["factor"] * group["scale"][1] / (1 + 0.3 ** state["steps"])
                     parameter.grad += 1e-3 * (state["exact"] * state["moved"]) + 1e-3 * torch.randn_like(parameter)
         super().step()
+
+
+def adaptive_sgd(module: nn.Module) -> AdaptiveSgd:
+    scale = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    return AdaptiveSgd([{"params": list(module.parameters()), "scale": scale}], lr=0.1)
 
 
 class Dropout(Linear):
@@ -286,7 +291,7 @@ class Dropout(Linear):
     "extensions",
     [
         Extensions(),
-        Extensions(optimizer=lambda module: AdaptiveSgd(module.parameters(), lr=0.1)),
+        Extensions(optimizer=adaptive_sgd),
         Extensions(network=Dropout),
     ],
     ids=["muon", "user's optimiser", "dropout"],

@@ -151,6 +151,10 @@ def group_values(optimizer: torch.optim.Optimizer) -> list[Values]:
     ]
 
 
+def _are_equal(first: float | Tensor, second: float | Tensor) -> bool:
+    return np.array_equal(torch.as_tensor(first).cpu(), torch.as_tensor(second).cpu())
+
+
 def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Values]) -> dict[str, Tensor]:
     """Return an optimiser's state, and the values of its groups that differ from the ``initial`` ones, by names.
 
@@ -161,8 +165,9 @@ def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Values])
     """
     entries: dict[str, Mapping[str, Any]] = {str(i): values for i, values in optimizer.state_dict()["state"].items()}
     for index, (now, before) in enumerate(zip(group_values(optimizer), initial, strict=True)):
-        changed = {name: value for name, value in now.items() if name not in before or before[name] != value}
-        entries[f"group{index}"] = changed
+        entries[f"group{index}"] = {
+            name: value for name, value in now.items() if name not in before or not _are_equal(value, before[name])
+        }
     tensors = {}
     for entry, values in entries.items():
         for name, value in values.items():
@@ -195,7 +200,8 @@ def restore_optimizer(
             del group[name]
         saved = before | entries.pop(f"group{index}", {})
         device = group["params"][0].device
-        group.update({name: value.to(device) if isinstance(value, Tensor) else value for name, value in saved.items()})
+        for name, value in saved.items():
+            group[name] = value.to(device, copy=True) if isinstance(value, Tensor) else value
     state = {int(entry) if entry.isdecimal() else entry: values for entry, values in entries.items()}
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     for index, parameter in enumerate(parameters):
