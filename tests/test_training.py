@@ -468,3 +468,10 @@ def test_players_in_a_pool_search_like_those_of_this_process() -> None:
             results.append((actual.visits.tolist(), actual.priors.tolist()))
             assert results[-1] == (expected.visits.tolist(), expected.priors.tolist())
         assert results[0] != results[1]
+
+
+@pytest.mark.parametrize("pool", [None, LocalPool()], ids=["here", "in a pool"])
+def test_classic_players_of_a_match_draw_different_random_numbers(pool: Any) -> None:
+    matches, positions = Matches([Mock(), Mock()], GateConfig(), STANDARD, 0, pool=pool), [Position()] * 20
+    first, second = matches._classic_players(10, 2, np.random.default_rng(0))
+    assert first.choose(positions) != second.choose(positions)
