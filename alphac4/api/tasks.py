@@ -146,7 +146,7 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
 
     Raises:
         TypeError: for anything but a path.
-        ValueError: if there is no run, or the file contains no report.
+        ValueError: for a run that does not exist, or a file without reports.
     """
     path = _as_path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
