@@ -237,10 +237,13 @@ _thread_counts = _ThreadCounts()
 
 
 @contextlib.contextmanager
-def torch_seed(seed: int) -> Iterator[None]:
-    """Seed PyTorch's random numbers on the CPU in the block, and restore their state afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change the state of GPUs
+def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed PyTorch's random numbers on the CPU, and on a GPU if given, and restore their state after the block."""
+    gpus = [device] if device is not None and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change the state of all GPUs
+        if gpus:
+            torch.cuda.manual_seed(seed)
         yield
 
 

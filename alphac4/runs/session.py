@@ -220,7 +220,7 @@ class TrainingSession:
         self._iteration_started = time.perf_counter()
         for iteration in self.loop.iterations(self.state.iteration):
             self._bar.close()
-            stopped = stopped_after(iteration, self._callbacks)
+            stopped = stopped_after(iteration.for_user(), self._callbacks)
             self._monitor.record(self.commit(iteration))
             if stopped:
                 raise StopTraining

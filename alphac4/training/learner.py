@@ -11,7 +11,7 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import cast
@@ -291,16 +291,10 @@ class Learner:
                 sums.append(self._differentiate(replica, part, positions))
         return sums
 
-    @contextlib.contextmanager
-    def _random_numbers(self, part: int = 0) -> Iterator[None]:
-        """Seed PyTorch in the block by the run's seed, the step and the part; restore the random state afterwards."""
-        seed = int(np.random.SeedSequence([self.seed, self.steps, part]).generate_state(1, np.uint64)[0])
-        on_gpu = self.device.type == "cuda"
-        with torch.random.fork_rng(devices=[self.device] if on_gpu else []):
-            torch.default_generator.manual_seed(seed)
-            if on_gpu:
-                torch.cuda.manual_seed(seed)
-            yield
+    def _random_numbers(self, part: int = 0) -> contextlib.AbstractContextManager[None]:
+        """Return a `torch_seed` that depends on the run's seed, the step and the part of the batch."""
+        seed = np.random.SeedSequence([self.seed, self.steps, part]).generate_state(1, np.uint64)
+        return torch_seed(int(seed[0]), self.device)
 
     def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> np.ndarray:
         """Set a replica's gradients from its part of a batch of ``positions``.

@@ -105,10 +105,10 @@ def check_callbacks(callbacks: Sequence[Callback]) -> None:
 
 def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
     """Call ``on_iteration`` of all callbacks; return whether one of them raised `StopTraining`."""
-    stopped, seen = False, iteration.for_user()
+    stopped = False
     for callback in callbacks:
         try:
-            callback.on_iteration(seen)
+            callback.on_iteration(iteration)
         except StopTraining:
             stopped = True
     return stopped
@@ -377,7 +377,8 @@ def iterate(
             callbacks=callbacks,
         )
         for iteration in loop.iterations():
-            stopped = stopped_after(iteration, callbacks)
-            yield iteration.for_user()
+            seen = iteration.for_user()
+            stopped = stopped_after(seen, callbacks)
+            yield seen
             if stopped:
                 return
