@@ -4,6 +4,7 @@ import resource
 import runpy
 import tomllib
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
@@ -42,12 +43,44 @@ def test_extras_are_those_of_the_project() -> None:
     assert set(EXTRAS) == set(extras) - {"dev"}
 
 
-def test_missing_extra_is_listed_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "EXTRAS", {"web": (("json", "no_such_module"), "the page")})
-    assert list(find_extras()) == ["  --   web, for the page: ./scripts/setup.sh web (no_such_module)"]
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the installed versions, which the test changes; alphac4 needs numpy, and three packages for the page."""
+    versions = {"alphac4": "0.1.0", "numpy": "2.0.1", "page": "1.10.0rc1", "server": "3.0", "fonts": "1.0"}
+    needs = ["numpy>=2", 'page>=1.9; extra == "web"', 'server<4,>=3; extra == "web"', 'fonts; extra == "docs"']
+
+    def version(name: str) -> str:
+        if name not in versions:
+            raise PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: version(name) and needs)
+    monkeypatch.setattr(doctor, "EXTRAS", {"web": "the page"})
+    return versions
+
+
+def test_incomplete_extra_is_listed_with_its_purpose(
+    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(find_extras()) == ["  ok   web: the page"]
+    installed |= {"page": "1.8.9", "server": "4.1"}
+    unsupported = "page 1.8.9 instead of >=1.9, server 4.1 instead of <4,>=3"
+    assert list(find_extras()) == [f"  --   web, for the page: ./scripts/setup.sh web ({unsupported})"]
+    del installed["page"], installed["server"]
     monkeypatch.setattr("alphac4.machine.__file__", "/usr/lib/python3/site-packages/alphac4/machine.py")
-    (extra,) = find_extras()
-    assert "pip install 'alphac4[web]'" in extra  # where there is no clone
+    assert list(find_extras()) == ["  --   web, for the page: pip install 'alphac4[web]' (page, server)"]
+
+
+def test_unsupported_package_fails_the_check(installed: dict[str, str]) -> None:
+    check = CHECKS["packages"]
+    assert check() == "versions are supported"
+    installed["numpy"] = "1.26.4"
+    with pytest.raises(ImportError, match=r"unsupported: numpy 1\.26\.4 instead of >=2; run \./scripts/setup"):
+        check()
+    del installed["alphac4"]
+    with pytest.raises(ImportError, match=r"unsupported: alphac4; run"):
+        check()
 
 
 def player_with(move: int, *values: float) -> Mock:

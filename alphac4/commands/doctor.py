@@ -1,7 +1,7 @@
 """`alphac4 doctor`: checks of the installation, speed of networks, and estimated training times on this machine."""
 
 import contextlib
-import importlib.util
+import importlib.metadata
 import json
 import logging
 import platform
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from packaging.requirements import Requirement
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.compiled import machine_code_folder
@@ -40,18 +41,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # name in pyproject.toml: (modules, purpose)
-    "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
-    "cuda": (("numba_cuda",), "search trees of self-play on an NVIDIA GPU"),
-    "cluster": (("ray",), "alphac4 train --cluster"),
-    "web": (("starlette", "uvicorn"), "alphac4 play web"),
-    "onnx": (("onnx", "onnxruntime", "onnxscript"), "alphac4 export --onnx and --web, and networks of ONNX files"),
-    "hub": (("huggingface_hub",), "networks named hf://OWNER/NAME, and alphac4 export --hub"),
-    "kaggle": (("flask", "jsonschema", "requests", "termcolor"), "games of Kaggle's ConnectX on this machine"),
-    "pettingzoo": (("pettingzoo", "pygame"), "PettingZoo's connect_four_v3"),
-    "openspiel": (("pyspiel",), "OpenSpiel's player openspiel:1000"),
-    "peers": (("jax", "mctx", "pgx"), "experiments/peers.py"),
-    "docs": (("furo", "myst_nb", "sphinx"), "building the documentation by ./scripts/docs.sh"),
+EXTRAS = {  # name in pyproject.toml: purpose
+    "openvino": "the fastest inference on Intel and AMD processors",
+    "cuda": "search trees of self-play on an NVIDIA GPU",
+    "cluster": "alphac4 train --cluster",
+    "web": "alphac4 play web",
+    "onnx": "alphac4 export --onnx and --web, and networks of ONNX files",
+    "hub": "networks named hf://OWNER/NAME, and alphac4 export --hub",
+    "kaggle": "games of Kaggle's ConnectX on this machine",
+    "pettingzoo": "PettingZoo's connect_four_v3",
+    "openspiel": "OpenSpiel's player openspiel:1000",
+    "peers": "experiments/peers.py",
+    "docs": "building the documentation by ./scripts/docs.sh",
 }
 
 CACHE_PROBE_BYTES = 2**20  # one of the larger files of machine code
@@ -152,6 +153,12 @@ def _run_check(name: str, check: Callable[[], str]) -> Check:
 
 
 # --- Checks: each returns a detail to show, or raises -----------------------------------------------------------------
+def _check_packages() -> str:
+    if problems := unmet_requirements():
+        raise ImportError(f"missing or unsupported: {', '.join(problems)}; run {install_advice('')}")
+    return "versions are supported"
+
+
 def _check_solver() -> str:
     known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last is by Pons
     for moves, score in known.items():
@@ -199,6 +206,7 @@ def _check_compiled() -> str:
 
 
 CHECKS: dict[str, Callable[[], str]] = {
+    "packages": _check_packages,
     "rules and solver": _check_solver,
     "networks": _check_networks,
     "search": _check_search,
@@ -207,12 +215,30 @@ CHECKS: dict[str, Callable[[], str]] = {
 }
 
 
+def unmet_requirements(extra: str = "") -> list[str]:
+    """Return the packages that an extra needs, or alphac4 itself, and that are missing or of an unsupported version."""
+    unmet = []
+    try:
+        lines = importlib.metadata.requires("alphac4") or ()
+    except importlib.metadata.PackageNotFoundError:  # the code runs from a folder
+        return ["alphac4"]
+    for requirement in map(Requirement, lines):
+        if requirement.marker.evaluate({"extra": extra}) if requirement.marker else not extra:
+            try:
+                version = importlib.metadata.version(requirement.name)
+            except importlib.metadata.PackageNotFoundError:
+                unmet.append(requirement.name)
+                continue
+            if not requirement.specifier.contains(version, prereleases=True):
+                unmet.append(f"{requirement.name} {version} instead of {requirement.specifier}")
+    return unmet
+
+
 def find_extras() -> Iterator[str]:
-    """Yield a line per extra of the package: its purpose, and how to install it if it is missing."""
-    for name, (modules, purpose) in EXTRAS.items():
-        missing = [module for module in modules if importlib.util.find_spec(module) is None]
-        if missing:
-            yield f"  --   {name}, for {purpose}: {install_advice(name)} ({', '.join(missing)})"
+    """Yield a line per extra of the package: its purpose, and how to install it if it is incomplete."""
+    for name, purpose in EXTRAS.items():
+        if problems := unmet_requirements(name):
+            yield f"  --   {name}, for {purpose}: {install_advice(name)} ({', '.join(problems)})"
         else:
             unused = name == "cuda" and not torch.cuda.is_available()
             yield f"  ok   {name}: {purpose}" + (" (installed, but PyTorch finds no GPU here)" if unused else "")
