@@ -4,6 +4,7 @@ import importlib
 import random
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import numpy.typing as npt
@@ -128,3 +129,11 @@ def test_the_policy_rejects_impossible_observations(rng: np.random.Generator) ->
     for observation, mask, message in ((empty, np.zeros(7), "no move"), (floating, np.ones(7), "nothing below")):
         with pytest.raises(ValueError, match=message):
             policy({"observation": observation, "action_mask": mask.astype(np.int8)})
+
+
+def test_the_bot_and_the_policy_reject_an_invalid_move(pyspiel: Any, adapter: Any, environment: Any) -> None:
+    player, message = Mock(choose=lambda _positions: [2.7]), "returned 2.7 for a column"
+    with pytest.raises(ValueError, match=message):
+        adapter.OpenSpielBot(player, 0).step(play(pyspiel.load_game("connect_four")))
+    with pytest.raises(ValueError, match=message):
+        make_policy(player)(environment.last()[0])

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -428,6 +428,23 @@ def test_a_player_with_nan_ends_search_and_play_with_one_error(
     output = capsys.readouterr()
     assert output.out.endswith("The game so far: 4\n")
     assert re.fullmatch(f"alphac4 play: .*{message}.*\n", output.err)
+
+
+class ReturnsNan:
+    name = "scripted"
+
+    def choose(self, positions: Sequence[Position]) -> list[float]:
+        return [np.nan] * len(positions)
+
+
+def test_an_invalid_move_ends_the_game_with_one_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("4\n"))
+    assert main(["play", "human", f"{__name__}:ReturnsNan"]) == 2
+    output = capsys.readouterr()
+    assert output.out.endswith("The game so far: 4\n")
+    assert output.err == "alphac4 play: player scripted returned NaN for a column\n"
 
 
 def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ cells, whereas the planes here begin with the side to move.
 
 from typing import Any
 
-from alphac4.arena.players import Player
+from alphac4.arena.players import Player, checked_moves
 from alphac4.game import Position, make_geometry
 from alphac4.machine import install_advice
 
@@ -46,7 +46,7 @@ class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no type
         """
         if state.current_player() != self._player_id:
             raise ValueError(f"player {self._player_id} is not to move in this state")
-        return int(self._player.choose([position_from_state(state)])[0])
+        return checked_moves(self._player, [position_from_state(state)])[0]
 
     def restart_at(self, state: Any) -> None:
         """Do nothing, because the bot has no state."""

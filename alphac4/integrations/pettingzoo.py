@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import Player
+from alphac4.arena.players import Player, checked_moves
 from alphac4.game import Position, make_geometry
 
 Policy = Callable[[Mapping[str, Any]], int]  # PettingZoo's observation to an action
@@ -36,7 +36,7 @@ def make_policy(player: Player) -> Policy:
             raise ValueError("the action mask allows no move: the game is over, or it is the other agent's turn")
         if legal != position.legal_columns():
             raise ValueError(f"the action mask allows {legal}, but the board {position.legal_columns()}")
-        return int(player.choose([position])[0])
+        return checked_moves(player, [position])[0]
 
     return policy
 

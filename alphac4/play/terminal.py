@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from alphac4.arena.players import Player, PlayerError
+from alphac4.arena.players import Player, PlayerError, checked_moves
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
 from alphac4.mcts.results import SearchedPosition
@@ -111,7 +111,7 @@ class TerminalGame:
                 action = "thinking" if getattr(player, "ready", True) else "being loaded"
                 undrawn = None if self._drawn is position else position
                 with self.screen.waiting(f"{player.name} is {action}", undrawn):
-                    column = player.choose([position])[0]
+                    (column,) = checked_moves(player, [position])
                 self.screen.line(f"\n{player.name} plays {column_name(column)}")
                 self.session.play(column)
                 self._show()
