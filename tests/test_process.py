@@ -41,9 +41,14 @@ def state():
         "streams": (sys.stdin, sys.stdout, sys.stderr),
         "modules that cannot be imported": [name for name, module in sys.modules.items() if module is None],
         "recursion": sys.getrecursionlimit(),
+        "threads": [thread.name for thread in threading.enumerate()],
         "mallopt": mallopt_calls,
+        "connections": connections,
     }
 
+connections = []
+CONNECTING = ("socket.connect", "socket.getaddrinfo", "urllib.Request")
+sys.addaudithook(lambda event, details: event in CONNECTING and connections.append((event, details)))
 mallopt_calls = []
 import ctypes
 class Recording(ctypes.CDLL):

@@ -331,13 +331,11 @@ class OpenVinoBackend:
         """
         requests: dict[int, tuple[Any, Array]] = self._local.__dict__.setdefault("requests", {})
         if size not in requests:
-            from openvino import Tensor
-
             with self._lock:
                 request = self._model(size).create_infer_request()
             config = self._network.config
             planes = np.zeros((size, config.input_planes, config.rows, config.columns), np.float32)
-            request.set_input_tensor(Tensor(planes, shared_memory=True))
+            request.set_input_tensor(_openvino().Tensor(planes, shared_memory=True))
             requests[size] = request, planes
         return requests[size]
 
@@ -357,21 +355,25 @@ class OpenVinoBackend:
 
 
 @functools.cache
-def _openvino_core() -> Any:
-    """Return the process's OpenVINO runtime with the CPU plugin loaded.
+def _openvino() -> Any:
+    """Return the module `openvino`, imported without its telemetry.
 
-    Its telemetry is disabled: it would send data, and wait for the network at exit.
+    That would send data, start a thread, write to the user's folder, and wait for the network at exit.
     """
     modules: dict[str, Any] = sys.modules
     is_loaded = "openvino_telemetry" in modules
     modules.setdefault("openvino_telemetry", None)  # OpenVINO then uses a stub
     try:
-        from openvino import Core
+        return importlib.import_module("openvino")
     finally:
         if not is_loaded:
             del modules["openvino_telemetry"]
 
-    core = Core()
+
+@functools.cache
+def _openvino_core() -> Any:
+    """Return the process's OpenVINO runtime with the CPU plugin loaded."""
+    core = _openvino().Core()
     with _preserve_signal_stack():
         core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
     return core
@@ -407,12 +409,11 @@ def openvino_has_bf16() -> bool:
     With AVX2 only, it fails to compile a network. The check compiles a convolution, because OpenVINO can be configured
     to use fewer instructions than the processor has.
     """
-    core = _openvino_core()
-    from openvino import Model, opset13
-
+    core, openvino = _openvino_core(), _openvino()
+    opset13 = openvino.opset13
     planes = opset13.parameter([1, 16, 6, 7], np.float32)
     kernel = np.ones((16, 16, 3, 3), np.float32)
-    model = Model([opset13.convolution(planes, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    model = openvino.Model([opset13.convolution(planes, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
     try:
         core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 1})
     except Exception:
@@ -427,15 +428,14 @@ def has_int8_saturation() -> bool:
     x86 without VNNI adds pairs of products in 16 bits, which overflow for the largest weights. The check runs such a
     convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
     """
-    core = _openvino_core()
-    from openvino import Model, opset13
-
+    core, openvino = _openvino_core(), _openvino()
+    opset13 = openvino.opset13
     channels = 64
     planes = opset13.parameter([1, channels, 6, 7], np.float32)
     kernel = opset13.fake_quantize(np.ones((channels, channels, 3, 3), np.float32), *_LIMITS, *_LIMITS, WEIGHT_LEVELS)
     zero, one = np.float32(0), np.float32(1)
     quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, ACTIVATION_LEVELS)
-    model = Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    model = openvino.Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
     compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
     answers = compiled(np.ones((1, channels, 6, 7), np.float32))[0]
     expected = 9 * channels  # in the middle of the board
@@ -449,10 +449,8 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
     scale per layer, signed weights with one scale per channel (as in Jacob et al. 2018). Weights use 7 of their 8 bits
     if products saturate.
     """
-    _openvino_core()
-    from openvino import Model, opset13
-
-    config = network.config
+    openvino, config = _openvino(), network.config
+    opset13 = openvino.opset13
     weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
 
     def convolve(x: Any, name: str) -> Any:
@@ -492,17 +490,14 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
     hidden = opset13.relu(linear(heads.output(1), "value_hidden", config.rows, config.columns))
     flat = np.array([batch, -1], np.int64)
     outputs = [opset13.reshape(logits, flat, False) for logits in (policy, linear(hidden, "value", 1, 1))]
-    return Model(outputs, [planes])
+    return openvino.Model(outputs, [planes])
 
 
 def _converted_model(network: Network, batch: int) -> Any:
     """Return a custom network as an OpenVINO graph for a fixed batch; tracing it from PyTorch takes half a second."""
-    _openvino_core()
-    from openvino import convert_model
-
     config = network.config
     shape = [batch, config.input_planes, config.rows, config.columns]
-    model = convert_model(network, example_input=torch.zeros(shape))
+    model = _openvino().convert_model(network, example_input=torch.zeros(shape))
     model.reshape(shape)
     return model
 
