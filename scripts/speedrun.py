@@ -82,16 +82,21 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("runs/speedrun"))
     parser.add_argument("--warm-up", action="store_true", help="train one iteration first, which compiles everything")
     options = parser.parse_args()
+    try:
+        sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
+        base = from_dict(options.settings, PRESETS[options.preset])
+    except ValueError as error:
+        parser.error(str(error))
+    if missing := TARGET.keys() - {part.name for part in sets}:
+        parser.error(f"--positions lacks {', '.join(sorted(missing))}: the target needs each of {', '.join(TARGET)}")
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("alphac4").setLevel(logging.INFO)
-    base = from_dict(options.settings, PRESETS[options.preset])
     machine = dataclasses.replace(base.machine, keep_checkpoints=100_000)
     base = dataclasses.replace(base, evaluation=EvaluationConfig(interval=0), machine=machine)
     if options.warm_up:
         folder = options.folder / "warm-up"
         shutil.rmtree(folder, ignore_errors=True)
         train(folder, dataclasses.replace(base, iterations=1))
-    sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
     reached = [measure(base, seed, sets, options) for seed in options.seeds]
     return int(None in reached)
 
@@ -106,6 +111,8 @@ def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: 
     """Train with a seed and print each network's mistakes; return the seconds to the target, or None."""
     config = dataclasses.replace(base, seed=seed)
     folder = options.folder / f"{options.preset}-{seed}"
+    if folder.exists():
+        print(f"seed {seed}: {folder} has a run, which is continued; to train with changed code, delete it", flush=True)
     history = train(folder, config)
     judge = Judge(sets, options.simulations, config)
     reached, measured = None, 0
@@ -117,7 +124,7 @@ def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: 
         shares = judge.mistakes(path)
         line = ", ".join(f"{name} {share:.1f} %" for name, share in shares.items())
         print(f"seed {seed}, iteration {measured}, {report.seconds_total:.1f} s: {line}", flush=True)
-        if reached is None and all(shares[name] <= limit for name, limit in TARGET.items() if name in shares):
+        if reached is None and all(shares[name] <= limit for name, limit in TARGET.items()):
             reached = report.seconds_total
     last = history[-1]
     work = f"{count_of(last.samples_total, 'position')}, {count_of(last.evaluations_total, 'evaluation')}"

@@ -173,7 +173,8 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
     ):
         assert compute.learning_device.type == ("cpu" if message else "cuda")
         assert compute.backend == ("auto" if message else backend)
-    assert [logged[: len(message)] for logged in caplog.messages] == ([message, message] if message else [])
+    logged = [line for line in caplog.messages if not line.endswith("setup.sh cuda")]  # numba-cuda is missing
+    assert [line[: len(message)] for line in logged] == ([message, message] if message else [])
 
 
 LOADED = """
