@@ -1,9 +1,9 @@
-"""Mistakes of networks on one half of the six public position sets, for choosing between settings.
+"""Mistakes of networks on one half of each set of positions, for choosing between settings.
 
     python experiments/measure.py runs/a/best.safetensors runs/b/best.safetensors --sets FOLDER
 
-FOLDER has Pascal Pons's sets with a score for each column (``Test_L1_R1.columns`` and so on). By default the first 500
-positions of each set are used. The last 500 (``--half last``) are reserved for reporting a final choice once.
+FOLDER has the public test sets with a score for each column, as *.columns files. By default the first half of each set
+is used. The other half (``--half last``) is reserved for reporting a final choice once.
 """
 
 import argparse
@@ -13,12 +13,11 @@ from pathlib import Path
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, PositionSet, choose_sets
 
-HALF = 500
-
 
 def last_half(part: PositionSet) -> PositionSet:
-    """Return the last `HALF` positions of a set."""
-    return replace(part, positions=part.positions[-HALF:], scores=part.scores[-HALF:])
+    """Return the positions of a set that are not in its first half."""
+    half = len(part) // 2
+    return replace(part, positions=part.positions[half:], scores=part.scores[half:])
 
 
 def main() -> None:
@@ -29,11 +28,12 @@ def main() -> None:
     parser.add_argument("--half", choices=("first", "last"), default="first")
     parser.add_argument("--simulations", default="0,100", help="budgets to measure, 0 for the raw network")
     options = parser.parse_args()
-    files = sorted(options.sets.glob("Test_*.columns"))
+    files = sorted(options.sets.glob("*.columns"))
     if not files:  # without files, `choose_sets` returns the package's positions
-        parser.error(f"{options.sets}: no Test_*.columns files found")
-    sets = choose_sets(files=files)
-    sets = [part.head(HALF) if options.half == "first" else last_half(part) for part in sets]
+        parser.error(f"{options.sets}: no *.columns files found")
+    sets = [
+        part.head(len(part) // 2) if options.half == "first" else last_half(part) for part in choose_sets(files=files)
+    ]
     measurement = Measurement(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])
     names = " ".join(f"{part.name:>13s}" for part in sets)
     print(f"{'network':28s} {'sims':>5s} {names}   all    ±  value decisive")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run all measurements on one GPU, in about ten minutes. Rerun the command to continue with unfinished steps.
+# Run all measurements on one GPU, in about ten minutes. Rerun the command to repeat failed and unfinished steps.
 #   ./scripts/gpu_report.sh [FOLDER] [POSITIONS.columns ...]     logs in FOLDER (runs/gpu-report), a summary at the end
 #   PYTHON=python3 ./scripts/gpu_report.sh                       in an environment with the extras cuda, dev and peers
 set -uo pipefail
@@ -15,6 +15,7 @@ if [ -z "${PYTHON:-}" ]; then
 fi
 export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 XLA_PYTHON_CLIENT_PREALLOCATE=false
 
+failed=()
 step() { # NAME SECONDS COMMAND...
     local name=$1 limit=$2 started=$SECONDS
     shift 2
@@ -23,7 +24,7 @@ step() { # NAME SECONDS COMMAND...
     timeout -s INT -k 20 "$limit" "$@" >"$folder/$name.log" 2>&1
     local code=$?
     echo "exit code $code after $((SECONDS - started)) s: $*" >>"$folder/$name.log"
-    [ $code = 124 ] || touch "$folder/$name.done"
+    if [ $code = 0 ]; then touch "$folder/$name.done"; else failed+=("$name"); fi
 }
 
 step tests 180 "$PYTHON" -m pytest -q -p no:cacheprovider -n 6 -m gpu tests/test_cuda.py tests/test_compute.py
@@ -35,3 +36,4 @@ for name in tests quick speed peers best; do
     echo "== $name"
     tail -n 14 "$folder/$name.log" | cut -c 1-200
 done
+[ ${#failed[@]} = 0 ] || { echo "unfinished, for the next call: ${failed[*]}"; exit 1; }
