@@ -21,7 +21,7 @@ import alphac4
 from alphac4.arena.specifications import find_network
 from alphac4.cli import main
 from alphac4.compute import choose_compute
-from alphac4.evaluation.positions import packaged_positions
+from alphac4.evaluation.positions import SETS, packaged_positions
 from alphac4.export import hub as export
 from alphac4.game import Geometry, make_geometry
 from alphac4.nn.network import PolicyValueNetwork
@@ -185,13 +185,15 @@ def test_the_exported_folder_has_the_network_in_two_formats_and_its_settings(exp
     pytest.importorskip("onnx").checker.check_model(ready / "model.onnx")
     config = json.loads((ready / "config.json").read_text())
     assert config["board"] == dataclasses.asdict(BoardConfig())
+    assert config["network"] == dataclasses.asdict(original.network.config)
     assert (config["training"], config["strength"]) == (PROVENANCE, STRENGTH)
+    assert not (ready / "LICENSE").exists()  # it names the authors of alphac4
 
 
 def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None:
     ready = exported / "ready"
     card = huggingface_hub.ModelCard.load(ready / "README.md")
-    assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "net")
+    assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "ready")
     report = json.loads((exported / "report.json").read_text())
     expected = {
         (f"connect-four-{name}", f"move-error-rate-{budget['simulations']}"): figures["mistakes"]["value"]
@@ -200,8 +202,14 @@ def test_the_model_card_has_the_results_of_an_evaluation(exported: Path) -> None
     }
     actual = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
     assert actual == pytest.approx(expected, abs=1e-5)
+    names = {(result.dataset_name, result.metric_type, result.metric_name) for result in card.data.eval_results}
+    assert names == {
+        (f"6 x 7 with runs of 4: {part}", f"move-error-rate-{simulations}", f"mistakes, {budget}")
+        for part in ("all sets, 18 positions", *(f"{name}, 3 positions" for name in SETS))
+        for simulations, budget in ((0, "raw network"), (100, "100 simulations"))
+    }
     text = (ready / "README.md").read_text()
-    for part in ("net (4 channels x 1 block, by torch-fp32)", "within", "pip install 'alphac4[hub]'"):
+    for part in ("ready (4 channels x 1 block, by torch-fp32)", "within", "# ready: a Connect Four network"):
         assert part in text
     assert "{" not in text
 
@@ -242,12 +250,31 @@ def test_an_existing_folder_is_not_replaced(
 
 @pytest.mark.parametrize(
     ("license_options", "message"),
-    [("", "choose a licence"), ("--license mit", "--hub needs no_such_package: ./scripts/setup.sh hub")],
+    [
+        ("", "choose a licence"),
+        ("--license MIT", "an identifier of the hub, such as mit or cc-by-4.0, not 'MIT'"),
+        ("--license mit", "--hub needs no_such_package: ./scripts/setup.sh hub"),
+    ],
 )
 def test_an_export_to_the_hub_needs_a_licence_and_its_library(
     license_options: str, message: str, tmp_path: Path, error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without them, no other form is written either."""
     save_small(tmp_path / "other.safetensors")
     monkeypatch.setattr(export, "PACKAGES", {"no_such_package": "hub"})
-    assert message in error_line(f"export {tmp_path}/other.safetensors --hub {tmp_path}/out {license_options}")
-    assert not (tmp_path / "out").exists()
+    monkeypatch.chdir(tmp_path)
+    assert message in error_line(f"export other.safetensors --kaggle main.py --hub out {license_options}")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.safetensors"]
+
+
+@pytest.mark.parametrize(("license_id", "has_license"), [("mit", True), ("cc0-1.0", False)])
+def test_a_shipped_network_comes_with_the_projects_license(
+    license_id: str, has_license: bool, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "load_checkpoint", lambda _name: load_checkpoint(checkpoint))
+    monkeypatch.setattr(export, "measure_strength", lambda *_args, **_options: Mock(subjects=[Mock()]))
+    monkeypatch.setattr(export, "export_onnx", lambda *_args: 0.0)
+    monkeypatch.setattr(export, "model_card", lambda *_args: "card")
+    monkeypatch.setattr(dataclasses, "replace", lambda subject, **_changes: subject)
+    export.export_hub(Path("quick"), tmp_path / "new", license_id)
+    assert (tmp_path / "new" / "LICENSE").exists() == has_license

@@ -44,7 +44,8 @@ class ExportCommand:
     """Write to this folder a page that plays in the visitor's browser; any web server can serve it."""
     hub: Annotated[Path | None, metavar("FOLDER")] = None
     """Write a folder for the Hugging Face hub: the network as safetensors and ONNX, and a model card with its licence
-    and its measured mistakes (extras alphac4[hub,onnx]). The measurement takes a minute."""
+    and its measured mistakes (extras alphac4[hub,onnx]). The measurement takes a minute. The card names the network
+    after the folder."""
     license: Annotated[str | None, metavar("NAME")] = None
     """With --hub: the hub's identifier of the licence, such as cc-by-4.0; the project's networks have mit."""
     web_runtime: Annotated[Path | None, metavar("FILE")] = None
@@ -75,6 +76,10 @@ class ExportCommand:
             from alphac4.storage.checkpoints import load_checkpoint
 
             checkpoint = load_checkpoint(self.checkpoint)
+            if self.hub is not None:
+                from alphac4.export.hub import checked_license, export_hub
+
+                license_id = checked_license(self.checkpoint, self.license)
         if self.kaggle is not None:
             from alphac4.export.kaggle import submission_text
 
@@ -88,10 +93,8 @@ class ExportCommand:
             size = self.onnx.stat().st_size // 1000
             logger.info("%s: %d KB, probabilities equal to PyTorch's within %s", self.onnx, size, bound)
         if self.hub is not None:
-            from alphac4.export.hub import export_hub
-
             logger.info("%s: counting mistakes and converting the network ...", self.hub)
-            export_hub(self.checkpoint, self.hub, self.license)
+            export_hub(self.checkpoint, self.hub, license_id)
             logger.info("%s: publish it with: hf upload OWNER/NAME %s", self.hub, self.hub)
         if self.web is not None:
             from alphac4.play.web.pages import export_page

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import re
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +22,7 @@ from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import new_folder, write_atomically
 from alphac4.storage.hub import NETWORK_FILE, SHIPPED
+from alphac4.storage.records import quote
 from alphac4.version import __version__
 
 CARD = "README.md"
@@ -41,8 +43,9 @@ A policy and value network for Connect Four on {{ board }}, trained by self-play
 
 ## Use
 
+With alphac4 and its extra `hub` installed:
+
 ```bash
-pip install 'alphac4[hub]'
 alphac4 play --network hf://OWNER/NAME    # owner and name of this repository
 ```
 
@@ -71,35 +74,52 @@ Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 {% endif %}"""  # noqa: E501 - lines of Markdown
 
 
-def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
-    """Measure a network, convert it, and write the folder atomically.
+def checked_license(name: Path, license_id: str | None) -> str:
+    """Return the hub's identifier of the network's licence, after checking it and that the export's packages exist.
+
+    Args:
+        name: the network's file, or another name that `load_checkpoint` takes.
+        license_id: the identifier; shipped networks have a default.
+
+    Raises:
+        ValueError: if the licence or a package is missing, or the licence is not an identifier.
+    """
+    if license_id is None and str(name) in SHIPPED:
+        license_id = PROJECT_LICENSE
+    if license_id is None:
+        raise ValueError("choose a licence for the network: --license mit, or another identifier of the hub")
+    if not re.fullmatch(r"[a-z0-9.+-]+", license_id):
+        raise ValueError(
+            f"--license must be an identifier of the hub, such as mit or cc-by-4.0, not {quote(license_id)}"
+        )
+    for package, extra in PACKAGES.items():
+        if importlib.util.find_spec(package) is None:
+            raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
+    return license_id
+
+
+def export_hub(name: Path, folder: Path, license_id: str) -> None:
+    """Measure a network, convert it, and write the folder atomically. The folder's name is the network's on the card.
 
     Args:
         name: the network's file, or another name that `load_checkpoint` takes.
         folder: the new folder.
-        license_id: the hub's identifier of the licence; shipped networks have a default.
+        license_id: the result of `checked_license`.
 
     Raises:
-        ValueError: before the measurement, if the licence or a package is missing, or the folder exists.
+        ValueError: if the folder exists.
         RuntimeError: if the outputs of the ONNX file differ from the network's.
     """
-    is_shipped = str(name) in SHIPPED
-    license_id = license_id or (PROJECT_LICENSE if is_shipped else None)
-    if license_id is None:
-        raise ValueError("choose a licence for the network: --license mit, or another identifier of the hub")
-    for package, extra in PACKAGES.items():
-        if importlib.util.find_spec(package) is None:
-            raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
-    checkpoint = load_checkpoint(name)
+    checkpoint, shown = load_checkpoint(name), folder.absolute().name
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         report = None
         if checkpoint.geometry == STANDARD:
             measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose_compute())
             report = measure_strength(str(new / NETWORK_FILE), measurement, untrained=False)
-            report.subjects[0] = dataclasses.replace(report.subjects[0], name=name.stem)
+            report.subjects[0] = dataclasses.replace(report.subjects[0], name=shown)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
-        card = model_card(name.stem, checkpoint, license_id, report, deviation)
+        card = model_card(shown, checkpoint, license_id, report, deviation)
         write_atomically(new / CARD, card.encode())
         config = {
             "model_type": "alphac4",
@@ -109,7 +129,7 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
             "strength": checkpoint.strength,
         }
         write_atomically(new / "config.json", (json.dumps(config, indent=1) + "\n").encode())
-        if is_shipped and license_id == PROJECT_LICENSE:
+        if str(name) in SHIPPED and license_id == PROJECT_LICENSE:
             write_atomically(new / "LICENSE", project_license().encode())
 
 
