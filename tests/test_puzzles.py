@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,6 +191,13 @@ def test_terminal_puzzles_count_solved_ones_and_the_streak() -> None:
     assert solve(["next", "solution"], [PUZZLE] * 2)[0].solved == 0
 
 
+@pytest.mark.parametrize(("lines", "streak"), [([], 2), (["next"], 0), (["solution"], 0), ([WRONG[0], RIGHT], 0)])
+def test_a_streak_ends_by_help_or_a_wrong_move(lines: list[str], streak: int) -> None:
+    game, text = solve([RIGHT, RIGHT, *lines], [PUZZLE] * 3)
+    assert game.streak == streak
+    assert ("That ends the streak of 2." in text) == (streak == 0)
+
+
 def test_terminal_puzzles_show_the_side_to_move_and_the_results_of_wrong_moves() -> None:
     seen = set()
     for puzzle in PUZZLES[::60]:
@@ -202,6 +210,25 @@ def test_terminal_puzzles_show_the_side_to_move_and_the_results_of_wrong_moves()
             assert (f"{column + 1} only draws." in text) == (outcomes[column] == 0)
             assert (f"No: {column + 1} loses in" in text) == (outcomes[column] == -1)
     assert seen == {(0, 0), (0, -1), (1, 0), (1, -1)}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"moves": "44", "solution": 0}, "its only winning move is said to be 1, but the solver finds 4"),
+        ({"moves": "4", "solution": 0}, "its only winning move is said to be 1, but the solver finds no move"),
+        (
+            {"distance": PUZZLE.distance + 1},
+            f"won in {PUZZLE.distance + 1} moves, but the solver needs {PUZZLE.distance}",
+        ),
+    ],
+)
+def test_a_wrong_puzzle_of_a_file_is_skipped(change: dict[str, Any], fault: str) -> None:
+    game, text = solve([RIGHT], [replace(PUZZLE, **change), PUZZLE])
+    assert "Puzzle 1 of 2, position " in text
+    assert re.search(rf"is skipped: .*{fault}\.", text)
+    assert "Puzzle 2 of 2, difficulty" in text
+    assert game.solved == 1
 
 
 def hints(text: str) -> list[list[str]]:
@@ -225,6 +252,7 @@ def test_puzzle_ends_with_a_line_of_best_play(answer: str) -> None:
 def test_hints_never_rule_out_the_solution() -> None:
     game, text = solve(["hint"] * 5 + [RIGHT], [PUZZLE])
     assert all(RIGHT in left for left in hints(text))
+    assert len(hints(text)[0]) == 1 + len(WRONG) // 2
     assert len(hints(text)[-1]) == 2
     assert text.count("There are no more hints") == 5 - len(hints(text))
     assert (game.solved, game.streak) == (1, 0)
@@ -266,6 +294,9 @@ def test_commands_play_and_make_puzzles(tmp_path: Path, run_command: Callable[..
     order = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", shown)
     assert len(order) == len(PUZZLES)
     assert order == sorted(order, key=lambda item: (len(item[0]), item[1]))
+    written = {puzzle.moves for puzzle in PUZZLES}
+    mirrored = [moves for moves in re.findall(r"position (\d+)", shown) if moves not in written]
+    assert 0.4 < len(mirrored) / len(PUZZLES) < 0.6
     path = tmp_path / "made.txt"
     run_command("puzzles --count 3 --output", path)
     made = load_puzzles(path)

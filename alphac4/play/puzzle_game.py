@@ -1,18 +1,18 @@
 """Puzzles in the terminal: positions where only one move wins."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from alphac4.game import Position
-from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.game.position import COLUMN_NAMES, column_name, count_of
 from alphac4.machine import state_folder
 from alphac4.play.screen import Screen
 from alphac4.puzzles import DIFFICULTIES, Puzzle
-from alphac4.solver.solver import best_play, exact, shared_solver
+from alphac4.solver.solver import ExactColumn, best_play, exact, shared_solver
 from alphac4.storage.files import append_line, read_lines
 from alphac4.storage.records import quote
 from alphac4.storage.text import encoding_problem
@@ -64,6 +64,13 @@ class PuzzleGame:
     def _present(self, puzzle: Puzzle, number: int) -> bool:
         """Present one puzzle; return False to stop."""
         position = puzzle.position
+        with self._screen.waiting("The solver judges the moves"):
+            verdicts = {item.column: item for item in exact(position)}
+        if wrong := _fault(puzzle, verdicts):
+            self._screen.line(
+                f"\nPuzzle {number} of {len(self._puzzles)}, position {puzzle.moves}, is skipped: {wrong}."
+            )
+            return True
         helped, ruled_out = False, set[int]()  # by a hint, or by a wrong move
         side = self._screen.side(0 if position.first_to_move else 1)
         self._screen.board(position)
@@ -72,7 +79,6 @@ class PuzzleGame:
             f"\nPuzzle {number} of {len(self._puzzles)}, difficulty {stars}, position {puzzle.moves}\n"
             f"{side} to move and win in {puzzle.distance} moves: only one move wins."
         )
-        verdicts = {item.column: item for item in exact(position)}
         while True:
             try:
                 text = self._read(f"{side} plays (hint, solution, next, quit): ").strip().lower()
@@ -138,6 +144,18 @@ class PuzzleGame:
         ruled_out.update(wrong[: (len(wrong) + 1) // 2])
         left = [c for c in position.legal_columns() if c not in ruled_out]
         self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")
+
+
+def _fault(puzzle: Puzzle, verdicts: Mapping[int, ExactColumn]) -> str:
+    """Return what a puzzle, which may come from a file of the user, claims wrongly; "" for a correct one."""
+    wins = [column for column, verdict in verdicts.items() if verdict.score > 0]
+    if wins != [puzzle.solution]:
+        names = ", ".join(map(column_name, wins)) or "no move"
+        return f"its only winning move is said to be {column_name(puzzle.solution)}, but the solver finds {names}"
+    moves = verdicts[puzzle.solution].moves
+    if moves != puzzle.distance:
+        return f"it is said to be won in {count_of(puzzle.distance, 'move')}, but the solver needs {moves}"
+    return ""
 
 
 class SolvedPuzzles:
