@@ -27,8 +27,11 @@ from alphac4.commands.doctor import (
     self_play_rate,
 )
 from alphac4.compute.gpu.device import NO_DEVICE
+from alphac4.nn.backends import make_backend
 from alphac4.nn.config import NetworkConfig
 from alphac4.runs.reports import read_reports
+from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.hub import SHIPPED
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
@@ -99,8 +102,8 @@ REINSTALL = "its files are missing: reinstall the package"
         (
             "networks",
             "storage.checkpoints.SHIPPED",
-            {"best": "no.safetensors"},
-            "the shipped network 'best' is missing",
+            SHIPPED | {"gpu-best": "no.safetensors"},
+            "the shipped network 'gpu-best' is missing",
         ),
         ("search", "commands.doctor.parse_searching_player", player_with(2, 0.9, -0.9), MISJUDGED),
         ("search", "commands.doctor.parse_searching_player", player_with(3, 0.5, -0.9), MISJUDGED),
@@ -122,6 +125,8 @@ def test_broken_part_is_bad_and_ends_with_exit_code_1(
     output = run_command("doctor --only checks", status=1)
     assert f"BAD  {check}: {detail}" in output
     assert output.endswith("The installation is broken: see the lines with BAD.\n")
+    (result,) = json.loads(run_command("doctor --json --only checks", status=1))["checks"]
+    assert (result["name"], result["passed"], result["detail"].startswith(detail)) == (check, False, True)
 
 
 def test_intact_part_is_ok(monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]) -> None:
@@ -225,9 +230,9 @@ def test_preset_rates_follow_from_the_clock(monkeypatch: pytest.MonkeyPatch) -> 
 def test_presets_of_a_gpu_are_measured_with_a_gpu(
     device: str, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "choose_compute", lambda _name: Mock(learning_device=torch.device(device)))
-    monkeypatch.setattr(doctor, "measure_preset", lambda name, *_settings: name)
-    assert list(measure_presets(Mock())) == names
+    monkeypatch.setattr(doctor, "choose_compute", lambda name: Mock(learning_device=torch.device(name)))
+    monkeypatch.setattr(doctor, "measure_preset", lambda *settings: (settings[0], settings[-1]))
+    assert list(measure_presets(Mock(device=device))) == [(name, device) for name in names]
 
 
 def test_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,11 +250,14 @@ def test_inference_measures_the_network_with_every_backend(
     """Its rate is the sum of all threads' positions per second; here every call takes a quarter of a second."""
     monkeypatch.setattr(doctor, "cores", lambda: 3)
     monkeypatch.setattr(doctor, "rate", lambda work, _seconds: 4 * work())
+    make = Mock(side_effect=make_backend)
+    monkeypatch.setattr(doctor, "make_backend", make)
     results = json.loads(run_command("doctor --json --only inference --network", checkpoint))
     assert results["checks"] == []
     rates = {item["name"]: item["value"] for item in results["measurements"]}
     assert {f"{checkpoint}, torch-fp32, batch 1", f"{checkpoint}, torch-fp32, batch 128"} <= set(rates)
     assert len(rates) == len(results["measurements"])
+    assert {call.args[1].config for call in make.call_args_list} == {load_checkpoint(checkpoint).network.config}
     assert all(rate == 3 * 4 * int(name.split()[-1]) for name, rate in rates.items())
 
 

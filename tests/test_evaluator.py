@@ -39,6 +39,7 @@ from alphac4.nn.evaluator import (
     Evaluator,
     fp32_outputs,
     is_batch_invariant,
+    outputs_match,
     probe_network,
     select_backend,
     size_is_batch_invariant,
@@ -131,6 +132,16 @@ def test_a_backend_with_wrong_outputs_is_not_chosen(
         assert select_backend(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
     for outputs in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
         assert np.ptp(outputs, axis=1).max() < 0.3
+
+
+@pytest.mark.parametrize(("error", "accepted"), [(0.05, True), (0.2, False), (np.nan, False), (np.inf, False)])
+def test_one_very_wrong_logit_is_an_error(error: float, accepted: bool, rng: np.random.Generator) -> None:
+    """Its part in the root mean square of 2,000 positions is small; the largest logit is 1."""
+    value = rng.uniform(-1, 1, (2000, 3)).astype(np.float32)
+    value[0, 0] = 1
+    other = value.copy()
+    other[7, 1] += error
+    assert outputs_match([other], [value], "openvino-int8") == accepted
 
 
 def test_every_backend_of_this_machine_is_accepted(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:

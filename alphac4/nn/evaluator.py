@@ -31,9 +31,8 @@ logger = logging.getLogger(__name__)
 # positions. Measured on trained and probe networks of up to 10 blocks: 1e-4 in fp32, 0.03 in bf16, 0.1 in int8. A GPU
 # may round to 10 bits in "fp32". A tower that is off by a tenth deviates by 0.2.
 TOLERANCES = {"fp32": 0.02, "bf16": 0.08, "int8": 0.15}
-MAX_DEVIATION = (
-    0.1  # deviation of one logit, relative to the largest one: saturated products make few logits very wrong
-)
+# Largest deviation of one logit, relative to the largest logit: saturated products make few logits very wrong.
+MAX_DEVIATION = 0.1
 PROBE_BOARDS = 128
 COMPARED_BOARDS = 32  # boards compared at batch sizes other than the largest
 # The smallest batch that gives the same outputs for a position as larger ones, for most backends: on a Zen 4, PyTorch
