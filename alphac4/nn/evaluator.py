@@ -53,8 +53,8 @@ class Evaluator:
         backend: a backend's name, or "auto" for the fastest on this machine whose outputs match fp32. "auto" is decided
             again for all weights that are loaded, and depends only on the weights and the processor. A named backend is
             used even if it deviates, with a warning.
-        int8: allow "auto" to use int8, whose probabilities are off by some thousandths. That suits self-play, where
-            speed matters more, but not measurements of strength.
+        int8: allow "auto" to use int8, whose probabilities are off by thousandths on average. That suits self-play,
+            where speed matters more, but not measurements of strength.
         threads: cores to use per call; by default all that this process may use. One caller per core, each with its
             own batch, is faster than one call over all cores, which waits for the slowest core after every layer.
         batch_invariant: give a position the same outputs, bit for bit, in any batch. Libraries compute small batches
