@@ -367,7 +367,7 @@ def _openvino() -> Any:
         return importlib.import_module("openvino")
     finally:
         if not is_loaded:
-            del modules["openvino_telemetry"]
+            modules.pop("openvino_telemetry", None)  # unless another thread did so
 
 
 @functools.cache
