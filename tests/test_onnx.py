@@ -1,6 +1,7 @@
 """ONNX files: exported networks, and networks of other programs."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from helpers import as_if_trained
+from helpers import as_if_trained, run_python
 
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.cli import main
@@ -193,3 +194,16 @@ def test_a_file_with_outputs_that_are_not_finite_is_not_written(tmp_path: Path, 
 def test_the_bound_of_a_deviation_is_rounded_up(deviation: float, text: str) -> None:
     assert export.format_bound(deviation) == text
     assert float(text) >= deviation
+
+
+def test_onnxruntime_is_imported_without_its_telemetry(tmp_path: Path) -> None:
+    """Otherwise it writes an identifier and an open database to the user's folder. The environment does not change."""
+    program = """
+import os
+before = dict(os.environ)
+from alphac4.nn.foreign import import_onnxruntime
+import_onnxruntime().SessionOptions()
+assert dict(os.environ) == before
+"""
+    run_python(program, env=os.environ | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)})
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

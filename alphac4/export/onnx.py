@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from alphac4.game.rules import Geometry, board_settings
 from alphac4.machine import install_advice
 from alphac4.nn.backends import random_boards
+from alphac4.nn.foreign import import_onnxruntime
 from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import ONNX_FILE, write_atomically
@@ -114,19 +115,28 @@ def format_bound(deviation: float) -> str:
     return f"{float(context.create_decimal_from_float(deviation)):.0e}"
 
 
+def import_onnx() -> Any:
+    """Return the module `onnx` after importing all packages that an export needs.
+
+    Raises:
+        RuntimeError: if a package is missing.
+    """
+    try:
+        import_onnxruntime()  # `deviation_from_torch` needs it
+        import onnx
+        import onnxscript  # noqa: F401 - PyTorch's exporter needs it
+    except ImportError as error:
+        raise RuntimeError(f"ONNX needs {error.name}: {install_advice('onnx')}") from error
+    return onnx
+
+
 def onnx_bytes(checkpoint: Checkpoint) -> bytes:
     """Return the network as an ONNX model for batches of any size.
 
     Raises:
         RuntimeError: if a package is missing.
     """
-    try:
-        import onnx
-        import onnxruntime  # noqa: F401 - `deviation_from_torch` needs it
-        import onnxscript  # noqa: F401 - PyTorch's exporter needs it
-    except ImportError as error:
-        raise RuntimeError(f"ONNX needs {error.name}: {install_advice('onnx')}") from error
-    geometry = checkpoint.geometry
+    onnx, geometry = import_onnx(), checkpoint.geometry
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # the exporter logs every step and unneeded packages
     try:
@@ -157,8 +167,7 @@ def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
 
     It is NaN if an output is.
     """
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     network, rng = checkpoint.network.eval(), np.random.default_rng(0)
     planes = random_boards(checkpoint.geometry, PROBE_BOARDS, rng, network.config.input_planes)
     session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

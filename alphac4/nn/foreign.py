@@ -1,5 +1,6 @@
 """Evaluators for other networks: functions of planes, PyTorch modules, and ONNX files of any program."""
 
+import importlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ PROBE_BOARDS = 32
 VALUE_TOLERANCE = 1e-3  # of values beyond 1
 SUM_TOLERANCE = 0.01  # of sums of probabilities; those of bfloat16 are off by up to 0.004
 MIN_PROBABILITY = 1e-9
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # variable that onnxruntime reads when it is imported
 EXPECTED = (
     "one input of planes [B, 2, rows, columns]; as outputs a policy [B, columns] and either a value [B] or [B, 1] in "
     "[-1, 1] or win/draw/loss [B, 3]"
@@ -242,6 +244,25 @@ def onnx_geometry(path: Path) -> Geometry:
     return _open(path, 1)[1]
 
 
+def import_onnxruntime() -> Any:
+    """Return the module `onnxruntime`, imported without its telemetry.
+
+    That would give the user an identifier, keep a database in the user's folder open, and send data.
+
+    Raises:
+        ImportError: if the package is missing.
+    """
+    before = os.environ.get(NO_TELEMETRY)
+    os.environ[NO_TELEMETRY] = "1"
+    try:
+        return importlib.import_module("onnxruntime")
+    finally:
+        if before is None:
+            os.environ.pop(NO_TELEMETRY, None)
+        else:
+            os.environ[NO_TELEMETRY] = before
+
+
 def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
     """Open a file in onnxruntime; return the session and the board.
 
@@ -251,7 +272,7 @@ def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
         ValueError: if the file cannot be read, or does not take one input of four dimensions with two planes.
     """
     try:
-        import onnxruntime
+        onnxruntime = import_onnxruntime()
     except ImportError as error:
         raise ValueError(f"{path}: needs onnxruntime: {install_advice('onnx')}") from error
     if not os.path.isfile(path):  # noqa: PTH113 - no error for very long names
