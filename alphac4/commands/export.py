@@ -76,18 +76,25 @@ class ExportCommand:
             from alphac4.storage.checkpoints import load_checkpoint
 
             checkpoint = load_checkpoint(self.checkpoint)
+            # Find what any form lacks before the first one is written.
             if self.hub is not None:
                 from alphac4.export.hub import checked_license, export_hub
 
                 license_id = checked_license(self.checkpoint, self.license)
+            if self.web is not None:
+                from alphac4.play.web.pages import export_page, read_runtime
+
+                read_runtime(self.web_runtime)
+            if self.onnx is not None or self.hub is not None or self.web is not None:
+                from alphac4.export.onnx import export_onnx, format_bound, import_onnx
+
+                import_onnx()
         if self.kaggle is not None:
             from alphac4.export.kaggle import submission_text
 
             write_atomically(self.kaggle, submission_text(checkpoint).encode(), KAGGLE_FILE)
             logger.info("%s: submission of %d KB", self.kaggle, self.kaggle.stat().st_size // 1000)
         if self.onnx is not None:
-            from alphac4.export.onnx import export_onnx, format_bound
-
             logger.info("%s: converting the network ...", self.onnx)
             bound = format_bound(export_onnx(checkpoint, self.onnx))
             size = self.onnx.stat().st_size // 1000
@@ -97,8 +104,6 @@ class ExportCommand:
             export_hub(self.checkpoint, self.hub, license_id)
             logger.info("%s: publish it with: hf upload OWNER/NAME %s", self.hub, self.hub)
         if self.web is not None:
-            from alphac4.play.web.pages import export_page
-
             logger.info("%s: writing the page and converting the network (about ten seconds) ...", self.web)
             export_page(checkpoint, self.checkpoint.stem, self.web, self.web_runtime)
             logger.info("%s: play with: python -m http.server --directory %s", self.web, self.web)
