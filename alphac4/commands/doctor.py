@@ -8,6 +8,7 @@ import platform
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -215,22 +216,33 @@ CHECKS: dict[str, Callable[[], str]] = {
 }
 
 
+def requirements(extra: str = "") -> list[Requirement]:
+    """Return what an extra needs, or the package itself.
+
+    The pyproject.toml of a clone may be newer than the metadata of the installation.
+    """
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    if project.is_file():
+        table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        return list(map(Requirement, table["optional-dependencies"][extra] if extra else table["dependencies"]))
+    every = map(Requirement, importlib.metadata.requires("alphac4") or ())
+    return [each for each in every if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)]
+
+
 def unmet_requirements(extra: str = "") -> list[str]:
     """Return the packages that an extra needs, or alphac4 itself, and that are missing or of an unsupported version."""
     unmet = []
-    try:
-        lines = importlib.metadata.requires("alphac4") or ()
-    except importlib.metadata.PackageNotFoundError:  # the code runs from a folder
-        return ["alphac4"]
-    for requirement in map(Requirement, lines):
-        if requirement.marker.evaluate({"extra": extra}) if requirement.marker else not extra:
-            try:
-                version = importlib.metadata.version(requirement.name)
-            except importlib.metadata.PackageNotFoundError:
-                unmet.append(requirement.name)
-                continue
-            if not requirement.specifier.contains(version, prereleases=True):
-                unmet.append(f"{requirement.name} {version} instead of {requirement.specifier}")
+    for requirement in requirements(extra):
+        if requirement.name == "alphac4":  # an extra that includes others
+            unmet += [line for included in requirement.extras for line in unmet_requirements(included)]
+            continue
+        try:
+            version = importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            unmet.append(requirement.name)
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            unmet.append(f"{requirement.name} {version} instead of {requirement.specifier}")
     return unmet
 
 
