@@ -38,6 +38,7 @@ class Judge:
     """Evaluator of mistakes of networks with one architecture."""
 
     def __init__(self, sets: Sequence[PositionSet], simulations: int, config: TrainConfig) -> None:
+        self.simulations = simulations
         self._sets = sets
         self._budget = Budget(simulations=simulations)
         self._compute = choose_compute(config.machine.device)
@@ -85,36 +86,41 @@ def main() -> int:
     try:
         sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
         base = from_dict(options.settings, PRESETS[options.preset])
-    except ValueError as error:
+        machine = dataclasses.replace(base.machine, keep_checkpoints=100_000)
+        base = dataclasses.replace(base, evaluation=EvaluationConfig(interval=0), machine=machine)
+        configs = [dataclasses.replace(base, seed=seed) for seed in options.seeds]
+        judge = Judge(sets, options.simulations, base)
+        options.folder.mkdir(parents=True, exist_ok=True)
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     if missing := TARGET.keys() - {part.name for part in sets}:
         parser.error(f"--positions lacks {', '.join(sorted(missing))}: the target needs each of {', '.join(TARGET)}")
     logging.basicConfig(format="%(message)s", stream=sys.stdout)
     logging.getLogger("alphac4").setLevel(logging.INFO)
-    machine = dataclasses.replace(base.machine, keep_checkpoints=100_000)
-    base = dataclasses.replace(base, evaluation=EvaluationConfig(interval=0), machine=machine)
     if options.warm_up:
         folder = options.folder / "warm-up"
         shutil.rmtree(folder, ignore_errors=True)
         train(folder, dataclasses.replace(base, iterations=1))
-    reached = [measure(base, seed, sets, options) for seed in options.seeds]
+    reached = [measure(options.folder / f"{options.preset}-{config.seed}", config, judge) for config in configs]
     return int(None in reached)
 
 
 def train(folder: Path, config: TrainConfig) -> list[IterationReport]:
     """Train without closing matches; an interrupted run is resumed."""
-    with TrainingSession(folder, config) as session:
+    try:
+        session = TrainingSession(folder, config)
+    except ValueError as error:  # the folder has a run with other settings
+        sys.exit(f"speedrun.py: {error}")
+    with session:
         return session.train()
 
 
-def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: argparse.Namespace) -> float | None:
+def measure(folder: Path, config: TrainConfig, judge: Judge) -> float | None:
     """Train with a seed and print each network's mistakes; return the seconds to the target, or None."""
-    config = dataclasses.replace(base, seed=seed)
-    folder = options.folder / f"{options.preset}-{seed}"
+    seed = config.seed
     if folder.exists():
         print(f"seed {seed}: {folder} has a run, which is continued; to train with changed code, delete it", flush=True)
     history = train(folder, config)
-    judge = Judge(sets, options.simulations, config)
     reached, measured = None, 0
     for report in history:
         if report.best_iteration == measured:
@@ -133,7 +139,7 @@ def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: 
         f"after the first iteration: {seconds_by_phase(history)}"
     )
     when = "never" if reached is None else f"after {reached:.1f} s"
-    print(f"seed {seed}: target {TARGET} at {count_of(options.simulations, 'simulation')} reached {when}", flush=True)
+    print(f"seed {seed}: target {TARGET} at {count_of(judge.simulations, 'simulation')} reached {when}", flush=True)
     return reached
 
 

@@ -216,6 +216,10 @@ def test_terminal_puzzles_show_the_side_to_move_and_the_results_of_wrong_moves()
     ("change", "fault"),
     [
         ({"moves": "44", "solution": 0}, "its only winning move is said to be 1, but the solver finds 4"),
+        (
+            {"moves": "62743147561266", "solution": 3},
+            "winning move is said to be 4, but the solver finds 2, 4",
+        ),
         ({"moves": "4", "solution": 0}, "its only winning move is said to be 1, but the solver finds no move"),
         (
             {"distance": PUZZLE.distance + 1},

@@ -1,7 +1,7 @@
 """The measurement behind docs/speedrun.md."""
 
-import argparse
 import dataclasses
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from campaigns.tiny_run import SETTINGS
 
 import alphac4
 from alphac4.evaluation.positions import packaged_positions
@@ -43,12 +44,11 @@ def test_the_clock_stops_at_the_first_network_that_reaches_the_target_in_every_s
         for number, (total, best, _) in enumerate(run, start=1)
     ]
     measure = script["measure"]
-    judge = Mock(mistakes=lambda path: dict(zip(script["TARGET"], mistakes[path.stem], strict=True)))
-    measure.__globals__.update({"train": Mock(return_value=reports), "Judge": Mock(return_value=judge)})
-    options = argparse.Namespace(folder=tmp_path, preset="quick", simulations=8)
-    assert measure(PRESETS["quick"], 3, [], options) == seconds
-    (folder, config), _ = measure.__globals__["train"].call_args
-    assert (folder, config) == (tmp_path / "quick-3", dataclasses.replace(PRESETS["quick"], seed=3))
+    judge = Mock(mistakes=lambda path: dict(zip(script["TARGET"], mistakes[path.stem], strict=True)), simulations=8)
+    measure.__globals__["train"] = Mock(return_value=reports)
+    config = dataclasses.replace(PRESETS["quick"], seed=3)
+    assert measure(tmp_path / "new", config, judge) == seconds
+    measure.__globals__["train"].assert_called_once_with(tmp_path / "new", config)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(mistakes) + 2
     assert lines[0] == "seed 3, iteration 2, 20.0 s: begin-hard 7.0 %, begin-medium 2.1 %, middle-medium 2.0 %"
@@ -65,12 +65,52 @@ def test_mistakes_are_those_of_an_evaluation(script: dict[str, Any]) -> None:
     assert judge.mistakes(Path("quick")) == pytest.approx(expected)
 
 
-def test_a_set_of_the_target_must_not_be_missing(
-    script: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+SETS = Path(alphac4.__file__).parent / "evaluation" / "sets"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--positions", SETS / "begin-hard.columns", SETS / "middle-easy.columns"],
+            "lacks begin-medium, middle-medium: ",
+        ),
+        (["--positions", "missing.columns"], "missing.columns: No such file"),
+        (["--seeds", "0", "-1"], "seed must be at least 0, not -1"),
+        (["--simulations", "-5"], "simulations must be "),
+        (["--settings", '{"iteration": 1}'], "unknown entry 'iteration'"),
+        (["--folder", __file__], "File exists"),
+    ],
+)
+def test_wrong_options_are_rejected_before_training(
+    words: list[object],
+    message: str,
+    script: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    sets = Path(alphac4.__file__).parent / "evaluation" / "sets"
-    words = ["quick", "--positions", sets / "begin-hard.columns", sets / "middle-easy.columns"]
-    monkeypatch.setattr(sys, "argv", ["speedrun.py", *map(str, words)])
-    with pytest.raises(SystemExit):
+    monkeypatch.setattr(sys, "argv", ["speedrun.py", "quick", *map(str, words)])
+    script["main"].__globals__["train"] = Mock(side_effect=AssertionError)
+    with pytest.raises(SystemExit, match="2"):
         script["main"]()
-    assert "--positions lacks begin-medium, middle-medium: " in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_rerun_continues_its_run_and_says_so(
+    script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = json.dumps(SETTINGS | {"iterations": 1, "board": {}})
+    words = ["quick", "--settings", settings, "--folder", tmp_path, "--simulations", 2]
+    monkeypatch.setattr(sys, "argv", ["speedrun.py", *map(str, words)])
+    outputs = []
+    for _ in range(2):
+        assert script["main"]() == 1  # never reached
+        outputs.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("seed 0")])
+    assert "is continued" in outputs[1][0]
+    assert outputs[1][1:] == outputs[0]
+    assert "reached never" in outputs[0][-1]
+    words[2] = json.dumps(SETTINGS | {"iterations": 1, "board": {}, "samples": 33})
+    monkeypatch.setattr(sys, "argv", ["speedrun.py", *map(str, words)])
+    with pytest.raises(SystemExit, match=r"speedrun\.py: .*other settings"):
+        script["main"]()
