@@ -410,7 +410,7 @@ class CertificateCommand(RangedSettings):
             return self._build()
 
     def _build(self) -> int:
-        """Search for the moves and write the certificate; return 1 if the claim is not proven.
+        """Search for the moves and write the certificate; return 1 if the player misses the claimed result.
 
         Print a line per number of stones when the walk first reaches it: how many positions the rules decide, how many
         the player's search proves, and how many rely on its move.

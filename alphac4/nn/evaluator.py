@@ -211,14 +211,17 @@ def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[A
 
 
 def invariant_backends(order: Sequence[str], network: Network, warned: set[str]) -> list[str]:
-    """Return the backends that pass `is_batch_invariant`; if none does, log a warning and return all."""
-    for name in order:
-        if not is_batch_invariant(name, network):
-            _warn_once(warned, name, "answers differently in batches of another size and is not used")
-    passed = [name for name in order if name not in warned]
+    """Return the backends that pass `is_batch_invariant`, with a warning for each faster one that does not.
+
+    If none passes, log a warning and return all.
+    """
+    passed = [name for name in order if is_batch_invariant(name, network)]
     if not passed:
         logger.warning("no backend is batch-invariant on this machine: results depend on the number of cores")
-    return passed or list(order)
+        return list(order)
+    for name in order[: order.index(passed[0])]:
+        _warn_once(warned, name, "answers differently in batches of another size and is not used")
+    return passed
 
 
 def is_batch_invariant(name: str, network: Network) -> bool:
