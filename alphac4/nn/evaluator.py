@@ -89,7 +89,7 @@ class Evaluator:
         self._order = backend_order(network.config, device, usual, int8=int8) if backend == "auto" else []
         self._warned: set[str] = set()  # backends that a warning was logged for
         if batch_invariant and self._order:
-            self._order = invariant_backends(self._order, network, self._warned)
+            self._order = invariant_backends(self._order, network)
         self._load(network)
         logger.debug("inference by %s for %d positions per call", self.backend, batch_size)
 
@@ -210,7 +210,7 @@ def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[A
     return True
 
 
-def invariant_backends(order: Sequence[str], network: Network, warned: set[str]) -> list[str]:
+def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
     """Return the backends that pass `is_batch_invariant`, with a warning for each faster one that does not.
 
     If none passes, log a warning and return all.
@@ -220,7 +220,7 @@ def invariant_backends(order: Sequence[str], network: Network, warned: set[str])
         logger.warning("no backend is batch-invariant on this machine: results depend on the number of cores")
         return list(order)
     for name in order[: order.index(passed[0])]:
-        _warn_once(warned, name, "answers differently in batches of another size and is not used")
+        logger.warning("backend %s: answers differently in batches of another size and is not used", name)
     return passed
 
 
