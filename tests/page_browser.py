@@ -98,10 +98,10 @@ def static_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ALPHAC4_CACHE")  # use the user's cache, which may have the download of 33 MB
         try:
-            read_runtime(None)
+            runtime = read_runtime(None)
         except RuntimeError as error:
             pytest.skip(str(error))
-        export_page(load_checkpoint(Path("quick")), "quick", folder)
+        export_page(load_checkpoint(Path("quick")), "quick", folder, runtime)
     return folder
 
 

@@ -253,7 +253,7 @@ def test_an_existing_folder_is_not_replaced(
     [
         ("", "choose a licence"),
         ("--license MIT", "an identifier of the hub, such as mit or cc-by-4.0, not 'MIT'"),
-        ("--license mit", "--hub needs no_such_package: ./scripts/setup.sh hub"),
+        ("--license mit", "--hub needs huggingface_hub: ./scripts/setup.sh hub"),
     ],
 )
 def test_an_export_to_the_hub_needs_a_licence_and_its_library(
@@ -261,7 +261,7 @@ def test_an_export_to_the_hub_needs_a_licence_and_its_library(
 ) -> None:
     """Without them, no other form is written either."""
     save_small(tmp_path / "other.safetensors")
-    monkeypatch.setattr(export, "PACKAGES", {"no_such_package": "hub"})
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.chdir(tmp_path)
     assert message in error_line(f"export other.safetensors --kaggle main.py --hub out {license_options}")
     assert [path.name for path in tmp_path.iterdir()] == ["other.safetensors"]

@@ -84,7 +84,7 @@ class ExportCommand:
             if self.web is not None:
                 from alphac4.play.web.pages import export_page, read_runtime
 
-                read_runtime(self.web_runtime)
+                runtime = read_runtime(self.web_runtime)
             if self.onnx is not None or self.hub is not None or self.web is not None:
                 from alphac4.export.onnx import export_onnx, format_bound, import_onnx
 
@@ -105,7 +105,7 @@ class ExportCommand:
             logger.info("%s: publish it with: hf upload OWNER/NAME %s", self.hub, self.hub)
         if self.web is not None:
             logger.info("%s: writing the page and converting the network (about ten seconds) ...", self.web)
-            export_page(checkpoint, self.checkpoint.stem, self.web, self.web_runtime)
+            export_page(checkpoint, self.checkpoint.stem, self.web, runtime)
             logger.info("%s: play with: python -m http.server --directory %s", self.web, self.web)
         return 0
 

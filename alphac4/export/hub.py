@@ -28,7 +28,6 @@ from alphac4.version import __version__
 CARD = "README.md"
 ONNX_FILE = "model.onnx"
 PROJECT_LICENSE = "mit"
-PACKAGES = {"huggingface_hub": "hub", "onnx": "onnx", "onnxruntime": "onnx"}  # and their extras
 BUDGETS = (0, 100)  # simulations per position in the measurement, which takes about a minute on two cores
 TASK = "reinforcement-learning"
 
@@ -75,14 +74,14 @@ Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 
 
 def checked_license(name: Path, license_id: str | None) -> str:
-    """Return the hub's identifier of the network's licence, after checking it and that the export's packages exist.
+    """Return the hub's identifier of the network's licence, after checking it and that the hub's package exists.
 
     Args:
         name: the network's file, or another name that `load_checkpoint` takes.
         license_id: the identifier; shipped networks have a default.
 
     Raises:
-        ValueError: if the licence or a package is missing, or the licence is not an identifier.
+        ValueError: if the licence or the package is missing, or the licence is not an identifier.
     """
     if license_id is None and str(name) in SHIPPED:
         license_id = PROJECT_LICENSE
@@ -92,9 +91,8 @@ def checked_license(name: Path, license_id: str | None) -> str:
         raise ValueError(
             f"--license must be an identifier of the hub, such as mit or cc-by-4.0, not {quote(license_id)}"
         )
-    for package, extra in PACKAGES.items():
-        if importlib.util.find_spec(package) is None:
-            raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise ValueError(f"--hub needs huggingface_hub: {install_advice('hub')}")
     return license_id
 
 

@@ -104,21 +104,20 @@ def review_page(reviews: Sequence[Review]) -> str:
     return re.sub("|".join(map(re.escape, parts)), lambda place: parts[place[0]], page)
 
 
-def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path | None = None) -> None:
+def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes) -> None:
     """Write the page with a network into a new folder, which appears only when it is complete.
 
     Args:
         checkpoint: the network and its board.
         name: the network's name on the page.
         folder: a new folder.
-        runtime: npm package of onnxruntime-web; by default it is downloaded once and cached.
+        runtime: npm package of onnxruntime-web, from `read_runtime`.
 
     Raises:
-        ValueError: if ``folder`` exists, or the runtime is another version.
-        RuntimeError: if a package is missing or the runtime cannot be downloaded.
+        ValueError: if ``folder`` exists.
+        RuntimeError: if a package is missing.
         OSError: if a file cannot be written.
     """
-    packed = read_runtime(runtime)
     with new_folder(folder) as new:
         static = new / "static"
         static.mkdir()
@@ -128,7 +127,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         (static / "index.html").rename(new / "index.html")
         (static / "offline.js").rename(new / "offline.js")  # a service worker serves its own folder
         (static / "onnxruntime").mkdir()
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        with tarfile.open(fileobj=io.BytesIO(runtime)) as archive:
             for file in RUNTIME_FILES:
                 member = archive.extractfile(f"package/dist/{file}")
                 assert member is not None
