@@ -224,6 +224,11 @@ def test_generation_resumes_incomplete_sets_and_keeps_other_files(tmp_path: Path
     cut.write_text("".join(text.splitlines(keepends=True)[:4]))
     assert write(cut) == text
     assert len(load_positions(whole)) == 8
+    for count in (4, 8, 9):
+        for others in (random_positions("end", np.random.default_rng(5)), []):
+            with pytest.raises(FileError, match="has positions of another seed or source"):
+                write_set(whole, "end-easy", count, others, solver)
+    assert whole.read_text() == text
     for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n", b"hello", b"\xff\xfe", text.encode() + b"world"):
         whole.write_bytes(content)
         with pytest.raises(FileError, match=re.escape(str(whole))):
@@ -558,7 +563,8 @@ def test_unsuitable_files_are_reported_in_one_line(
 def test_positions_command_makes_sets_for_evaluate(
     tmp_path: Path, evaluate: Callable[..., dict[str, Any]], run_command: Callable[..., str]
 ) -> None:
-    run_command(f"positions {tmp_path} --sets end-easy middle-easy --count 5")
+    for _ in ("new", "complete"):
+        run_command(f"positions {tmp_path} --sets end-easy middle-easy --count 5")
     files = [tmp_path / f"{name}.columns" for name in ("end-easy", "middle-easy")]
     (subject,) = evaluate("solver", "--positions", *files)["subjects"]  # no untrained network
     assert list(subject["budgets"][0]["sets"]) == ["middle-easy", "end-easy", "all"]

@@ -112,6 +112,14 @@ def test_an_error_in_a_text_file_names_the_file_and_the_line(kind: str, line: st
         read(path)
 
 
+@pytest.mark.parametrize("kind", ["positions", "sample"])
+def test_a_file_of_comments_contains_no_positions(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("# a comment\n\n")
+    with pytest.raises(FileError, match=f"^{path}: contains no positions"):
+        READERS[kind][0](path)
+
+
 UNMARKED = ("utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
 
 

@@ -251,9 +251,11 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
 
     Raises:
         OSError: if the file cannot be read.
-        FileError: if a line is invalid.
+        FileError: if a line is invalid, or there is none.
     """
     positions = list(parse_lines(read_text_lines(path), str(path), parse_position))
+    if not positions:
+        raise FileError(f"{path}: contains no positions")
     for index in rng.permutation(len(positions)):
         yield positions[index][0]
 
@@ -276,23 +278,31 @@ def write_set(
         The number of lines, which is below ``count`` only if there are no more candidates.
 
     Raises:
-        FileError: if an existing file holds anything else, such as positions of another set.
+        FileError: if an existing file holds anything else, such as positions of another set or of other candidates.
         OSError: if a line cannot be written.
     """
     known = _read_known(path, name, solver)
     for _ in known:
         on_position()
+    missing = set(known)
+    foreign = FileError(f"{path}: has positions of another seed or source: remove it, or choose another folder")
     for position in candidates:
-        if len(known) >= count:
+        missing.discard(position)
+        if len(known) >= count and len(missing) < len(known):  # one of its own candidates must be there
             break
         # Check the stage first, because the difficulty takes a search.
         if position in known or stage_of(position) != name.partition("-")[0]:
             continue
         if set_of(position, solver.solve(position)) == name:
+            if missing:
+                raise foreign
             scores = ("." if score is None else str(score) for score in solver.analyze(position))
             append_line(path, " ".join([position.moves or "", *scores]))
             known.add(position)
             on_position()
+    else:
+        if missing:
+            raise foreign
     return len(known)
 
 
