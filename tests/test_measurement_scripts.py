@@ -1,8 +1,9 @@
-"""The measurement behind docs/speedrun.md."""
+"""The scripts behind docs/speedrun.md, docs/gpu.md and the choice of settings."""
 
 import dataclasses
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import alphac4
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.training.config import PRESETS
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "speedrun.py"
+ROOT = Path(__file__).parents[1]
 # The networks of a run: a run's seconds, the best network then, and its mistakes in the three sets of the target.
 RUN = [
     (10.0, 0, None),  # the untrained network is not measured
@@ -29,7 +30,7 @@ RUN = [
 
 @pytest.fixture
 def script() -> dict[str, Any]:
-    return runpy.run_path(str(SCRIPT))
+    return runpy.run_path(str(ROOT / "scripts" / "speedrun.py"))
 
 
 @pytest.mark.parametrize(("iterations", "seconds"), [(3, None), (5, 40.0)])
@@ -114,3 +115,38 @@ def test_a_rerun_continues_its_run_and_says_so(
     monkeypatch.setattr(sys, "argv", ["speedrun.py", *map(str, words)])
     with pytest.raises(SystemExit, match=r"speedrun\.py: .*other settings"):
         script["main"]()
+
+
+@pytest.mark.parametrize("half", ["first", "last"])
+def test_halves_of_a_set_have_different_positions(
+    half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (SETS / "begin-hard.columns").read_text().splitlines(keepends=True)[:41]
+    part = tmp_path / "half.columns"
+    part.write_text("".join(lines[:20] if half == "first" else lines[20:]))
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "begin-hard.columns").write_text("".join(lines))
+    words = ["quick", "--sets", tmp_path / "whole", "--half", half, "--simulations", 0]
+    monkeypatch.setattr(sys, "argv", ["measure.py", *map(str, words)])
+    runpy.run_path(str(ROOT / "experiments" / "measure.py"), run_name="__main__")
+    expected = alphac4.evaluate("quick", simulations=(0,), positions=[part]).subjects[0].budgets[0].sets["all"]
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row[:2] == ["quick", "0"]
+    assert row[2] == f"{100 * expected.mistakes.value:.1f}"
+    assert row[-1] == f"{100 * expected.mistakes_if_possible.value:.2f}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+def test_gpu_report_repeats_failed_steps(tmp_path: Path) -> None:
+    python = tmp_path / "python"  # fails in the step that names peers.py
+    python.write_text('#!/bin/sh\necho ran; case "$*" in *peers.py*) exit 1;; esac\n')
+    python.chmod(0o755)
+    for expected in (["tests", "quick", "speed", "peers", "best"], ["peers"]):
+        command = [ROOT / "scripts" / "gpu_report.sh", tmp_path / "report"]
+        done = subprocess.run(
+            command, env={"PATH": "/usr/bin:/bin", "PYTHON": str(python)}, capture_output=True, text=True
+        )
+        assert done.returncode == 1
+        started = [line.partition(":")[0] for line in done.stdout.splitlines() if "at most" in line]
+        assert started == expected
+        assert done.stdout.endswith("unfinished, for the next call: peers\n")
