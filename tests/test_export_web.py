@@ -20,9 +20,10 @@ from alphac4.play.web.pages import LOCAL, RUNTIME_FILES, STATIC, page_setup
 
 
 @pytest.fixture(autouse=True)
-def written_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the network's file, which these tests do not use."""
+def written_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the content of two files that only tests in a browser use."""
     monkeypatch.setattr(pages, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
+    monkeypatch.setattr(pages, "certified", lambda _geometry: ())
 
 
 @pytest.fixture
