@@ -94,6 +94,15 @@ def test_results_of_an_arena_equal_those_computed_by_hand() -> None:
     assert (rated["elo"], rated["error"]) == pytest.approx((400 * math.log10(7.5 / 13.5), 155.0617), abs=1e-3)
 
 
+def test_rating_of_a_player_that_won_every_game_has_no_error() -> None:
+    tournament = Tournament(players=("a", "b"), pairs=10)
+    results = {("a", "b"): MatchResult(wins=20, draws=0, losses=0, pair_scores=(2.0,) * 10)}
+    lines = describe_results(tournament, results).splitlines()
+    assert lines[1] == " 1 a        +645   inf     20    20.0     -  100"
+    assert lines[4] == "± inf: the games do not determine the distance to b; the Elo is a guess."
+    assert json.loads(results_as_json(tournament, results))["ratings"]["a"]["error"] is None
+
+
 def test_crosstable_shows_scores_by_rating_and_pairings_without_games() -> None:
     results = {
         ("a", "b"): MatchResult(wins=3, draws=1, losses=0),

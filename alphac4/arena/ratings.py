@@ -133,13 +133,25 @@ class Rating:
     """A player's strength relative to the anchor."""
 
     elo: float
-    error: float  # half-width of the 95 % interval
+    error: float  # half-width of the 95 % interval; infinite if the games do not determine the difference
 
 
-def fit_ratings(
-    results: Mapping[tuple[str, str], tuple[float, float]], anchor: str, *, prior_games: float = 1.0
-) -> dict[str, Rating]:
+Points = Mapping[tuple[str, str], tuple[float, float]]  # {(a, b): (points of a, games)}
+
+
+def choose_anchor(results: Points) -> str:
+    """Return the last player of the largest group whose rating differences the games determine."""
+    names, points, _ = _tabulate(results)
+    sizes = _determined(points).sum(axis=1)
+    return names[int(np.flatnonzero(sizes == sizes.max())[-1])]
+
+
+def fit_ratings(results: Points, anchor: str, *, prior_games: float = 1.0) -> dict[str, Rating]:
     """Fit ratings by maximum likelihood (Bradley and Terry 1952).
+
+    The difference of two players is determined if each has scored against the other, directly or through a chain of
+    other players. Otherwise the likelihood has no maximum (Ford 1957): only the prior makes the rating finite, and the
+    error is infinite.
 
     A draw counts as half a point, so errors are a little too wide if there are many draws. The inverse of the observed
     information gives the errors.
@@ -147,25 +159,19 @@ def fit_ratings(
     Args:
         results: ``{(a, b): (points of a, games)}``.
         anchor: the player whose rating is 0.
-        prior_games: each player adds half of this number of drawn games, spread over its opponents; without them, a
-            player that won or lost every game would have an infinite rating.
+        prior_games: each player adds half of this number of drawn games, spread over its opponents.
 
     Returns:
         The rating of each player.
     """
-    names = sorted({name for pair in results for name in pair} | {anchor})
-    index = {name: i for i, name in enumerate(names)}
-    points, games = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))  # [P, P] row v. column
-    for (a, b), (won, played) in results.items():
-        points[index[a], index[b]] += won
-        points[index[b], index[a]] += played - won
-        games[index[a], index[b]] += played
-        games[index[b], index[a]] += played
+    names, points, games = _tabulate(results)
+    fixed = names.index(anchor)
+    determined = _determined(points)[fixed]
     share = prior_games / 2 / np.maximum((games > 0).sum(axis=1), 1)
     prior = np.where(games > 0, share[:, None] + share[None, :], 0.0)
     points, games = points + prior / 2, games + prior
     strengths, errors = np.zeros(len(names)), np.zeros(len(names))
-    free = [i for i in range(len(names)) if i != index[anchor]]
+    free = [i for i in range(len(names)) if i != fixed]
     for _ in range(1000):
         chances = np.exp(-np.logaddexp(0.0, strengths[None, :] - strengths[:, None]))
         gradient = (points - games * chances).sum(axis=1)
@@ -177,7 +183,29 @@ def fit_ratings(
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
     errors[free] = Z95 * np.sqrt(np.diag(np.linalg.inv(rated)))
+    errors[~determined] = math.inf
+    elos, errors = strengths / NATS_PER_ELO, errors / NATS_PER_ELO
     return {
-        name: Rating(elo=float(strengths[i]) / NATS_PER_ELO, error=float(errors[i]) / NATS_PER_ELO)
-        for name, i in index.items()
+        name: Rating(elo=float(elo), error=float(error)) for name, elo, error in zip(names, elos, errors, strict=True)
     }
+
+
+def _tabulate(results: Points) -> tuple[list[str], Floats, Floats]:
+    """Return the players in order of appearance, and their points and games [P, P], row against column."""
+    names = list(dict.fromkeys(name for pair in results for name in pair))
+    points, games = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
+    for (a, b), (won, played) in results.items():
+        row, column = names.index(a), names.index(b)
+        points[row, column] += won
+        points[column, row] += played - won
+        games[row, column] += played
+        games[column, row] += played
+    return names, points, games
+
+
+def _determined(points: Floats) -> npt.NDArray[np.bool_]:
+    """Return for each two players [P, P] whether the games determine their difference; see `fit_ratings`."""
+    scored = (points > 0) | np.eye(len(points), dtype=bool)
+    for via in range(len(points)):  # Warshall's transitive closure
+        scored |= scored[:, via : via + 1] & scored[via]
+    return scored & scored.T

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alphac4.arena.match import MatchResult, match_openings, play_match
-from alphac4.arena.ratings import Rating, SprtState, elo_interval, fit_ratings, pair_counts, sprt
+from alphac4.arena.ratings import Rating, SprtState, choose_anchor, elo_interval, fit_ratings, pair_counts, sprt
 from alphac4.arena.specifications import (
     LEAVES,
     describe,
@@ -266,18 +267,23 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def rate_players(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
-    """Fit ratings by maximum likelihood; the ``anchor`` has rating 0."""
-    return fit_ratings({pairing: (result.points, result.played) for pairing, result in results.items()}, anchor)
+def rate_players(results: Results) -> tuple[str, dict[str, Rating]]:
+    """Return the player whose rating is 0, and all ratings."""
+    points = {pairing: (result.points, result.played) for pairing, result in results.items()}
+    anchor = choose_anchor(points)
+    return anchor, fit_ratings(points, anchor)
 
 
 def describe_results(tournament: Tournament, results: Results) -> str:
     """Return the crosstable and a line for each pairing, wrapped to the width of a terminal."""
-    anchor, short = tournament.players[-1], short_names(tournament.players)
+    short = short_names(tournament.players)
+    anchor, ratings = rate_players(results)
     lines = [
-        crosstable(results, rate_players(results, anchor)),
+        crosstable(results, ratings),
         f"Elo by maximum likelihood, {short[anchor]} = 0, with 95 % intervals; scores in per cent.",
     ]
+    if any(math.isinf(rating.error) for rating in ratings.values()):
+        lines.append(f"± inf: the games do not determine the distance to {short[anchor]}; the Elo is a guess.")
     if tournament.sprt:
         lines.append("Scores and Elo of pairings that the sequential test ended early exaggerate the difference.")
     lines.append("")
@@ -289,7 +295,7 @@ def describe_results(tournament: Tournament, results: Results) -> str:
 
 
 def results_as_json(tournament: Tournament, results: Results) -> str:
-    """Return pairings and ratings as JSON; the infinite Elo of a score of 0 or 1 is null."""
+    """Return pairings and ratings as JSON; infinite values, such as the Elo of a score of 0 or 1, are null."""
     pairings: list[dict[str, Any]] = []
     for pairing, result in results.items():
         score, elo, test = result.interval, elo_interval(result.interval), tournament.test(result)
@@ -303,7 +309,7 @@ def results_as_json(tournament: Tournament, results: Results) -> str:
                 **({"sprt": dataclasses.asdict(test)} if test else {}),
             }
         )
-    ratings = rate_players(results, tournament.players[-1])
+    _, ratings = rate_players(results)
     rated = {name: dataclasses.asdict(rating) for name, rating in ratings.items()}
     return json.dumps(finite_or_null({"pairings": pairings, "ratings": rated}), indent=2)
 
