@@ -156,6 +156,15 @@ def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None
     assert (result.value[2], result.wdl[2].tolist()) == (1, [1, 0, 0])
 
 
+@pytest.mark.parametrize("name", ["default", "plain"])
+def test_draw_probability_counts_drawn_games(name: str) -> None:
+    """Three cells of one column are empty, and filling them is a draw; the first moves of a game seldom lead to one."""
+    positions = [Position.from_moves("666165577462463234152541333211132724554"), Position()]
+    result = UctSearch(VARIANTS[name], rng=np.random.default_rng(0)).search(positions, Budget(simulations=100))
+    assert result.wdl[0].tolist() == [0, 1, 0]
+    assert result.wdl[1, 1] < 0.05
+
+
 def test_final_move_has_visits() -> None:
     for seed in range(10):
         search = UctSearch(UctConfig(final="ucb"), rng=np.random.default_rng(seed))

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import naive
@@ -120,6 +121,31 @@ def test_answers_do_not_depend_on_the_number_of_threads() -> None:
     sets = packaged_positions(40)
     one, three = (answers_of_uniform(sets, 16, players)[0] for players in (1, 3))
     assert one.tolist() == three.tolist()
+
+
+def test_moves_and_values_belong_to_their_positions(rng: np.random.Generator) -> None:
+    """Their sign and order are those of the player, in any number of batches."""
+    sets = packaged_positions(40)
+    positions, outcomes = join_sets(sets).positions, join_sets(sets).best_outcome
+    values = outcomes * rng.uniform(0, 1, len(positions))
+    moves = [int(rng.choice(position.legal_columns())) for position in positions]
+    answers = dict(zip(positions, zip(moves, values, strict=True), strict=True))
+
+    class KnownPlayer(NetworkPlayer):
+        def search(self, batch: Sequence[Position], _budget: Budget | None = None) -> SimpleNamespace:
+            found = np.array([answers[position] for position in batch])
+            return SimpleNamespace(moves=found[:, 0].astype(int), value=found[:, 1])
+
+    player = KnownPlayer("known", UniformEvaluator(), Budget(simulations=1))
+    for copies in (1, 3):
+        batches: list[int] = []
+        found = collect_answers([player] * copies, sets, batches.append)
+        assert len(batches) >= copies
+        np.testing.assert_array_equal(found[0], moves)
+        np.testing.assert_array_equal(found[1], values)
+    judged = judge_sets(sets, *found)["all"].value
+    assert judged is not None
+    assert judged.absolute_error.value == pytest.approx(np.abs(outcomes - values).mean())
 
 
 def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -317,9 +317,13 @@ def test_session_keeps_its_game_after_an_illegal_move() -> None:
     assert (session.undo(2), session.redo(1)) == (2, 1)
     session.play(0)  # discards the undone moves
     assert (session.moves, session.redo(), session.undo(99)) == ("444441", 0, 6)
+    session.load("1234")
+    assert (session.undo(), session.undo(), session.redo(2)) == (1, 1, 2)
+    assert session.moves == "1234"
 
 
-def test_analysis_visits_add_up_and_it_converts_to_json() -> None:
+def test_analysis_visits_add_up_and_it_converts_to_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alphac4.play.analysis.MAX_SLICE_SIMULATIONS", 200)  # three slices
     position = Position.from_moves("44444")
     analysis = Analyst.named("uct:500", seed=1).analyze(position)
     assert analysis.finished

@@ -21,7 +21,7 @@ from alphac4.arena.players import (
     UctPlayer,
     raw_result,
 )
-from alphac4.arena.specifications import LEAVES, common_geometry, parse_player, parse_searching_player
+from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
@@ -134,11 +134,13 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     checkpoint: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
-    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
+    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625,leaves=4"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
-    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625"  # only the options that differ from the defaults
+    assert (
+        player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4"
+    )  # only the options that differ from the defaults
     rule = PuctConfig(c_init=3, fpu_reduction=0.0625)
-    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=LEAVES)
+    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=4)
     expected = search.search(positions, Budget(simulations=60))
     assert parse_searching_player("uct:1e3", rng=rng).name == "uct:1000"
     np.testing.assert_array_equal(player.search(positions).visits, expected.visits)

@@ -67,7 +67,7 @@ class Games(NamedTuple):
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] value of the best move less that of the move played, in [0, 2]
     full_searches: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
-    priors: npt.NDArray[np.float32]  # [T, C, A] the network's policy at the root, without noise
+    priors: npt.NDArray[np.float32]  # [T, C, A] the network's policy at the root, without noise; 0 where rules decide
     visits: npt.NDArray[np.int32]  # [T, C, A] of the root's moves
     values: npt.NDArray[np.float32]  # [T, C, A] of the root's moves; NaN without a visit or proof
     greedy_value: npt.NDArray[np.float32]  # [T, C] value at the end of the most visited line
