@@ -201,8 +201,10 @@ def test_onnxruntime_is_imported_without_its_telemetry(tmp_path: Path) -> None:
     program = """
 import os
 before = dict(os.environ)
+from concurrent.futures import ThreadPoolExecutor
 from alphac4.nn.foreign import import_onnxruntime
-import_onnxruntime().SessionOptions()
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(lambda _: import_onnxruntime().SessionOptions(), range(2)))
 assert dict(os.environ) == before
 """
     run_python(program, env=os.environ | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)})

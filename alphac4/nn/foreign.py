@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ PROBE_BOARDS = 32
 VALUE_TOLERANCE = 1e-3  # of values beyond 1
 SUM_TOLERANCE = 0.01  # of sums of probabilities; those of bfloat16 are off by up to 0.004
 MIN_PROBABILITY = 1e-9
+_import_lock = threading.Lock()
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # variable that onnxruntime reads when it is imported
 EXPECTED = (
     "one input of planes [B, 2, rows, columns]; as outputs a policy [B, columns] and either a value [B] or [B, 1] in "
@@ -252,15 +254,16 @@ def import_onnxruntime() -> Any:
     Raises:
         ImportError: if the package is missing.
     """
-    before = os.environ.get(NO_TELEMETRY)
-    os.environ[NO_TELEMETRY] = "1"
-    try:
-        return importlib.import_module("onnxruntime")
-    finally:
-        if before is None:
-            os.environ.pop(NO_TELEMETRY, None)
-        else:
-            os.environ[NO_TELEMETRY] = before
+    with _import_lock:
+        before = os.environ.get(NO_TELEMETRY)
+        os.environ[NO_TELEMETRY] = "1"
+        try:
+            return importlib.import_module("onnxruntime")
+        finally:
+            if before is None:
+                del os.environ[NO_TELEMETRY]
+            else:
+                os.environ[NO_TELEMETRY] = before
 
 
 def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
