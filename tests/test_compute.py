@@ -1,5 +1,6 @@
 import contextlib
 import copy
+import math
 import os
 import threading
 import time
@@ -110,6 +111,16 @@ def inexact(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Ten
     return [*tensors, last * 1.05 + 0.01]
 
 
+def without_numbers(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    policy, *rest = evaluate_and_learn(network, planes, "cpu")
+    return [policy * math.nan, *rest]
+
+
+def with_inexact_outputs(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
+    policy, *rest = evaluate_and_learn(network, planes, "cpu")
+    return [policy * 1.05, *rest]
+
+
 def without_a_block(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Tensor]:
     """Skip half of the tower in inference, but not in learning."""
     outputs = evaluate_and_learn(network, planes, "cpu")
@@ -145,6 +156,8 @@ def hanging(network: PolicyValueNetwork, planes: torch.Tensor) -> list[torch.Ten
     [
         (accurate, ""),
         (inexact, "the GPU is not used: its self-test differs by "),
+        (without_numbers, "the GPU is not used: its self-test differs by nan from the cores"),
+        (with_inexact_outputs, "the GPU is not used: its self-test differs by "),
         (without_a_block, "the GPU is not used: its self-test differs by "),
         (without_learning, "the GPU is not used: its self-test differs by "),
         (swapping, "the GPU is not used: its self-test differs by "),

@@ -256,15 +256,21 @@ def test_the_submission_needs_only_numpy(network: PolicyValueNetwork, tmp_path: 
     assert "No module named 'alphac4'" in failed.stderr
 
 
+@pytest.mark.parametrize("head", ["policy", "value"])
 def test_a_submission_with_different_outputs_is_not_written(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
+    head: str,
+    network: PolicyValueNetwork,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error_line: Callable[..., str],
 ) -> None:
-    """Its weights are of another network, or so large that its outputs are not finite."""
-    path, other = tmp_path / "main.py", as_if_trained(NetworkConfig(channels=16, blocks=1))
-    path.write_text(submission_text(Checkpoint(network=other)))
-    before, folded = path.read_text(), fold_batch_norm(other)
+    """One logit of one head is too large by 0.5, or the outputs are not finite."""
+    path, folded = tmp_path / "main.py", fold_batch_norm(network)
+    path.write_text(before := submission_text(Checkpoint(network=network)))
     monkeypatch.setattr("alphac4.export.kaggle.fold_batch_norm", lambda _network: folded)
-    for deviation in ("0.", "nan"):
+    getattr(folded, head).bias[2] += 0.5
+    for deviation in ("0.1", "nan"):
         error = error_line(f"export {checkpoint} --kaggle", path)
         assert f"the submission was not written: its outputs differ from PyTorch's by {deviation}" in error
         assert path.read_text() == before

@@ -163,20 +163,31 @@ def test_an_exported_file_evaluates_and_plays_as_the_network(
     assert player.choose(positions) == list(player.search(positions).moves)
 
 
+@pytest.mark.parametrize("head", ["policy", "value"])
 def test_a_file_with_different_outputs_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
+    head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
 ) -> None:
+    """One logit of one head is a little too large."""
     source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"
-    save_checkpoint(source, Checkpoint(network=trained()))
-    other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
+    network = trained()
+    save_checkpoint(source, Checkpoint(network=network))
+    with torch.no_grad():
+        getattr(network, head).bias[0] += 0.01
+    other = export.onnx_bytes(Checkpoint(network=network))
     target.write_bytes(other)
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
-    command = f"export {source} --onnx {target}"
-    assert "was not written: the outputs of ONNX differ" in error_line(command)
-    monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    assert error_line(command).endswith("ONNX needs onnx: ./scripts/setup.sh onnx")
+    assert "was not written: the outputs of ONNX differ" in error_line(f"export {source} --onnx {target}")
     assert target.read_bytes() == other
+
+
+@pytest.mark.parametrize("module", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_missing_package_is_noticed_before_any_file_is_written(
+    module: str, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    error = error_line(f"export {checkpoint} --kaggle {tmp_path}/main.py --onnx {tmp_path}/net.onnx")
+    assert error.endswith(f"ONNX needs {module}: ./scripts/setup.sh onnx")
+    assert list(tmp_path.iterdir()) == [checkpoint]
 
 
 def test_a_file_with_outputs_that_are_not_finite_is_not_written(tmp_path: Path, error_line: Callable[..., str]) -> None:
@@ -196,16 +207,27 @@ def test_the_bound_of_a_deviation_is_rounded_up(deviation: float, text: str) -> 
     assert float(text) >= deviation
 
 
-def test_onnxruntime_is_imported_without_its_telemetry(tmp_path: Path) -> None:
-    """Otherwise it writes an identifier and an open database to the user's folder. The environment does not change."""
-    program = """
-import os
-before = dict(os.environ)
+USES_OF_ONNXRUNTIME = {
+    "two threads": """
 from concurrent.futures import ThreadPoolExecutor
 from alphac4.nn.foreign import import_onnxruntime
 with ThreadPoolExecutor(2) as pool:
     list(pool.map(lambda _: import_onnxruntime().SessionOptions(), range(2)))
-assert dict(os.environ) == before
-"""
-    run_python(program, env=os.environ | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)})
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+""",
+    "load": "import alphac4; alphac4.load(sys.argv[1] + '@2', device='cpu').search('44')",
+    "export": "from alphac4.export import onnx; onnx.import_onnx().IR_VERSION",
+}
+
+
+@pytest.mark.parametrize("use", USES_OF_ONNXRUNTIME)
+def test_onnxruntime_is_used_without_its_telemetry(use: str, tmp_path: Path) -> None:
+    """Otherwise it writes an identifier and an open database to the user's folder. The environment does not change."""
+    network, home = tmp_path / "net.onnx", tmp_path / "home"
+    if use == "load":
+        network.write_bytes(export.onnx_bytes(Checkpoint(network=trained())))
+    home.mkdir()
+    program = (
+        f"import os, sys\nbefore = dict(os.environ)\n{USES_OF_ONNXRUNTIME[use]}\nassert dict(os.environ) == before"
+    )
+    run_python(program, network, env=os.environ | {"HOME": str(home), "TMPDIR": str(home)})
+    assert [path for path in home.rglob("*") if path.is_file()] == []

@@ -112,6 +112,39 @@ def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
         assert stored_settings(tmp_path) is not None
 
 
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"samples": 51}, "samples 50 -> 51"),
+        ({"seed": 1}, "seed 0 -> 1"),
+        ({"board": {"rows": 5}}, "board.rows 6 -> 5"),
+        ({"start_from": "quick"}, "start_from .* -> quick"),
+        ({"network": {"channels": 8}}, "network.channels 4 -> 8"),
+        ({"selfplay": {"full_simulations": 5}}, "selfplay.full_simulations 4 -> 5"),
+        ({"learning": {"batch_size": 32}}, "learning.batch_size 16 -> 32"),
+        ({"iterations": 3}, ""),
+        ({"gate": {"pairs": 2}}, ""),
+        ({"baseline": {"interval": 1}}, ""),
+        ({"evaluation": {"interval": 1}}, ""),
+        ({"machine": {"keep_checkpoints": 2}}, ""),
+    ],
+    ids=str,
+)
+def test_run_resumes_only_with_settings_that_its_files_do_not_depend_on(
+    change: dict[str, Any], refused: str, run: Path
+) -> None:
+    ((name, value),) = change.items()
+    changed = {name: SETTINGS.get(name, {}) | value if isinstance(value, dict) else value}
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    if refused:
+        with pytest.raises(ValueError, match=f"holds a run with other settings: {refused}; choose another folder"):
+            TrainingSession(run, tiny_run(**changed))
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    else:
+        with TrainingSession(run, tiny_run(**changed)):
+            pass
+
+
 @pytest.mark.parametrize("kind", ["state", "best network"])
 def test_damaged_state_or_best_network_is_rejected_with_advice(kind: str, run: Path) -> None:
     """The files are not changed. The best network's copy is damaged as well."""
