@@ -101,8 +101,8 @@ def test_a_move_string_is_rendered_as_the_board_it_makes() -> None:
     assert str(Position.from_moves("44553")) == (
         ". . . . . . .\n. . . . . . .\n. . . . . . .\n. . . . . . .\n. . . o o . .\n. . x x x . .\n1 2 3 4 5 6 7"
     )
-    wide = Position.from_moves("ac1", make_geometry(3, 12, 4))
-    assert wide.moves == "ac1"
+    wide = Position.from_moves("aC1", make_geometry(3, 12, 4))
+    assert wide.moves == "ac1"  # either case is read
     assert wide.grid()[0, 9] == 1  # column ten is written "a"
 
 
