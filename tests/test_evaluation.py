@@ -517,6 +517,11 @@ def test_picture_shows_the_data_of_the_report() -> None:
     assert shown[1:] == [("--", [[-0.5, -0.75], [0.25, 0.5]]), ("-", [[0.5, 0.625]])]  # after the diagonal
     assert "predicted value" in calibration.get_xlabel()
     assert "outcome" in calibration.get_ylabel()
+    report = report_by_hand()
+    for simulations, title in ((0, "calibration: raw"), (64, "calibration: 64"), (None, "calibration")):
+        budget = dataclasses.replace(report.subjects[0].budgets[0], simulations=simulations)
+        one = dataclasses.replace(report, subjects=[dataclasses.replace(report.subjects[0], budgets=[budget])])
+        assert title in [axes.get_title() for axes in draw(one).axes]
 
 
 def test_count_limits_the_positions_of_files(tmp_path: Path) -> None:

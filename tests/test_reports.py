@@ -273,9 +273,13 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
 
     (axes,) = drawn["games/first moves"].axes
     assert [bar.get_height() for bar in axes.patches] == [12.5, 0, 0, 62.5, 25, 0, 0]  # % of 8 games
+    assert (axes.get_title(), axes.get_ylabel()) == (
+        "first move from the empty board",
+        "% of games without random moves",
+    )
     assert [tick.get_text() for tick in axes.get_xticklabels()] == list("1234567")
     (axes,) = drawn["games/openings"].axes
-    assert [bar.get_height() for bar in axes.patches] == [75, 25]
+    assert [bar.get_height() for bar in axes.patches] == [37.5, 12.5]  # 3 and 1 of 8 games
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["4444", "5555"]
     assert (axes.get_title(), axes.get_ylabel()) == ("the most frequent of 6 openings", "% of games")
 

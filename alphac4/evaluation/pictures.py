@@ -63,7 +63,9 @@ def draw(report: StrengthReport) -> Figure:
     shown = dict(zip(*reversed(all_axes[0].get_legend_handles_labels()), strict=True))
     names = [subject.name for subject in report.subjects]
     figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=4, fontsize=9)
-    figure.suptitle(f"{report.subjects[0].name} against exact play (95 % intervals)", fontsize=12)
+    has_intervals = any(subject.budgets[0].simulations is not None for subject in report.subjects)
+    title = f"{report.subjects[0].name} against exact play" + (" (95 % intervals)" if has_intervals else "")
+    figure.suptitle(title, fontsize=12)
     return figure
 
 
@@ -126,8 +128,9 @@ def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Ma
             sizes = [4 + 300 * b.count / total for b in value.bins]
             axes.plot(x, y, color=colours[subject.name], linestyle=style, linewidth=1)
             axes.scatter(x, y, sizes, color=colours[subject.name], alpha=0.5, linewidth=0)
-    first, last = (str(b.simulations or "raw") for b in (subjects[0].budgets[0], subjects[0].budgets[-1]))
-    axes.set_title("calibration: " + (f"{first} (dashed), {last}" if first != last else first), fontsize=10)
+    first, last = subjects[0].budgets[0].simulations, subjects[0].budgets[-1].simulations
+    budgets = f"{first or 'raw'} (dashed), {last}" if first != last else str(first or "raw")
+    axes.set_title("calibration" if first is None else f"calibration: {budgets}", fontsize=10)
     axes.set_xlabel("predicted value (area: positions)", fontsize=8)
     axes.set_ylabel("mean exact outcome", fontsize=8)
     axes.tick_params(labelsize=8)

@@ -101,14 +101,13 @@ def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
     return figure
 
 
-def bars_figure(counts: Mapping[str, int], title: str, xlabel: str) -> Figure:
-    """Draw the shares of ``counts`` as bars, in the given order."""
+def bars_figure(counts: Mapping[str, int], total: int, title: str, xlabel: str, ylabel: str) -> Figure:
+    """Draw the shares of ``counts`` in ``total`` as bars, in the given order."""
     figure = new_figure()
     axes = figure.subplots()
-    total = max(sum(counts.values()), 1)
-    axes.bar(range(len(counts)), [100 * count / total for count in counts.values()], color=BOARD_BLUE)
+    axes.bar(range(len(counts)), [100 * count / max(total, 1) for count in counts.values()], color=BOARD_BLUE)
     axes.set_xticks(range(len(counts)), list(counts))
-    label(axes, title=title, xlabel=xlabel, ylabel="% of games")
+    label(axes, title=title, xlabel=xlabel, ylabel=ylabel)
     if len(counts) > 10:
         axes.tick_params(axis="x", labelrotation=90)
     return figure

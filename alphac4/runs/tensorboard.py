@@ -125,9 +125,19 @@ class Monitor:
         first_moves = {column_name(column): count for column, count in enumerate(selfplay.first_moves)}
         openings = dict(sorted(selfplay.openings.items(), key=lambda item: -item[1])[:24])
         shown = {
-            "games/first moves": figures.bars_figure(first_moves, "first move from the empty board", "column"),
+            "games/first moves": figures.bars_figure(
+                first_moves,
+                sum(first_moves.values()),
+                title="first move from the empty board",
+                xlabel="column",
+                ylabel="% of games without random moves",
+            ),
             "games/openings": figures.bars_figure(
-                openings, f"the most frequent of {count_of(selfplay.distinct_openings, 'opening')}", "first four moves"
+                openings,
+                selfplay.games,
+                title=f"the most frequent of {count_of(selfplay.distinct_openings, 'opening')}",
+                xlabel="first four moves",
+                ylabel="% of games",
             ),
             "value/calibration": figures.calibration_figure(selfplay.value_calibration),
         }
