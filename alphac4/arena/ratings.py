@@ -146,29 +146,30 @@ def choose_anchor(results: Points) -> str:
     return names[int(np.flatnonzero(sizes == sizes.max())[-1])]
 
 
-def fit_ratings(results: Points, anchor: str, *, prior_games: float = 1.0) -> dict[str, Rating]:
+def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
     """Fit ratings by maximum likelihood (Bradley and Terry 1952).
 
     The difference of two players is determined if each has scored against the other, directly or through a chain of
-    other players. Otherwise the likelihood has no maximum (Ford 1957): only the prior makes the rating finite, and the
-    error is infinite.
+    other players. Otherwise the likelihood has no maximum (Ford 1957): a prior makes the rating finite, and the error
+    is infinite. Each player adds half a drawn game to the likelihood, spread over those opponents to which its
+    difference is not determined.
 
-    A draw counts as half a point, so errors are a little too wide if there are many draws. The inverse of the observed
-    information gives the errors.
+    The inverse of the observed information gives the errors. A draw counts as half a point, so errors are a little too
+    wide if there are many draws. Intervals of players that lost almost no game are too narrow: in the worst case, after
+    one loss, they contain the truth in 87 % of matches.
 
     Args:
         results: ``{(a, b): (points of a, games)}``.
         anchor: the player whose rating is 0.
-        prior_games: each player adds half of this number of drawn games, spread over its opponents.
 
     Returns:
         The rating of each player.
     """
     names, points, games = _tabulate(results)
-    fixed = names.index(anchor)
-    determined = _determined(points)[fixed]
-    share = prior_games / 2 / np.maximum((games > 0).sum(axis=1), 1)
-    prior = np.where(games > 0, share[:, None] + share[None, :], 0.0)
+    fixed, determined = names.index(anchor), _determined(points)
+    undetermined = (games > 0) & ~determined
+    share = 0.5 / np.maximum(undetermined.sum(axis=1), 1)
+    prior = np.where(undetermined, share[:, None] + share[None, :], 0.0)
     points, games = points + prior / 2, games + prior
     strengths, errors = np.zeros(len(names)), np.zeros(len(names))
     free = [i for i in range(len(names)) if i != fixed]
@@ -183,7 +184,7 @@ def fit_ratings(results: Points, anchor: str, *, prior_games: float = 1.0) -> di
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
     errors[free] = Z95 * np.sqrt(np.diag(np.linalg.inv(rated)))
-    errors[~determined] = math.inf
+    errors[~determined[fixed]] = math.inf
     elos, errors = strengths / NATS_PER_ELO, errors / NATS_PER_ELO
     return {
         name: Rating(elo=float(elo), error=float(error)) for name, elo, error in zip(names, elos, errors, strict=True)
