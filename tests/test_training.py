@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ import alphac4
 from alphac4.arena.match import MatchResult
 from alphac4.arena.players import SearchingPlayer
 from alphac4.cli import main
-from alphac4.compute import choose_compute
+from alphac4.compute import choose_compute, cores
 from alphac4.game import STANDARD, Position
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.backends import INT8
@@ -36,6 +37,7 @@ from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.training import reports
 from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
@@ -209,6 +211,27 @@ def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.Cap
     assert games[0] != games[1]
     assert all(7 <= len(game) <= 42 for game in games[0])
     assert "simulations/s" in capsys.readouterr().out
+
+
+def test_selfplay_command_measures_the_time_of_its_actors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock starts after a backend has been chosen for them."""
+    times: list[float] = []
+    make, report = cores.LocalActors.__init__, reports.selfplay_report
+
+    def made(actors: cores.LocalActors, *arguments: Any) -> None:
+        make(actors, *arguments)
+        times.append(time.perf_counter())
+
+    def reported(*arguments: Any) -> reports.SelfPlayReport:
+        times.append(arguments[3])  # when self-play started
+        return report(*arguments)
+
+    monkeypatch.setattr(cores.LocalActors, "__init__", made)
+    monkeypatch.setattr(reports, "selfplay_report", reported)
+    options = ["--samples", "1", "--games", "2", "--full-simulations", "2", "--fast-simulations", "1"]
+    assert main(["selfplay", "quick", *options, "--output", str(tmp_path / "a"), "--backend", "torch-fp32"]) == 0
+    assert len(times) == 2
+    assert times == sorted(times)
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -147,7 +147,7 @@ class SelfplayCommand(RangedSettings):
             from alphac4.training.reports import selfplay_report
 
         checkpoint, folder = load_checkpoint(self.checkpoint), self.output / "replay"
-        started, blocks, parts = time.perf_counter(), list["Block"](), list["Samples"]()
+        blocks, parts = list["Block"](), list["Samples"]()
 
         def on_block(_index: int, block: "Block") -> None:
             samples = make_samples(checkpoint.geometry, self.config, block.games)
@@ -171,6 +171,7 @@ class SelfplayCommand(RangedSettings):
                     contextlib.closing(actors),
                     Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
                 ):
+                    started = time.perf_counter()
                     actors.play(self.samples, on_block, last=True)
                     samples = sort_by_content(concatenate(parts))
                     report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
