@@ -24,7 +24,7 @@ def elo_of_score(score: float) -> float:
     """Return the Elo advantage that predicts a score, the inverse of `expected_score`; infinite at 0 and 1."""
     if score <= 0.0 or score >= 1.0:
         return math.copysign(math.inf, score - 0.5)
-    return -400.0 * math.log10(1.0 / score - 1.0)
+    return 400.0 * math.log10(score / (1.0 - score))
 
 
 @dataclass(frozen=True, kw_only=True)
