@@ -471,7 +471,9 @@ def test_analyze_returns_the_score_of_every_column() -> None:
     assert "column 2: +18, wins in 2 moves *" in repr(solved)
 
 
-def test_matches_accept_all_kinds_of_players_and_are_repeatable(checkpoint: Path) -> None:
+def test_matches_accept_all_kinds_of_players_and_depend_on_the_seed(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Leftmost:
         name = "leftmost"
 
@@ -483,6 +485,13 @@ def test_matches_accept_all_kinds_of_players_and_are_repeatable(checkpoint: Path
     assert one.score > 0.8
     assert len(one.games) == 6
     assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
+    openings = [
+        {game[:2] for game in alphac4.play_match(Leftmost(), Leftmost(), games=6, seed=seed).games} for seed in (4, 5)
+    ]
+    assert openings[0] != openings[1]
+    monkeypatch.setattr("alphac4.api.tasks.match_openings", lambda *_: [alphac4.Position.from_moves("44")])
+    chosen = [alphac4.play_match("random", "random", games=2, seed=seed).games for seed in (4, 5)]
+    assert chosen[0] != chosen[1]
 
 
 def test_evaluate_agrees_with_the_command(checkpoint: Path, run_command: Callable[..., str]) -> None:

@@ -36,6 +36,7 @@ def test_a_checkpoint_is_loaded_as_it_was_saved(saved: Path, network: PolicyValu
     assert loaded.network.config == network.config
     for name, tensor in network.state_dict().items():
         assert torch.equal(loaded.network.state_dict()[name], tensor)
+    assert not loaded.network.training
     assert loaded.provenance == {"run": "test"}
     assert loaded.strength == {"uct:20": {}}
 

@@ -39,6 +39,22 @@ class Conversation:
         return self.lines[start:]
 
 
+def test_limits_of_a_search_are_those_of_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk, budgets = Conversation(), []
+    monkeypatch.setattr(talk.engine._analyst, "analyze", lambda _position, budget, **_: budgets.append(budget))
+    for command in ("go movetime 250", "go nodes 70", "go nodes 80 movetime 1500"):
+        talk.say(command)
+    assert [(budget.simulations, budget.seconds) for budget in budgets[1:]] == [(70, None), (80, 1.5)]
+    assert budgets[0].seconds == 0.25
+
+
+def test_a_new_game_starts_from_the_empty_board() -> None:
+    talk = Conversation()
+    start = talk.say("d")
+    assert talk.say("position 44", "d") != start
+    assert talk.say("newgame", "d") == start
+
+
 def test_handshake_lists_options_that_can_be_set() -> None:
     talk = Conversation()
     answer = talk.say("c4i")

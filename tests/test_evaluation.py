@@ -97,6 +97,7 @@ def test_value_metrics_agree_with_computation_by_hand() -> None:
     assert metrics.absolute_error.value == pytest.approx((0.5 + 0.5 + 0.0 + 0.1) / 4)
     assert [(b.predicted, b.outcome, b.count) for b in metrics.bins] == [(-1.0, -1.0, 1), (0.5, 0.5, 2), (0.9, 1.0, 1)]
     assert metrics.calibration_error == pytest.approx(0.1 / 4)
+    assert all(b.low <= b.predicted <= b.high for b in metrics.bins)
 
 
 def test_intervals_agree_with_textbook_values() -> None:

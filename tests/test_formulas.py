@@ -299,6 +299,7 @@ def test_lambda_returns_cut_the_trace_at_exploring_moves() -> None:
     np.testing.assert_allclose(actual[1, :3], [searched[0], [0.15, 0, 0.85], [1, 0, 0]])
     np.testing.assert_allclose(actual[2, :2], [[0.25, 0.6, 0.15], [0, 1, 0]])
     # Lambda 1 without a cut gives the outcome, and lambda 0 the search's value, except for the last move.
+    np.testing.assert_array_equal(lambda_returns(games, 0.5, 0.25), actual)  # below the regret of 0.3
     outcome = lambda_returns(games, 1.0, 2.0)
     np.testing.assert_allclose(outcome[:2, :3], [[[1, 0, 0], [0, 0, 1], [1, 0, 0]]] * 2)
     np.testing.assert_allclose(outcome[2, :2], [[0, 1, 0]] * 2)

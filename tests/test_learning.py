@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphac4.game import STANDARD
-from alphac4.game.planes import PLANES, stones
+from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend, random_inputs
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Outputs, PolicyValueNetwork, ResidualBlock
-from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.replay import Replay, draw_batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions
@@ -247,11 +247,60 @@ def test_policies_of_fast_searches_have_the_configured_weight() -> None:
 
 
 def test_batches_are_whole_passes_over_the_window() -> None:
+    """The size of a batch need not divide the number of samples."""
     samples = some_samples(40)
-    made = list(stream_of(samples, 8, seed=3, size=10))
-    for half in (made[:4], made[4:]):
-        drawn = np.concatenate([batch.value_target[:, 0] for batch in half])
-        assert sorted(drawn.tolist()) == sorted(samples.value_target[:, 0].tolist())
+    drawn = np.concatenate([batch.value_target[:, 0] for batch in stream_of(samples, 8, seed=3, size=15)])
+    for part in np.split(drawn, 3):
+        assert sorted(part.tolist()) == sorted(samples.value_target[:, 0].tolist())
+
+
+def test_positions_are_mirrored_together_with_their_targets() -> None:
+    samples, (rows, flip) = some_samples(40), next(draw_batches(40, 40, 1, np.random.default_rng(3)))
+    batch = next(stream_of(samples, 1, seed=3, size=40))
+    assert 10 < flip.sum() < 30
+    for actual, expected in (
+        (batch.planes, make_planes(STANDARD, samples.own, samples.occupied)),
+        (batch.final_stones, make_planes(STANDARD, samples.final_own, samples.final_occupied)),
+        (batch.policy_target, samples.policy.astype(np.float32)),
+    ):
+        for part, row, is_mirrored in zip(actual.numpy(), rows, flip, strict=True):
+            np.testing.assert_array_equal(part, expected[row][..., ::-1] if is_mirrored else expected[row])
+
+
+def test_cells_are_empty_if_neither_side_has_a_stone_there() -> None:
+    """Further planes do not count."""
+    lines, plain = (
+        next(stream_of(some_samples(20), 1, seed=3, size=20, planes=PLANES[kind])) for kind in ("lines", "stones")
+    )
+    assert lines.planes.shape[1] > plain.planes.shape[1] == 2
+    torch.testing.assert_close(lines.cell_weight, plain.cell_weight)
+    torch.testing.assert_close(plain.cell_weight, torch.full((20,), 20 / (20 * 42 - plain.planes.sum())))
+
+
+@BOTH_OPTIMIZERS
+def test_weights_decay_but_not_norms_and_biases(config: LearningConfig) -> None:
+    learner = make_learner(dataclasses.replace(config, weight_decay=0.125))
+    groups = [group for optimizer in learner.optimizers for group in optimizer.param_groups]
+    decay = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
+    for name, parameter in learner.network.named_parameters():
+        assert decay[id(parameter)] == (0.125 if parameter.ndim > 1 else 0), name
+
+
+def test_configured_weights_of_losses_are_used() -> None:
+    """Fast searches change the learned policy, and the loss of ownership is proportional to its weight."""
+    samples, learned, losses = some_samples(64), [], []
+    network, replay = dataclasses.replace(NETWORK, ownership=True), Replay()
+    replay.add(samples, 1)
+    for weight in (0.0, 0.5):
+        config = dataclasses.replace(CONFIG, fast_search_weight=weight, ownership_weight=1 + weight)
+        learner = make_learner(config, network=network)
+        batch = next(stream_of(samples, 1, seed=0))
+        losses.append(learner.losses(learner.network.forward_all(batch.planes), batch)["ownership"])
+        learner = make_learner(dataclasses.replace(config, ownership_weight=0.0), network=network)
+        learner.learn(replay, 64, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
+        learned.append(learner.network.policy.weight.clone())
+    torch.testing.assert_close(losses[1], 1.5 * losses[0])
+    assert not torch.equal(*learned)
 
 
 class AdaptiveSgd(torch.optim.SGD):
