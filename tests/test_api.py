@@ -56,6 +56,8 @@ def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, netwo
         }
     given, written = load(checkpoint, puct=alphac4.PuctConfig(c_init=3)), load(f"{checkpoint}@100,c-init=3")
     assert given.search("44").columns == written.search("44").columns != load(checkpoint).search("44").columns
+    own, usual = (alphac4.load(network, puct=rule) for rule in (alphac4.PuctConfig(c_init=3), None))
+    assert own.search("44").columns != usual.search("44").columns
 
 
 @pytest.mark.parametrize("player", ["FILE", "FILE@auto", "uct:50", pytest.param("certificate", marks=pytest.mark.slow)])
