@@ -292,6 +292,13 @@ def test_actor_cache_saves_evaluations_without_changing_games() -> None:
     assert set(evaluated[2]) <= set(evaluated[0])
 
 
+def test_actor_counts_the_evaluations_of_all_its_slots() -> None:
+    config, evaluator = SelfPlayConfig(full_simulations=24, fast_simulations=6), OddEvaluator()
+    actor = Actor(STANDARD, config, evaluator, 4, np.random.default_rng(3), make_cache(64, STANDARD))
+    blocks = list(actor.play(300, lambda: False))
+    assert sum(b.stats.evaluations for b in blocks) + actor.stats.evaluations == len(evaluator.evaluated)
+
+
 def test_actor_uses_no_cached_evaluations_of_earlier_weights() -> None:
     """After an update of the weights, an actor with a cache plays the games of an actor without one."""
     records = []

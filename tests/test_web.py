@@ -85,6 +85,9 @@ def test_levels_solver_and_analysis_find_the_winning_move(client: TestClient) ->
     for level in ("strong", "expert", "perfect"):
         assert ask(client, "move", moves="444445267614", level=level)["column"] == 2
     assert [item["column"] for item in ask(client, "exact", moves="444445267614")["columns"] if item["best"]] == [2]
+    columns = ask(client, "exact", moves="444443621274")["columns"]  # the mirror image: behind the full column
+    assert [item["column"] for item in columns] == [0, 1, 2, 4, 5, 6]
+    assert [item["column"] for item in columns if item["best"]] == [4]
     assert ask(client, "analyze", moves="444445267614", simulations=50)[-1]["move"] == 2
 
 
