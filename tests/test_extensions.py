@@ -313,6 +313,17 @@ class RecordAndStop(alphac4.Callback):
         raise alphac4.StopTraining
 
 
+def test_every_iteration_draws_other_batches() -> None:
+    drawn: list[float] = []
+
+    def sampler(window: Samples, rng: np.random.Generator) -> Any:
+        drawn.append(rng.bit_generator.state["state"]["state"])  # which also draws the batches
+        return np.ones(len(window.value))
+
+    config = tiny_run(iterations=3)
+    assert len(list(alphac4.iterate(config, sampler=sampler))) == len(set(drawn)) == 3
+
+
 def test_weights_of_a_sampler_may_be_huge() -> None:
     np.testing.assert_array_equal(check_weights([1e308, 1e308, 0.0], 3), [0.5, 0.5, 0.0])
 
