@@ -313,6 +313,13 @@ class RecordAndStop(alphac4.Callback):
         raise alphac4.StopTraining
 
 
+def test_a_rejected_candidate_does_not_become_the_best_network() -> None:
+    verdicts = iter([True, False])
+    first, second = alphac4.iterate(tiny_run(iterations=2), gate=lambda _play: next(verdicts))
+    assert [first.best.iteration, second.best.iteration, second.candidate.iteration] == [1, 1, 2]
+    assert not torch.equal(second.best.network.policy.weight, second.candidate.network.policy.weight)
+
+
 def test_every_iteration_draws_other_batches() -> None:
     drawn: list[float] = []
 
