@@ -285,24 +285,22 @@ def write_set(
     for _ in known:
         on_position()
     missing = set(known)
-    foreign = FileError(f"{path}: has positions of another seed or source: remove it, or choose another folder")
     for position in candidates:
         missing.discard(position)
         if len(known) >= count and len(missing) < len(known):  # one of its own candidates must be there
-            break
+            return len(known)
         # Check the stage first, because the difficulty takes a search.
         if position in known or stage_of(position) != name.partition("-")[0]:
             continue
         if set_of(position, solver.solve(position)) == name:
             if missing:
-                raise foreign
+                break
             scores = ("." if score is None else str(score) for score in solver.analyze(position))
             append_line(path, " ".join([position.moves or "", *scores]))
             known.add(position)
             on_position()
-    else:
-        if missing:
-            raise foreign
+    if missing:
+        raise FileError(f"{path}: has positions of another seed or source: remove it, or choose another folder")
     return len(known)
 
 
