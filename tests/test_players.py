@@ -136,9 +136,8 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
     written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625,leaves=4"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
-    assert (
-        player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4"
-    )  # only the options that differ from the defaults
+    # Only the options that differ from the defaults.
+    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4"
     rule = PuctConfig(c_init=3, fpu_reduction=0.0625)
     search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=4)
     expected = search.search(positions, Budget(simulations=60))

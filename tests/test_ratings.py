@@ -64,6 +64,7 @@ def test_the_rating_of_two_players_inverts_the_score() -> None:
     assert fit["a"].error == pytest.approx(Z95 / math.sqrt(100 * 0.75 * 0.25) / NATS_PER_ELO)
     fit = fit_ratings({("a", "b"): (10, 10)}, anchor="b")
     assert fit["a"].elo == pytest.approx(elo_of_score(10.5 / 11))
+    assert fit["a"].error > 300
 
 
 def test_ratings_converge_for_lopsided_results() -> None:
