@@ -389,8 +389,11 @@ def test_run_without_closing_matches_prints_that_it_resumes_with_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for iterations, expected in ((2, "Resuming with the closing matches."), (3, "Resuming with iteration 3.")):
-        with TrainingSession(run, tiny_run(iterations=iterations), progress=True):
+        with TrainingSession(run, tiny_run(iterations=iterations), progress=True) as session:
             assert expected in capsys.readouterr().err
+            if iterations == 2:
+                session.train()
+                assert capsys.readouterr().err == ""  # no table without iterations
 
 
 def test_resumed_run_writes_changed_settings_to_tensorboard(run: Path) -> None:

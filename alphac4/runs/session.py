@@ -216,7 +216,8 @@ class TrainingSession:
             StopTraining: if a callback ended the run.
             OSError: if the folder cannot be written; committed iterations stay in it.
         """
-        self._write(HEADINGS)
+        if self.state.iteration < self.config.iterations:
+            self._write(HEADINGS)
         self._iteration_started = time.perf_counter()
         for iteration in self.loop.iterations(self.state.iteration):
             self._bar.close()
