@@ -306,7 +306,10 @@ def main() -> None:
     sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
     marks = sorted(options.minutes)
     folder = options.folder / f"{options.program}-{options.seed}"
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        parser.error(f"{folder} holds an earlier training; choose another --folder or --seed, or remove it")
     kept: dict[float, tuple[float, Any]] = {}
     for seconds, network in PROGRAMS[options.program](60 * marks[-1], folder, options.seed):
         for minutes in marks:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.arena.syntax import read_literal
 from alphac4.game.rules import STANDARD
 from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor
@@ -78,7 +79,7 @@ def main() -> None:
     parser.add_argument("--stones", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    changes = {key: float(value) if "." in value else int(value) for key, value in (s.split("=") for s in options.set)}
+    changes = {key: read_literal(value) for key, value in (text.split("=") for text in options.set)}
     config = from_dict({"selfplay": changes}, PRESETS[options.preset]).selfplay
     games = play_games(options.network, config, options.samples, options.seed)
     count = len(games.plies)
