@@ -230,6 +230,21 @@ def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pyt
     assert not history[3].learning.rolled_back
 
 
+def test_iteration_whose_steps_were_all_skipped_has_no_figures_of_learning(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TrainingSession(run, tiny_run(iterations=3)) as session:
+        monkeypatch.setattr(session.loop.learner, "_step", lambda *_arguments: np.full(5, np.nan))
+        session.train()
+    learned = train(run, iterations=4)[2].learning
+    assert learned.skipped_steps == learned.steps > 0
+    assert (learned.losses, learned.policy_entropy, learned.gradient_norm) == ({}, None, None)
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    for tag in ("learning/gradient norm", "policy/network entropy", "loss/policy"):
+        assert [point.step for point in events.Scalars(tag)] == [1, 2, 4]
+
+
 def test_second_process_cannot_open_a_run(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
     with held_elsewhere(run / "lock"), pytest.raises(ValueError, match="in use by process 4711"):

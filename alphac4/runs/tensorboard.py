@@ -155,7 +155,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     """Return the value of every curve at the latest iteration of a run, by tag."""
     report = history[-1]
     selfplay, learning = report.selfplay, report.learning
-    values = {
+    values: dict[str, float | None] = {
         **{f"loss/{name}": loss for name, loss in learning.losses.items()},
         **{f"metrics/{name}": figure for name, figure in report.metrics.items()},
         "learning/rate": learning.learning_rate,
@@ -192,4 +192,4 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
             values |= {f"mistakes by set/{name} {part}": error for part, error in figures.mistakes_by_set.items()}
             values[f"Strength/value error {name}"] = figures.value_error
     values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
-    return values
+    return {tag: value for tag, value in values.items() if value is not None}

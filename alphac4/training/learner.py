@@ -225,7 +225,7 @@ class Learner:
 
     def _report(self, sums: np.ndarray, steps: int, skipped: int, window: int, started: float) -> LearningReport:
         """Return the report of ``steps`` steps; ``sums``, as those of `_step`, are over those that were not skipped."""
-        *losses, entropy, norm = (sums / (steps - skipped)).tolist() if steps > skipped else (0.0, 0.0)
+        *losses, entropy, norm = (sums / (steps - skipped)).tolist() if steps > skipped else (None, None)
         return LearningReport(
             steps=steps,
             skipped_steps=skipped,

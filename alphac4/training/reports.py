@@ -81,12 +81,12 @@ class SelfPlayReport:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningReport:
-    """Figures of one iteration's gradient steps, means over the iteration."""
+    """Figures of one iteration's gradient steps, means over those that were not skipped."""
 
     steps: int
     losses: dict[str, float]  # by name, with their weights: "policy", "value", "ownership", or a user's
-    policy_entropy: float  # nats, of the network's policy on training positions
-    gradient_norm: float  # before clipping
+    policy_entropy: float | None  # nats, of the network's policy on training positions; None if all steps were skipped
+    gradient_norm: float | None  # before clipping; None if all steps were skipped
     learning_rate: float  # at the last step
     window: int  # positions in the replay window
     seconds: float
