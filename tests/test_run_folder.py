@@ -1,5 +1,6 @@
 import contextlib
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -243,6 +244,14 @@ def test_iteration_whose_steps_were_all_skipped_has_no_figures_of_learning(
     events.Reload()
     for tag in ("learning/gradient norm", "policy/network entropy", "loss/policy"):
         assert [point.step for point in events.Scalars(tag)] == [1, 2, 4]
+
+
+def test_time_shares_include_the_time_for_tensorboard(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Monitor, "record", lambda *_arguments: time.sleep(0.5))
+    third, fourth = train(run, iterations=4)[2:]
+    seconds = fourth.seconds_total - third.seconds_total
+    assert fourth.time_shares["other"] * seconds >= 0.5
+    assert sum(fourth.time_shares.values()) == pytest.approx(1)
 
 
 def test_second_process_cannot_open_a_run(run: Path) -> None:

@@ -225,7 +225,6 @@ class TrainingSession:
             self._monitor.record(self.commit(iteration))
             if stopped:
                 raise StopTraining
-            self._iteration_started = time.perf_counter()
         return self.history
 
     def play_closing_matches(self) -> list[MatchReport]:
@@ -276,6 +275,7 @@ class TrainingSession:
             evaluation=verdict,
             metrics=metrics,
         )
+        self._iteration_started = after  # writing and drawing count as "other" of the next iteration
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
         self.folder.commit(report)
