@@ -94,13 +94,25 @@ def test_results_of_an_arena_equal_those_computed_by_hand() -> None:
     assert (rated["elo"], rated["error"]) == pytest.approx((400 * math.log10(7 / 13), 159.6198), abs=1e-3)
 
 
-def test_rating_of_a_player_that_won_every_game_has_no_error() -> None:
-    tournament = Tournament(players=("a", "b"), pairs=10)
-    results = {("a", "b"): MatchResult(wins=20, draws=0, losses=0, pair_scores=(2.0,) * 10)}
+def test_ratings_that_the_games_do_not_determine_are_infinite_or_unknown() -> None:
+    """Here b and c scored against each other, a won every game, x lost every game, and e only played x."""
+    wins = {("a", "x"): 10, ("b", "x"): 10, ("b", "c"): 5, ("c", "x"): 10, ("a", "b"): 10, ("e", "x"): 10}
+    tournament = Tournament(players=("x", "e", "a", "b", "c"), pairs=5)
+    results = {pair: MatchResult(wins=won, draws=0, losses=10 - won, pair_scores=()) for pair, won in wins.items()}
     lines = describe_results(tournament, results).splitlines()
-    assert lines[1] == " 1 a        +645   inf     20    20.0     -  100"
-    assert lines[4] == "± inf: the games do not determine the distance to b; the Elo is a guess."
-    assert json.loads(results_as_json(tournament, results))["ratings"]["a"]["error"] is None
+    assert [line.split()[1:4] for line in lines[1:6]] == [
+        ["a", "+inf", "-"],
+        ["c", "+0", "0"],  # before b, because c has the greater share of the points
+        ["b", "+0", "215"],
+        ["e", "?", "-"],
+        ["x", "-inf", "-"],
+    ]
+    assert lines[7:9] == [
+        "+inf, -inf: the games only show that the player is stronger or weaker than c.",
+        "?: the games do not compare the player with c.",
+    ]
+    rated = json.loads(results_as_json(tournament, results))["ratings"]
+    assert rated["a"] == rated["e"] == {"elo": None, "error": None}
 
 
 def test_crosstable_shows_scores_by_rating_and_pairings_without_games() -> None:

@@ -132,7 +132,7 @@ def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
 class Rating:
     """A player's strength relative to the anchor."""
 
-    elo: float
+    elo: float  # infinite or NaN if the games do not determine the difference
     error: float  # half-width of the 95 % interval; infinite if the games do not determine the difference
 
 
@@ -142,21 +142,21 @@ Points = Mapping[tuple[str, str], tuple[float, float]]  # {(a, b): (points of a,
 def choose_anchor(results: Points) -> str:
     """Return the last player of the largest group whose rating differences the games determine."""
     names, points, _ = _tabulate(results)
-    sizes = _determined(points).sum(axis=1)
+    has_scored = _has_scored(points)
+    sizes = (has_scored & has_scored.T).sum(axis=1)
     return names[int(np.flatnonzero(sizes == sizes.max())[-1])]
 
 
 def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
     """Fit ratings by maximum likelihood (Bradley and Terry 1952).
 
-    The difference of two players is determined if each has scored against the other, directly or through a chain of
-    other players. Otherwise the likelihood has no maximum (Ford 1957): a prior makes the rating finite, and the error
-    is infinite. Each player adds half a drawn game to the likelihood, spread over those opponents to which its
-    difference is not determined.
+    The games determine the difference of two players if each has scored against the other, directly or through a chain
+    of other players (Ford 1957). If only one of them has, the likelihood grows with the difference without end, so it
+    is infinite. If neither has, it is NaN. Games against such players do not change the ratings of the others.
 
     The inverse of the observed information gives the errors. A draw counts as half a point, so errors are a little too
-    wide if there are many draws. Intervals of players that lost almost no game are too narrow: in the worst case, after
-    one loss, they contain the truth in 87 % of matches.
+    wide if there are many draws. Intervals of a player that lost almost no game are too narrow: in matches of two
+    players of which one loses about one game, they contain the truth 87 % of the time.
 
     Args:
         results: ``{(a, b): (points of a, games)}``.
@@ -166,28 +166,31 @@ def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
         The rating of each player.
     """
     names, points, games = _tabulate(results)
-    fixed, determined = names.index(anchor), _determined(points)
-    undetermined = (games > 0) & ~determined
-    share = 0.5 / np.maximum(undetermined.sum(axis=1), 1)
-    prior = np.where(undetermined, share[:, None] + share[None, :], 0.0)
-    points, games = points + prior / 2, games + prior
-    strengths, errors = np.zeros(len(names)), np.zeros(len(names))
-    free = [i for i in range(len(names)) if i != fixed]
+    fixed, has_scored = names.index(anchor), _has_scored(points)
+    is_determined = has_scored[fixed] & has_scored[:, fixed]
+    group = np.flatnonzero(is_determined)
+    points, games = points[np.ix_(group, group)], games[np.ix_(group, group)]
+    strengths, errors, free = np.zeros(len(group)), np.zeros(len(group)), group != fixed
     for _ in range(1000):
         chances = np.exp(-np.logaddexp(0.0, strengths[None, :] - strengths[:, None]))
         gradient = (points - games * chances).sum(axis=1)
         weights = games * chances * chances.T
         information = np.diag(weights.sum(axis=1)) - weights  # the negative Hessian of the log-likelihood
-        rated = information[np.ix_(free, free)] + 1e-9 * np.eye(len(free))  # for players not connected to the anchor
-        step = np.clip(np.linalg.solve(rated, gradient[free]), -1.0, 1.0)  # Newton's overshoots far from the maximum
+        information = information[np.ix_(free, free)]
+        step = np.clip(
+            np.linalg.solve(information, gradient[free]), -1.0, 1.0
+        )  # Newton's overshoots far from the maximum
         strengths[free] += step
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
-    errors[free] = Z95 * np.sqrt(np.diag(np.linalg.inv(rated)))
-    errors[~determined[fixed]] = math.inf
-    elos, errors = strengths / NATS_PER_ELO, errors / NATS_PER_ELO
+    errors[free] = Z95 * np.sqrt(np.diag(np.linalg.inv(information)))
+    fitted = {
+        names[index]: Rating(elo=float(elo), error=float(error))
+        for index, elo, error in zip(group, strengths / NATS_PER_ELO, errors / NATS_PER_ELO, strict=True)
+    }
+    others = np.select([has_scored[:, fixed], has_scored[fixed]], [math.inf, -math.inf], math.nan)
     return {
-        name: Rating(elo=float(elo), error=float(error)) for name, elo, error in zip(names, elos, errors, strict=True)
+        name: fitted.get(name, Rating(elo=float(elo), error=math.inf)) for name, elo in zip(names, others, strict=True)
     }
 
 
@@ -204,9 +207,9 @@ def _tabulate(results: Points) -> tuple[list[str], Floats, Floats]:
     return names, points, games
 
 
-def _determined(points: Floats) -> npt.NDArray[np.bool_]:
-    """Return for each two players [P, P] whether the games determine their difference; see `fit_ratings`."""
+def _has_scored(points: Floats) -> npt.NDArray[np.bool_]:
+    """Return whether the row's player has scored against the column's, directly or through a chain of others [P, P]."""
     scored = (points > 0) | np.eye(len(points), dtype=bool)
     for via in range(len(points)):  # Warshall's transitive closure
         scored |= scored[:, via : via + 1] & scored[via]
-    return scored & scored.T
+    return scored

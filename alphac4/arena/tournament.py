@@ -282,8 +282,11 @@ def describe_results(tournament: Tournament, results: Results) -> str:
         crosstable(results, ratings),
         f"Elo by maximum likelihood, {short[anchor]} = 0, with 95 % intervals; scores in per cent.",
     ]
-    if any(math.isinf(rating.error) for rating in ratings.values()):
-        lines.append(f"± inf: the games do not determine the distance to {short[anchor]}; the Elo is a guess.")
+    elos = [rating.elo for rating in ratings.values()]
+    if any(map(math.isinf, elos)):
+        lines.append(f"+inf, -inf: the games only show that the player is stronger or weaker than {short[anchor]}.")
+    if any(map(math.isnan, elos)):
+        lines.append(f"?: the games do not compare the player with {short[anchor]}.")
     if tournament.sprt:
         lines.append("Scores and Elo of pairings that the sequential test ended early exaggerate the difference.")
     lines.append("")
@@ -316,24 +319,31 @@ def results_as_json(tournament: Tournament, results: Results) -> str:
 
 def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:
     """Return a table of the players by rating: games, points, and the score in per cent against each other player."""
-    order = sorted(ratings, key=lambda name: -ratings[name].elo)
-    short = short_names(order)
-    points: dict[Pairing, tuple[float, int]] = {}  # points of the first against the second, and the number of games
+    points: dict[str, dict[str, tuple[float, int]]] = {name: {} for name in ratings}  # and games, by opponent
     for (a, b), result in results.items():
         if result.played:
-            points[a, b] = result.points, result.played
-            points[b, a] = result.played - result.points, result.played
+            points[a][b] = result.points, result.played
+            points[b][a] = result.played - result.points, result.played
+    totals = {
+        name: (sum(won for won, _ in own.values()), sum(played for _, played in own.values()))
+        for name, own in points.items()
+    }
+
+    def strength(name: str) -> tuple[float, float]:
+        elo, (won, played) = ratings[name].elo, totals[name]
+        return -math.inf if math.isnan(elo) else elo, won / max(played, 1)
+
+    order = sorted(ratings, key=strength, reverse=True)
+    short = short_names(order)
     width = max(len(name) for name in ("player", *short.values()))
     head = f"{'':2} {'player':<{width}} {'Elo':>6} {'±':>5} {'games':>6} {'points':>7} "
     lines = [head + "".join(f"{row:>5}" for row in range(1, len(order) + 1))]
     for row, name in enumerate(order, start=1):
-        own = {other: points[name, other] for other in order if (name, other) in points}
-        total, games = sum(won for won, _ in own.values()), sum(played for _, played in own.values())
+        rating, own, (total, games) = ratings[name], points[name], totals[name]
         cells = "".join(f"{100 * own[other][0] / own[other][1]:5.0f}" if other in own else "    -" for other in order)
-        rating = ratings[name]
-        lines.append(
-            f"{row:>2} {short[name]:<{width}} {rating.elo:+6.0f} {rating.error:5.0f} {games:6d} {total:7.1f} {cells}"
-        )
+        elo = "?" if math.isnan(rating.elo) else f"{rating.elo:+.0f}"
+        error = "-" if math.isinf(rating.error) else f"{rating.error:.0f}"
+        lines.append(f"{row:>2} {short[name]:<{width}} {elo:>6} {error:>5} {games:6d} {total:7.1f} {cells}")
     return "\n".join(lines)
 
 
