@@ -246,8 +246,28 @@ def test_iteration_whose_steps_were_all_skipped_has_no_figures_of_learning(
         assert [point.step for point in events.Scalars(tag)] == [1, 2, 4]
 
 
+def test_curves_are_complete_after_a_kill_before_or_after_the_commit(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def steps() -> list[int]:
+        events = EventAccumulator(str(run / "tensorboard"))
+        events.Reload()
+        return [point.step for point in events.Scalars("loss/policy")]
+
+    def end(_folder: RunFolder, _report: IterationReport) -> None:
+        assert steps() == [1, 2, 3]  # already on the disk
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "commit", end)
+        with pytest.raises(KeyboardInterrupt), TrainingSession(run, tiny_run(iterations=3)) as session:
+            session.train()
+    train(run, iterations=4)
+    assert steps() == [1, 2, 3, 4]
+
+
 def test_time_shares_include_the_time_for_tensorboard(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Monitor, "record", lambda *_arguments: time.sleep(0.5))
+    monkeypatch.setattr(Monitor, "draw", lambda *_arguments, **_options: time.sleep(0.5))
     third, fourth = train(run, iterations=4)[2:]
     seconds = fourth.seconds_total - third.seconds_total
     assert fourth.time_shares["other"] * seconds >= 0.5

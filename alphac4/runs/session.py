@@ -222,7 +222,8 @@ class TrainingSession:
         for iteration in self.loop.iterations(self.state.iteration):
             self._bar.close()
             stopped = stopped_after(iteration.for_user(), self._callbacks)
-            self._monitor.record(self.commit(iteration))
+            self.commit(iteration)
+            self._monitor.draw()
             if stopped:
                 raise StopTraining
         return self.history
@@ -278,6 +279,7 @@ class TrainingSession:
         self._iteration_started = after  # writing and drawing count as "other" of the next iteration
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
+        self._monitor.record(report)  # before the commit: a resumed run hides curves of iterations that it repeats
         self.folder.commit(report)
         first = self.history[0] if self.history else None
         self.history.append(report)

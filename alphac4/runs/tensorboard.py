@@ -81,9 +81,8 @@ class Monitor:
     def close(self) -> None:
         """Write the images of the last iteration and close the file."""
         try:
+            self.draw(always=True)
             with add_path_to_errors(self._folder):
-                if self._undrawn is not None:
-                    self._draw(self._undrawn)
                 self._writer.close()
         finally:
             threading.excepthook = self._hook_before
@@ -94,21 +93,24 @@ class Monitor:
             self._hook_before(arguments)
 
     def record(self, report: IterationReport) -> None:
-        """Write the curves of one iteration, and its images unless the last ones are recent."""
+        """Write the curves and warnings of one iteration."""
         self._history.append(report)
+        self._undrawn = report
         with add_path_to_errors(self._folder):
             for tag, value in scalars(self._history).items():
                 self._writer.add_scalar(tag, value, report.iteration)
-            self._undrawn = report
-            if time.monotonic() >= self._next_pictures:
-                self._draw(report)
             for warning in report.warnings:
                 self._writer.add_text("warnings", warning, report.iteration)
             self._writer.flush()
 
-    def _draw(self, report: IterationReport) -> None:
-        for tag, figure in self._figures(report).items():
-            self._writer.add_figure(tag, figure, report.iteration)
+    def draw(self, *, always: bool = False) -> None:
+        """Write the images of the last iteration, unless earlier ones are recent; or always."""
+        if self._undrawn is None or (time.monotonic() < self._next_pictures and not always):
+            return
+        with add_path_to_errors(self._folder):
+            for tag, figure in self._figures(self._undrawn).items():
+                self._writer.add_figure(tag, figure, self._undrawn.iteration)
+            self._writer.flush()
         self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
