@@ -2,7 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,33 @@ def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path)
     assert not state.is_finished(dataclasses.replace(config, iterations=3))
     more = dataclasses.replace(config.baseline, rollouts=(20, 50))
     assert not state.is_finished(dataclasses.replace(config, baseline=more))
+    other = dataclasses.replace(config.baseline, rollouts=(50,))
+    assert not state.is_finished(dataclasses.replace(config, baseline=other))
     assert not dataclasses.replace(state, closing=None).is_finished(config)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_time_of_matches_and_evaluation_and_warnings_of_the_history(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here matches take a second, and an evaluation, in every second iteration, none."""
+    verdict, lengths = reports(folder)[0].evaluation, list[int]()
+
+    def warn(_report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
+        lengths.append(len(history))
+        return [f"warning {len(history)}"]
+
+    monkeypatch.setattr("alphac4.runs.session.measure_network", lambda *_arguments: verdict)
+    monkeypatch.setattr("alphac4.runs.session.find_warnings", warn)
+    with TrainingSession(tmp_path, judged_run(interval=2)) as session:
+        monkeypatch.setattr(session.loop.matches, "against_classic", lambda *_arguments: time.sleep(1.0) or [])
+        session.train()
+    first, second = reports(tmp_path)
+    assert (first.evaluation, second.evaluation) == (None, verdict)
+    seconds = second.seconds_total - first.seconds_total
+    assert second.time_shares["matches"] * seconds >= 0.95 > second.time_shares["evaluation"] * seconds
+    assert lengths == [0, 1]
+    assert [report.warnings for report in (first, second)] == [["warning 0"], ["warning 1"]]
 
 
 def test_reported_mistakes_equal_those_of_the_evaluate_command(folder: Path, run_command: Callable[..., str]) -> None:

@@ -420,17 +420,25 @@ def test_preset_accepts_changes_of_settings_and_groups() -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_actors_are_updated_by_promoted_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    updates, accepted = list[Any](), iter([True, False, True])
-    config = tiny_run(iterations=3, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
+def test_actors_and_matches_get_promoted_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    updates, accepted, measured = list[Any](), iter([True, False, True]), list[int]()
+    baseline = SETTINGS["baseline"] | {"interval": 1, "rollouts": [2], "pairs": 1}
+    config = tiny_run(iterations=3, baseline=baseline, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
     with TrainingSession(tmp_path, config) as session:
         loop = session.loop
+        against = loop.matches.against_classic
+        monkeypatch.setattr(
+            loop.matches,
+            "against_classic",
+            lambda player, *match: (measured.append(player.iteration), against(player, *match))[1],
+        )
         gate, update = loop.matches.gate, loop.actors.update
         monkeypatch.setattr(
             loop.matches, "gate", lambda *match: dataclasses.replace(gate(*match), accepted=next(accepted))
         )
         monkeypatch.setattr(loop.actors, "update", lambda network: (updates.append(network), update(network)))
         session.train()
+    assert measured == [1, 1, 3]
     assert len(updates) == 2
     for iteration, network in zip((1, 3), updates, strict=True):
         saved = load_checkpoint(tmp_path / "checkpoints" / f"{iteration:06d}.safetensors").network
