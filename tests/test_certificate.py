@@ -496,6 +496,8 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     assert not other.asked
     strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
     assert certificate.proven_result(start.play(strayed).play(strayed)) is None
+    for moves in ("112", "123"):  # one of four replies is covered
+        assert certificate.proven_result(Position.from_moves(moves, SMALL)) is None
     found = certificate.search([start])
     moves = (longest_game(certificate, start) + 1) // 2
     assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins within {moves} moves"
@@ -521,6 +523,9 @@ def test_certificate_player_uses_the_other_player_where_no_certificate_applies(
     certificate, other = player
     start, elsewhere = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
     (own,), (others,) = certificate.choose([start]), other.choose([elsewhere])
+    other.blunder_in = start
+    assert other.choose([start]) != [own]
+    assert certificate.search([start]).variations == [[own]]  # not the other player's line
     other.asked.clear()
     assert certificate.choose([elsewhere, start, elsewhere]) == [others, own, others]
     assert other.asked == [elsewhere, elsewhere]
@@ -699,6 +704,11 @@ def test_certificate_player_combines_several_certificates(small: Certificate, tm
     then = claim.start.play(player.choose([claim.start])[0])
     assert player.proven_result(then) == CertifiedResult(first=False, plies=plies - 1, column=None)
     assert not other.asked
+    write_certificate(paths[1], certify(Claim(geometry=SMALL, result="draw")))
+    for given in (paths, paths[::-1]):  # a win is preferred to a draw
+        proven = CertificatePlayer(given, SMALL, lambda _name: other).proven_result(Position(geometry=SMALL))
+        assert proven == CertifiedResult(first=True, plies=15, column=1)
+    write_certificate(paths[1], certify(claim))
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])
 

@@ -381,6 +381,16 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
     assert [budget["sets"] for budget in without["budgets"]] == [budget["sets"] for budget in budgets]
 
 
+def test_seed_of_an_evaluation_decides_random_choices() -> None:
+    compute, sets = choose_compute("cpu", "torch-fp32", threads=1), packaged_positions(12)
+    mistakes = []
+    for seed in (0, 0, 1):
+        measurement = Measurement(sets=sets, budgets=[0], seed=seed, compute=compute)
+        (subject,) = measure_strength("random", measurement).subjects
+        mistakes.append([figures.mistakes.value for figures in subject.budgets[0].sets.values()])
+    assert mistakes[0] == mistakes[1] != mistakes[2]
+
+
 @pytest.mark.parametrize("option", ["c-init=20", "leaves=3"])
 def test_options_of_a_checkpoint_change_the_measured_search(
     option: str, checkpoint: Path, network: PolicyValueNetwork

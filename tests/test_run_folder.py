@@ -227,6 +227,13 @@ def test_costs_never_fall_below_the_committed_ones(tmp_path: Path) -> None:
     assert (costs.games, costs.evaluations) == (9, 40)
 
 
+def test_change_of_a_setting_survives_a_resumed_run_without_a_commit(run: Path) -> None:
+    for _ in range(2):
+        with TrainingSession(run, tiny_run(iterations=3)) as session:
+            (change,) = session.state.changes
+            assert change == {"after_iteration": 2, "setting": "iterations", "from": 2, "to": 3}
+
+
 def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with TrainingSession(run, tiny_run(iterations=3)) as session:
         real = session.loop.learner.learn
