@@ -21,13 +21,12 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.puct import expand
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.review import Review, review_game
 from alphac4.solver import Solver, no_known_scores, shared_solver

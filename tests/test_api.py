@@ -24,10 +24,10 @@ import alphac4
 from alphac4.arena.players import RandomPlayer
 from alphac4.arena.specifications import LEAVES
 from alphac4.game.planes import make_planes, stones
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
 from alphac4.mcts.simulation import check_rule, selection_rules
-from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 Planes = npt.NDArray[np.float32]

@@ -41,11 +41,10 @@ from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves, build, moves_i
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, canonical_key
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.play.web import pages
 from alphac4.storage.checkpoints import checkpoint_file, shipped_file
 

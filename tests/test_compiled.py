@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import pytest
 from helpers import ConstantEvaluator, run_python
+from numba.core import event
 
 import alphac4
 from alphac4 import compiled
@@ -57,6 +58,12 @@ def test_a_custom_selection_rule_selects_the_moves() -> None:
         return NetworkSearch(RISING_PRIOR, rule).search(positions, Budget(simulations=simulations))
 
     cached, custom = len(step.signatures), len(compiled_for(OwnRule(1.0), step).signatures)
+    timed = NetworkSearch(RISING_PRIOR, OwnRule(prior_temperature=1.0), reuse="trees")
+    timed.compile()
+    with event.install_recorder("numba:compile") as recorder:
+        for moves in ("", "4", "44"):
+            timed.search([Position.from_moves(moves)], Budget(seconds=0.01))
+    assert recorder.buffer == []
     result = search(OwnRule(prior_temperature=1.0), POSITIONS[:1], 300)
     np.testing.assert_allclose(result.visits[0], 300 * result.priors[0], atol=1.0)
     np.testing.assert_allclose(result.scores[0], 301 * result.priors[0] - result.visits[0], rtol=1e-4, atol=1e-4)

@@ -52,9 +52,9 @@ from alphac4.evaluation.positions import (
 from alphac4.evaluation.report import BudgetReport, StrengthReport, SubjectReport
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint

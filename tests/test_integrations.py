@@ -15,8 +15,8 @@ from alphac4.arena.specifications import parse_player
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.integrations.pettingzoo import make_policy, position_from_observation
+from alphac4.mcts.network_search import UniformEvaluator
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import UniformEvaluator
 
 Observation = dict[str, npt.NDArray[np.int8]]
 MODULE = "alphac4.integrations.openspiel"

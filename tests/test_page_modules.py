@@ -20,10 +20,9 @@ from alphac4.evaluation.walks import KnownMoves, build, moves_in_order
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, canonical_key
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.play.web import pages
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game

@@ -21,10 +21,9 @@ from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 from alphac4.machine import wrap_text
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session

@@ -25,10 +25,10 @@ from alphac4.arena.specifications import common_geometry, parse_player, parse_se
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.foreign import FunctionEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.puzzles import packaged_puzzles

@@ -15,9 +15,8 @@ from alphac4.cli import main
 from alphac4.compute import Compute
 from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.storage.journal import Journal, read_about
 
 ROWS, COLUMNS, RUN = 4, 4, 3

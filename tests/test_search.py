@@ -3,6 +3,7 @@ import math
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,12 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.classic.rollouts import Rollout, rollout
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import describe_proof
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP
 from alphac4.mcts.tree import PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, advance_root
-from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
@@ -295,6 +296,7 @@ def guided(column: int = 1, **options: object) -> NetworkSearch:
 @pytest.fixture
 def clock_reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Advance the clock by one second whenever it is read; return the times at which it has been read."""
+    guided().compile()
     times: list[float] = []
 
     def perf_counter() -> float:
@@ -338,6 +340,21 @@ def test_time_budget_ends_the_search(make: Callable[[], TreeSearch], clock_reads
     assert ((result.simulations > 0) & (result.simulations < MAX_SIMULATIONS)).all()
     assert result.seconds >= 2 * 20  # the first two positions use all of their time; the third may be proven earlier
     assert len(clock_reads) < 100
+
+
+@pytest.mark.parametrize("kind", [NetworkSearch, UctSearch])
+def test_time_budget_does_not_include_compilation(
+    kind: type[Any], clock_reads: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here it takes a thousand seconds."""
+    example = kind._example
+    monkeypatch.setattr("alphac4.mcts.search._COMPILED", set())
+    monkeypatch.setattr(kind, "_example", lambda search: clock_reads.extend([0.0] * 1000) or example(search))
+    search = guided() if kind is NetworkSearch else UctSearch(rng=np.random.default_rng(0))
+    result = search.search([Position()], Budget(seconds=20))
+    assert len(clock_reads) > 1000
+    assert result.simulations[0] > 10
+    assert result.seconds < 100
 
 
 def test_search_without_time_for_a_visit_plays_the_highest_prior(clock_reads: list[float]) -> None:

@@ -10,9 +10,8 @@ import pytest
 from alphac4.game import Outcome, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.network_search import NetworkSearch, make_cache
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator, make_cache
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import make_plan, move_string

@@ -333,6 +333,7 @@ class AutoPlayer(NetworkPlayer):
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search the positions; by default with the player's own budget."""
+        self._search.compile()
         started = time.perf_counter()
         result = super().search(positions, budget)
         if budget is not None:

@@ -382,13 +382,12 @@ class SearchCommand(RangedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.specifications import common_geometry, find_network, parse_searching_player
+            from alphac4.arena.specifications import common_geometry, parse_searching_player
             from alphac4.game import Position, column_name
             from alphac4.game.position import join_moves
             from alphac4.game.rules import STANDARD
             from alphac4.mcts.drawing import draw_tree
             from alphac4.mcts.results import SearchedPosition
-            from alphac4.play.opponents import compile_search
             from alphac4.play.screen import Screen
 
         board = self.board.geometry()
@@ -399,8 +398,6 @@ class SearchCommand(RangedSettings):
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
             raise ValueError(f"{player.name} has no search tree for --svg; give it simulations, such as best@600")
-        if find_network(specification) is not None:
-            compile_search(geometry)  # outside the time limit and the printed speed
         found = SearchedPosition.of_result(position, player.name, player.search([position]))
         if self.json:
             columns = {column_name(column): asdict(item) for column, item in found.columns.items()}

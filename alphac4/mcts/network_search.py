@@ -48,6 +48,15 @@ class SupportsEvaluate(Protocol):
         """
 
 
+class UniformEvaluator:
+    """Evaluator with the same uniform outputs for all positions: for tests, benchmarks and search without a network."""
+
+    def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Return equal logits [B, C] and equal win/draw/loss probabilities [B, 3]."""
+        batch, _, _, columns = planes.shape
+        return np.zeros((batch, columns), np.float32), np.full((batch, 3), 1 / 3, np.float32)
+
+
 def input_planes(evaluator: SupportsEvaluate) -> int:
     """Return the number of planes that an evaluator takes."""
     return int(getattr(evaluator, "input_planes", PLANES["stones"]))
@@ -390,6 +399,9 @@ class NetworkSearch(TreeSearch):
         self.evaluator = evaluator
         self.leaves = leaves
         self._cache = make_cache(cache, geometry)
+
+    def _example(self) -> "NetworkSearch":
+        return NetworkSearch(UniformEvaluator(), self.parameters, geometry=self.geometry, reuse="trees")
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         if refresh_cache(self._cache, self.evaluator):

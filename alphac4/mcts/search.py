@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -47,6 +48,8 @@ TIMED_NODES = 200_000  # nodes of a tree whose search is limited by time
 Reuse = Literal["nothing", "proofs", "trees"]
 """Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or
 all."""
+
+_COMPILED = set[tuple[type, Any]]()  # searches of this process, and Numba's types of their parameters
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -118,9 +121,9 @@ class TreeSearch(ABC):
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         """Search each position for ``budget``.
 
-        A time budget is spent on one position after the other; they use one tree in turn, unless all trees are kept. A
-        position that follows from one of the last call, at any place in that batch, reuses that position's tree as far
-        as ``reuse`` allows. Both positions must have their moves.
+        A time budget is spent on one position after the other; they use one tree in turn, unless all trees are kept.
+        The time of `compile` does not count. A position that follows from one of the last call, at any place in that
+        batch, reuses that position's tree as far as ``reuse`` allows. Both positions must have their moves.
 
         Args:
             positions: unfinished positions on the search's board.
@@ -137,6 +140,7 @@ class TreeSearch(ABC):
             if position.outcome() is not None:
                 game = "" if position.moves is None else f" after {position.moves}"
                 raise ValueError(f"the game is over{game}: there is nothing to search")
+        self.compile()
         try:
             if budget.seconds is None or self.reuse == "trees" or len(positions) <= self.roots:
                 return self._search(positions, budget)
@@ -147,6 +151,20 @@ class TreeSearch(ABC):
         except BaseException:  # after an interruption, a thread may still write to the trees
             self._kept = self._kept.empty()
             raise
+
+    def compile(self) -> None:
+        """Compile the search's code, or load it from the cache; the first time takes up to 40 seconds."""
+        signature = type(self), numba.typeof(self.parameters)  # type: ignore[no-untyped-call]
+        if signature in _COMPILED:
+            return
+        start, example = Position(geometry=self.geometry), self._example()
+        for position in (start, start.play(0)):
+            example._search([position], Budget(simulations=2))
+        _COMPILED.add(signature)
+
+    @abstractmethod
+    def _example(self) -> "TreeSearch":
+        """Return a new search of the same code that keeps its trees."""
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         started = time.perf_counter()

@@ -124,15 +124,6 @@ class Evaluator:
             return policy[:count], softmax(value[:count])
 
 
-class UniformEvaluator:
-    """Evaluator with the same uniform outputs for all positions: for tests, benchmarks and search without a network."""
-
-    def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """Return equal logits [B, C] and equal win/draw/loss probabilities [B, 3]."""
-        batch, _, _, columns = planes.shape
-        return np.zeros((batch, columns), np.float32), np.full((batch, 3), 1 / 3, np.float32)
-
-
 def softmax(logits: Array) -> Array:
     """Compute the softmax over the last axis."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))

@@ -53,9 +53,12 @@ class Analyst:
     def warm_up(self, geometry: Geometry = STANDARD) -> None:
         """Load or compile everything that the first search on a board needs."""
         with self._lock:
-            if not self._is_warm:
-                self._player.search([Position(geometry=geometry)], Budget(simulations=2))
-                self._is_warm = True
+            self._warm_up(geometry)
+
+    def _warm_up(self, geometry: Geometry) -> None:
+        if not self._is_warm:
+            self._player.search([Position(geometry=geometry)], Budget(simulations=2))
+            self._is_warm = True
 
     def forget(self) -> None:
         """Discard the tree, as for a new game."""
@@ -96,7 +99,8 @@ class Analyst:
         """
         budget = budget or self.budget
         with self._lock:
-            self._searched, self._is_warm = position, True
+            self._warm_up(position.geometry)  # its time does not count
+            self._searched = position
             started, done = time.perf_counter(), 0
             while True:
                 left = math.inf if budget.seconds is None else budget.seconds - (time.perf_counter() - started)

@@ -14,8 +14,7 @@ from alphac4.arena.syntax import check_players
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.search import Budget
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.play.levels import LEVELS_BY_NAME, Level, find_level
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
@@ -56,14 +55,6 @@ def certificates(geometry: Geometry, on_poll: Callable[[], object] = lambda: Non
         return CertificatePlayer(shipped_certificates(), geometry, refuse, on_poll)
     except (PlayerError, OSError):
         return None
-
-
-def compile_search(geometry: Geometry) -> None:
-    """Compile the code of a network's search, or load it from the cache; the first time takes up to 40 seconds."""
-    from alphac4.nn.evaluator import UniformEvaluator  # PyTorch takes a second to import
-
-    search = NetworkSearch(UniformEvaluator(), geometry=geometry, rng=np.random.default_rng(0))
-    search.search([Position(geometry=geometry)], Budget(simulations=2))
 
 
 class LazyPlayer:
@@ -141,5 +132,5 @@ class Opponents:
         return LazyPlayer(shown, partial(make, name), background=self._background)
 
     def _make_with_code(self, name: str) -> Player:
-        compile_search(self._geometry)
+        NetworkSearch(UniformEvaluator(), geometry=self._geometry).compile()
         return self.make(name)

@@ -94,6 +94,9 @@ class DeviceSearch(NetworkSearch):
         self._precision = precision
         self._allocated: dict[tuple[int, int], SearchBuffers] = {}
 
+    def compile(self) -> None:
+        """Do nothing: kernels are compiled when memory is allocated."""
+
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if self._version != self._source.version:
             network = self._source.network

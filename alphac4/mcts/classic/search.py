@@ -64,6 +64,10 @@ class UctSearch(TreeSearch):
         each = Budget(simulations=share, seconds=budget.seconds)
         return self._merged(super().search([p for p in positions for _ in range(self.roots)], each))
 
+    def _example(self) -> "UctSearch":
+        config = dataclasses.replace(self.config, roots=1)
+        return UctSearch(config, geometry=self.geometry, rng=np.random.default_rng(0), reuse="trees")
+
     def _timed_nodes(self, budget: Budget) -> int:
         return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))
 
