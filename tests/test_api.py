@@ -311,7 +311,8 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.load(SimpleNamespace(choose=len)), "is not a player: it needs a name, a string, and choose"),
         (lambda: alphac4.load(SimpleNamespace(choose=len, name=5)), "is not a player: it needs a name"),
         (lambda: alphac4.load(SimpleNamespace(choose=3, name="a")), "is not a player: it needs a name"),
-        (lambda: alphac4.load(RandomPlayer), "is not a player"),  # a class instead of its instance
+        (lambda: alphac4.load(RandomPlayer), "player must be an instance of RandomPlayer, not the class"),
+        (lambda: alphac4.load(nn.Linear), "player must be an instance of Linear, not the class"),
         (lambda: alphac4.load("quick", backend=None), "backend must be a name such as 'auto', not None"),
         (lambda: alphac4.load("quick", backend=3), "backend must be a name such as 'auto', not 3"),
         (lambda: alphac4.load("quick", device=3), "device must be one of auto, cpu, cuda, not 3"),

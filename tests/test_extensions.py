@@ -272,6 +272,8 @@ def test_arguments_that_are_not_functions_are_rejected_at_once() -> None:
     for name, value in {"loss": 5, "optimizer": "adam", "gate": True, "starts": ["44"]}.items():
         with pytest.raises(TypeError, match=f"{name} must be a function, not "):
             next(alphac4.iterate(CONFIG, **{name: value}))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="such as lambda module: AdamW"):
+        next(alphac4.iterate(CONFIG, optimizer=torch.optim.AdamW))  # type: ignore[arg-type]
 
 
 def test_budgets_by_a_function_limit_the_number_of_iterations() -> None:

@@ -170,6 +170,8 @@ def load(
         ValueError: for an unknown player, a file that cannot be used, an argument that does not apply to this player,
             or a network with other inputs or outputs.
     """
+    if isinstance(player, type):
+        raise TypeError(f"player must be an instance of {player.__name__}, not the class")
     batch_size = as_integer(batch_size, "batch_size", 1)
     threads = None if threads is None else as_integer(threads, "threads", 1)
     if batch_size > MAX_BATCH or (threads or 1) > MAX_THREADS:

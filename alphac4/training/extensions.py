@@ -101,6 +101,10 @@ class Extensions:
             value = getattr(self, item.name)
             if value is not None and item.name != "selection" and not callable(value):
                 raise TypeError(f"{item.name} must be a function, not {value!r:.60}; see `alphac4.iterate`")
+        if isinstance(self.optimizer, type):  # PyTorch's classes take parameters, not the module
+            name = self.optimizer.__name__
+            example = f"lambda module: {name}(module.parameters())"
+            raise TypeError(f"optimizer must be a function of the module, such as {example}, not the class {name}")
 
     def names(self) -> dict[str, str]:
         """Return the qualified names of the given functions, by argument, for a run's folder.
