@@ -1,5 +1,6 @@
 """Commands write through links, and never to devices or to files in use by another process."""
 
+import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 from helpers import held_elsewhere
 
+from alphac4.selfplay.replay import find_shards, load_shard
+from alphac4.storage.files import append_line
 from alphac4.storage.locks import lock_file
 
 EVALUATE = "evaluate random --count 2 "
@@ -114,6 +117,27 @@ def test_output_in_use_by_another_process_is_rejected_until_that_ends(
     run_command(line.format(folder=folder))
     assert not lock.exists()
     assert any(folder.iterdir())
+
+
+def test_interrupted_selfplay_has_recorded_the_games_of_all_its_shards(
+    tmp_path: Path, run_command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C is pressed between a shard and its games."""
+    write, pressed = append_line, list[Path]()
+
+    def press(path: Path, text: str) -> None:
+        if not pressed:
+            pressed.append(path)
+            signal.raise_signal(signal.SIGINT)
+        write(path, text)
+
+    monkeypatch.setattr("alphac4.commands.train.append_line", press)
+    search = "--games 32 --full-simulations 2 --fast-simulations 1 --opening-prob 0"
+    printed = run_command(f"selfplay quick --samples 9999 {search} --backend torch-fp32 --output", tmp_path, status=130)
+    games = (tmp_path / "games.txt").read_text().split()
+    assert printed.startswith(f"Stopped. Recorded {len(games)} games in")
+    positions = sum(len(load_shard(path)) for path in find_shards(tmp_path / "replay").values())
+    assert positions == sum(map(len, games)) > 0
 
 
 def test_lock_of_a_link_is_that_of_its_target(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,6 +23,22 @@ from alphac4.training.config import PRESETS, TrainConfig
 
 if TYPE_CHECKING:
     from alphac4.selfplay.samples import Block, Samples
+
+
+@contextlib.contextmanager
+def deferred_interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether Ctrl-C was pressed. A second Ctrl-C raises KeyboardInterrupt at once."""
+    numbers = list[int]()
+
+    def on_interrupt(number: int, _frame: Any) -> None:
+        numbers.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: bool(numbers)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,26 +89,18 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
             from alphac4.runs.session import train
             from alphac4.training.loop import Callback, Progress, StopTraining
 
-        interrupts = list[int]()
-
-        def on_interrupt(number: int, _frame: Any) -> None:
-            interrupts.append(number)
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C stops immediately
-
         class StopOnSignal(Callback):
             def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface
-                if interrupts:
+                if was_interrupted():
                     raise StopTraining
 
-        before = signal.signal(signal.SIGINT, on_interrupt)
         try:
-            trained = train(self.run, self.config, callbacks=[StopOnSignal()], cluster=self.cluster)
+            with deferred_interrupts() as was_interrupted:
+                trained = train(self.run, self.config, callbacks=[StopOnSignal()], cluster=self.cluster)
         except StopTraining:
-            text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
+            text = "\nStopped. Rerun the command to resume. It repeats what was cut short."
             print(wrap_text(text, sys.stdout))
             return EXIT_INTERRUPTED
-        finally:
-            signal.signal(signal.SIGINT, before)
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
         print(f"  alphac4 play --network {trained.best}")
         print(f"  alphac4 evaluate {trained.best}")
@@ -158,6 +166,10 @@ class SelfplayCommand(RangedSettings):
             append_line(self.output / "games.txt", "\n".join(games))
             bar.update(len(samples))
 
+        def check() -> None:
+            if was_interrupted():  # between two blocks, so that each shard's games are in games.txt
+                raise KeyboardInterrupt
+
         try:
             with lock_folder(self.output):
                 first = max(find_shards(folder), default=-1) + 1  # number after the shards of earlier calls
@@ -172,7 +184,8 @@ class SelfplayCommand(RangedSettings):
                     Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
                 ):
                     started = time.perf_counter()
-                    actors.play(self.samples, on_block, last=True)
+                    with deferred_interrupts() as was_interrupted:
+                        actors.play(self.samples, on_block, check, last=True)
                     samples = sort_by_content(concatenate(parts))
                     report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
         except KeyboardInterrupt:
