@@ -533,6 +533,8 @@ def test_picture_shows_the_data_of_the_report() -> None:
         budget = dataclasses.replace(report.subjects[0].budgets[0], simulations=simulations)
         one = dataclasses.replace(report, subjects=[dataclasses.replace(report.subjects[0], budgets=[budget])])
         assert title in [axes.get_title() for axes in draw(one).axes]
+        both = dataclasses.replace(report, subjects=[*one.subjects, report.subjects[0]])
+        assert "calibration (dashed: fewest simulations)" in [axes.get_title() for axes in draw(both).axes]
 
 
 def test_count_limits_the_positions_of_files(tmp_path: Path) -> None:

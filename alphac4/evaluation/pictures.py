@@ -128,9 +128,15 @@ def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Ma
             sizes = [4 + 300 * b.count / total for b in value.bins]
             axes.plot(x, y, color=colours[subject.name], linestyle=style, linewidth=1)
             axes.scatter(x, y, sizes, color=colours[subject.name], alpha=0.5, linewidth=0)
-    first, last = subjects[0].budgets[0].simulations, subjects[0].budgets[-1].simulations
-    budgets = f"{first or 'raw'} (dashed), {last}" if first != last else str(first or "raw")
-    axes.set_title("calibration" if first is None else f"calibration: {budgets}", fontsize=10)
+    spans = {(subject.budgets[0].simulations, subject.budgets[-1].simulations) for subject in subjects}
+    first, last = spans.pop()
+    if spans:  # subjects with other budgets
+        budgets = " (dashed: fewest simulations)"
+    elif first != last:
+        budgets = f": {first or 'raw'} (dashed), {last}"
+    else:
+        budgets = "" if first is None else f": {first or 'raw'}"
+    axes.set_title(f"calibration{budgets}", fontsize=10)
     axes.set_xlabel("predicted value (area: positions)", fontsize=8)
     axes.set_ylabel("mean exact outcome", fontsize=8)
     axes.tick_params(labelsize=8)
