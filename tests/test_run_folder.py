@@ -227,6 +227,18 @@ def test_costs_never_fall_below_the_committed_ones(tmp_path: Path) -> None:
     assert (costs.games, costs.evaluations) == (9, 40)
 
 
+def test_time_left_is_estimated_from_the_iterations_of_this_session(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, firsts = IterationReport.row, list[int | None]()
+
+    def recording(report: IterationReport, iterations: int, first: IterationReport | None = None) -> str:
+        firsts.append(None if first is None else first.iteration)
+        return row(report, iterations, first)
+
+    monkeypatch.setattr(IterationReport, "row", recording)
+    train(run, iterations=5)
+    assert firsts == [None, 3, 3]
+
+
 def test_change_of_a_setting_survives_a_resumed_run_without_a_commit(run: Path) -> None:
     for _ in range(2):
         with TrainingSession(run, tiny_run(iterations=3)) as session:

@@ -142,6 +142,7 @@ class TrainingSession:
         self.config = config
         self._callbacks = callbacks
         self._progress = progress
+        self._first: IterationReport | None = None  # the first iteration of this session
         self._bar = ProgressBar()
         with contextlib.ExitStack() as opened:  # closes what has been opened if a step fails
             if is_new:
@@ -190,7 +191,8 @@ class TrainingSession:
                 rest = "the closing matches" if is_trained else f"iteration {state.iteration + 1}"
                 self._write(f"Resuming with {rest}.")
             machine = count_of(cores(), "core")
-            backends = f"self-play by {loop.actors.backend}, matches by {loop.providers[0].backend}"
+            actors = f"by {loop.actors.backend}" if cluster is None else "on the cluster"
+            backends = f"self-play {actors}, matches by {loop.providers[0].backend}"
             self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
@@ -230,6 +232,7 @@ class TrainingSession:
 
     def play_closing_matches(self) -> list[MatchReport]:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
+        self._monitor.draw(always=True)
         budgets = self.config.baseline.rollouts
         matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, budgets, CLOSING_PAIRS)
         strength: dict[str, object] = {
@@ -237,7 +240,8 @@ class TrainingSession:
             for match in matches
         }
         self._monitor.record_closing(matches, self.state.iteration)
-        self.folder.add_strength(strength)
+        if strength:
+            self.folder.add_strength(strength)
         self.state.closing = matches
         self.folder.write_state()
         return matches
@@ -281,9 +285,9 @@ class TrainingSession:
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
         self._monitor.record(report)  # before the commit: a resumed run hides curves of iterations that it repeats
         self.folder.commit(report)
-        first = self.history[0] if self.history else None
         self.history.append(report)
-        self._write(report.row(self.config.iterations, first))
+        self._write(report.row(self.config.iterations, self._first))
+        self._first = self._first or report
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
         return report
