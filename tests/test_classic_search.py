@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from alphac4.mcts.classic.rollouts import (
     rollout,
 )
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.classic.uct import UctConfig, final_move
+from alphac4.mcts.classic.uct import UctConfig, UctParameters, final_move
 from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
@@ -71,6 +72,29 @@ def test_uct_without_proofs_proves_nothing_below_the_root() -> None:
 def test_uct_tries_each_move_once_before_any_move_twice() -> None:
     for expansion in ("one", "all"):
         assert search(UctConfig(expansion=expansion), "", 7).visits[0].tolist() == [1] * 7  # type: ignore[arg-type]
+    assert 500 <= search(UctConfig(expansion="all"), "", 500).simulations[0] < 507  # every rollout counts
+
+
+def test_every_setting_of_a_variant_reaches_the_compiled_code() -> None:
+    plain = UctConfig().parameters()
+    rollouts = plain.rollout._replace
+
+    def parameters(**settings: Any) -> UctParameters:
+        return UctConfig(**settings).parameters()
+
+    assert parameters(exploration=0.5) == plain._replace(exploration=0.5)
+    assert parameters(ucb_visits="root") == plain._replace(root_count=True)
+    assert parameters(expansion="all") == plain._replace(all_moves=True)
+    assert parameters(rollout="centre") == plain._replace(rollout=rollouts(centre=True))
+    assert parameters(rollout_decisive_moves=True) == plain._replace(rollout=rollouts(decisive_moves=True))
+    assert parameters(rollout_depth=0) == plain._replace(rollout=rollouts(depth=0))
+    chains = plain._replace(heuristic=CHAINS, rollout=rollouts(heuristic=CHAINS))
+    assert parameters(evaluation="chains") == chains
+    assert parameters(evaluation="chains", bias_weight=0.5) == chains._replace(bias_weight=0.5)
+    assert parameters(evaluation="chains", evaluation_use="instead") == chains._replace(replaces_value=True)
+    assert parameters(evaluation="chains", evaluation_use="rollout") == plain._replace(
+        rollout=rollouts(heuristic=CHAINS, guide=CHAINS)
+    )
 
 
 def test_uct_rewards_scale_values_against_exploration() -> None:

@@ -1,6 +1,7 @@
 """Metrics against exact play, sets of positions, and the commands `evaluate` and `positions`."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import math
@@ -348,6 +349,8 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
     every = join_sets(packaged_positions(12))
     report = evaluate(*arguments)
     assert [subject["name"] for subject in report["subjects"]] == [str(checkpoint), "untrained", "random"]
+    digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert [subject["network"] for subject in report["subjects"]] == [digest, None, None]
     for subject in report["subjects"]:
         has_values = subject["name"] != "random"
         assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if has_values else [None])

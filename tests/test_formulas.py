@@ -17,6 +17,7 @@ from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import add_root_noise, expand, exploration_weight, puct_score
+from alphac4.mcts.results import principal_variations
 from alphac4.mcts.simulation import action_scores, select_action
 from alphac4.mcts.tree import (
     ILLEGAL,
@@ -259,6 +260,13 @@ def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
     policy = np.empty(4, np.float32)
     improved_policy(trees, 0, PRIOR, C_SCALE, policy)
     assert games.policy[0, 0].tolist() == policy.tolist()
+
+
+def test_variation_follows_the_most_visited_moves_that_do_not_lose() -> None:
+    trees = line_of_two_plies()
+    assert principal_variations(trees, np.array([1])) == [[1, 3]]
+    trees.proof[0, 1, 3] = LOSS
+    assert principal_variations(trees, np.array([1])) == [[1, 1]]
 
 
 def test_greedy_backup_is_the_value_of_the_last_node_for_the_side_at_the_root() -> None:

@@ -153,6 +153,8 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
     child = int(trees.child[0, ROOT, 3])
     expected = trees.visits[0, trees.child[0, child, 2]].copy()
     advance_root(trees, 0, 3)
+    if kind == "puct":
+        assert (trees.draw_sum[0], trees.draw_count[0]) == (trees.draw[0, ROOT], 1)
     advance_root(trees, 0, 2)
     assert trees.visits[0, ROOT].tolist() == expected.tolist()
     size = int(trees.size[0])

@@ -48,6 +48,14 @@ def read_sample(path: Path) -> list[str]:
     return sorted(position.moves or "" for position in positions)
 
 
+def test_sampled_positions_are_those_of_the_file_in_random_order(tmp_path: Path) -> None:
+    path = tmp_path / "positions.txt"
+    path.write_text("\n".join(f"{first}{second}" for first in range(1, 8) for second in range(1, 8)))
+    one, other = ([p.moves for p in sampled_positions(path, np.random.default_rng(seed))] for seed in (0, 1))
+    assert one != other
+    assert sorted(map(str, one)) == sorted(map(str, other)) == path.read_text().split()
+
+
 def read_scored(path: Path) -> list[tuple[str | None, list[int]]]:
     part = load_positions(path)
     return [(position.moves, row.tolist()) for position, row in zip(part.positions, part.scores, strict=True)]
