@@ -180,6 +180,22 @@ def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None
     assert (result.value[2], result.wdl[2].tolist()) == (1, [1, 0, 0])
 
 
+def test_root_parallel_trees_add_their_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged, parts = UctSearch._merged, list[SearchResult]()
+    monkeypatch.setattr(UctSearch, "_merged", lambda search, part: parts.append(part) or merged(search, part))
+    positions = [Position.from_moves(moves) for moves in ("", "44", "4455", "123", "4433", "1122")]
+    search = UctSearch(UctConfig(roots=4), rng=np.random.default_rng(0))
+    result = search.search(positions, Budget(simulations=200))
+    visits, values = (array.reshape(6, 4, 7) for array in (parts[0].visits, parts[0].values))
+    np.testing.assert_array_equal(result.visits, visits.sum(axis=1))
+    sums = np.where(visits > 0, values * visits, 0.0).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(result.values, sums / visits.sum(axis=1))
+    rows = zip(result.visits, result.values, result.scores, result.proofs, strict=True)
+    assert result.moves.tolist() == [final_move(*row, "visits") for row in rows]
+    assert result.moves.tolist() != parts[0].moves.reshape(6, 4)[:, 0].tolist()
+
+
 @pytest.mark.parametrize("name", ["default", "plain"])
 def test_draw_probability_counts_drawn_games(name: str) -> None:
     """Three cells of one column are empty, and filling them is a draw; the first moves of a game seldom lead to one."""

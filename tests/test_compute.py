@@ -42,6 +42,18 @@ def test_gpu_searches_use_the_updated_weights(network: PolicyValueNetwork) -> No
         assert after.argmax(axis=1).tolist() == [6, 6] != priors.argmax(axis=1).tolist()
 
 
+def test_new_games_of_all_actors_have_random_numbers_of_their_own(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALPHAC4_CORES", "2")
+    compute = choose_compute("cpu", "torch-fp32", for_run=True)
+    actors = compute.actors(network, make_geometry(), SelfPlayConfig(games=64), np.random.default_rng)
+    assert len(actors) == 2
+    for _ in range(2):
+        assert len(set(actors.state()["trees.rng"].tolist())) == 64
+        assert not actors.restore({"trees.rng": np.zeros(1)}, np.random.default_rng)  # so new games begin
+
+
 @pytest.mark.parametrize("reuse", ["nothing", "proofs", "trees"])
 @pytest.mark.parametrize("moves", ["44", "414141"], ids=["open", "nearly won"])
 def test_a_search_after_an_update_equals_a_new_search(network: PolicyValueNetwork, reuse: Reuse, moves: str) -> None:

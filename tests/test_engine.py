@@ -60,7 +60,10 @@ def test_handshake_lists_options_that_can_be_set() -> None:
     answer = talk.say("c4i")
     assert answer[0].startswith("id name alphac4")
     assert answer[-1] == "c4iok"
-    assert [line.split()[2] for line in answer if line.startswith("option")] == ["player", "nodes"]
+    options = {line.split()[2]: line for line in answer if line.startswith("option")}
+    assert list(options) == ["player", "nodes"]
+    assert options["player"].endswith(" default uct:100")
+    assert options["nodes"].endswith(" default 100 min 1")
     assert talk.say("setoption name nodes value 50", "setoption name player value uct:10") == []
     assert talk.say("isready") == ["readyok"]
 

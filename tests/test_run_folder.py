@@ -353,6 +353,16 @@ def test_damaged_lines_of_reports_are_reported_and_skipped(run: Path, caplog: py
         assert f"reports.jsonl: line {number} is damaged" in caplog.text
 
 
+def test_missing_reports_are_announced_and_their_candidates_not_counted(
+    run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (run / "reports.jsonl").unlink()
+    resumed = alphac4.train(tiny_run(iterations=3), run=run, progress=False)
+    assert f"{run / 'reports.jsonl'}: reports of 2 iterations are missing" in caplog.text
+    assert str(resumed).startswith("Trained 3 iterations")
+    assert "promoted" not in str(resumed)
+
+
 def test_costs_in_provenance_include_interrupted_attempts(tmp_path: Path) -> None:
     first = interrupt(TrainingSession(tmp_path, tiny_run(iterations=1)), 1)
     (report,) = train(tmp_path, iterations=1)

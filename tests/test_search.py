@@ -332,9 +332,10 @@ def test_search_with_proven_draws_only_reads_the_clock(positions: list[Position]
         lambda: UctSearch(rng=np.random.default_rng(0)),
         lambda: UctSearch(UctConfig(proofs=False, decisive_moves=False), rng=np.random.default_rng(0)),
         lambda: UctSearch(UctConfig(evaluation="chains", rollout_depth=0), rng=np.random.default_rng(0)),
+        lambda: UctSearch(UctConfig(roots=2), rng=np.random.default_rng(0)),
         lambda: NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0)),
     ],
-    ids=["uct", "plain uct", "evaluated uct", "puct"],
+    ids=["uct", "plain uct", "evaluated uct", "two roots", "puct"],
 )
 def test_time_budget_ends_the_search(make: Callable[[], TreeSearch], clock_reads: list[float]) -> None:
     positions = [Position(), Position.from_moves("44"), DRAWN]

@@ -128,8 +128,9 @@ class TrainedRun:
             f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match.summary}."
             for match in self.closing
         ]
-        promoted = sum(bool(report.gate.accepted) for report in self.history)
-        lines.append(f"{promoted} of {count_of(len(self.history), 'candidate')} promoted.")
+        if len(self.history) == last.iteration:  # otherwise reports are missing
+            promoted = sum(bool(report.gate.accepted) for report in self.history)
+            lines.append(f"{promoted} of {count_of(len(self.history), 'candidate')} promoted.")
         return "\n".join([*lines, f"The best network: {self.best}"])
 
     __repr__ = __str__

@@ -21,7 +21,15 @@ from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
-from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, checked_metrics, find_warnings, time_shares
+from alphac4.runs.reports import (
+    HEADINGS,
+    REPORTS_FILE,
+    IterationReport,
+    TrainedRun,
+    checked_metrics,
+    find_warnings,
+    time_shares,
+)
 from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, weights_digest
@@ -151,6 +159,8 @@ class TrainingSession:
             self.state = state = folder.state
             self.costs = CostCounter(path / "costs.json", state.costs)
             self.history = folder.reports()
+            if missing := state.iteration - len(self.history):
+                logger.warning("%s: reports of %s are missing", path / REPORTS_FILE, count_of(missing, "iteration"))
             folder.replay.total = state.samples
             folder.replay.load(state.iteration)
             state.extensions = extensions.names()
