@@ -33,7 +33,7 @@ class Analyst:
     def __init__(self, player: SearchingPlayer) -> None:
         if player.reuse != "trees":
             raise ValueError(f"{player.name} restarts every search; analysis needs a player with tree reuse")
-        self.name = player.name
+        self.name = self.specification = player.name
         self.budget = Budget(simulations=1) if player.budget.simulations == 0 else player.budget
         self._player = player
         self._searched: Position | None = None
@@ -48,7 +48,9 @@ class Analyst:
             ValueError: for an unknown player, or one that does not search.
         """
         rng = np.random.default_rng(seed)
-        return cls(parse_searching_player(specification, rng=rng, geometry=geometry, reuse="trees"))
+        analyst = cls(parse_searching_player(specification, rng=rng, geometry=geometry, reuse="trees"))
+        analyst.specification = specification
+        return analyst
 
     def warm_up(self, geometry: Geometry = STANDARD) -> None:
         """Load or compile everything that the first search on a board needs."""

@@ -16,14 +16,13 @@ from alphac4.solver.solver import exact
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, MAX_SIMULATIONS, quote, shorten
 from alphac4.version import __version__
 
-DEFAULT_PLAYER = "best@600"
 MAX_MOVETIME_MS = 24 * 3600 * 1000
 
 COMMANDS = (
     "c4i                        name and options of the engine, then c4iok",
     "isready                    readyok, once everything is loaded",
     "setoption name N value V   set an option that c4i lists",
-    "newgame                    discard the tree",
+    "newgame                    empty the board and discard the tree",
     "position startpos [moves 4 4 5]   or: position 445",
     "go [nodes N] [movetime MS] [infinite]   search; ends with bestmove",
     "stop                       stop the search now",
@@ -124,8 +123,9 @@ class Engine:
 
     def _on_c4i(self) -> None:
         self._write(f"id name alphac4 {__version__}")
-        self._write(f"option name player type string default {DEFAULT_PLAYER}")
-        self._write("option name nodes type spin default 600 min 1")
+        nodes = self._analyst.budget.simulations
+        self._write(f"option name player type string default {self._analyst.specification}")
+        self._write(f"option name nodes type spin{'' if nodes is None else f' default {nodes}'} min 1")
         self._write("c4iok")
 
     def _on_isready(self) -> None:
