@@ -177,9 +177,7 @@ def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
         weights = games * chances * chances.T
         information = np.diag(weights.sum(axis=1)) - weights  # the negative Hessian of the log-likelihood
         information = information[np.ix_(free, free)]
-        step = np.clip(
-            np.linalg.solve(information, gradient[free]), -1.0, 1.0
-        )  # Newton's overshoots far from the maximum
+        step = np.linalg.solve(information, gradient[free]).clip(-1.0, 1.0)  # Newton's overshoots far from the maximum
         strengths[free] += step
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
