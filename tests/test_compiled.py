@@ -1,5 +1,6 @@
 """Compiled code: custom selection rules, and machine code cached on disk."""
 
+import itertools
 import math
 import os
 import shutil
@@ -20,7 +21,7 @@ from alphac4.game.rules import has_run
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, step
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, compiled_for
+from alphac4.mcts.search import REUSES, Budget, compiled_for
 from alphac4.mcts.simulation import NodeTotals, register_selection_rule
 from alphac4.mcts.tree import Trees
 
@@ -58,11 +59,11 @@ def test_a_custom_selection_rule_selects_the_moves() -> None:
         return NetworkSearch(RISING_PRIOR, rule).search(positions, Budget(simulations=simulations))
 
     cached, custom = len(step.signatures), len(compiled_for(OwnRule(1.0), step).signatures)
-    timed = NetworkSearch(RISING_PRIOR, OwnRule(prior_temperature=1.0), reuse="trees")
-    timed.compile()
+    timed = [NetworkSearch(RISING_PRIOR, OwnRule(prior_temperature=1.0), reuse=reuse) for reuse in REUSES]
+    timed[0].compile()
     with event.install_recorder("numba:compile") as recorder:
-        for moves in ("", "4", "44"):
-            timed.search([Position.from_moves(moves)], Budget(seconds=0.01))
+        for each, moves in itertools.product(timed, ("", "4", "44")):
+            each.search([Position.from_moves(moves)], Budget(seconds=0.01))
     assert recorder.buffer == []
     result = search(OwnRule(prior_temperature=1.0), POSITIONS[:1], 300)
     np.testing.assert_allclose(result.visits[0], 300 * result.priors[0], atol=1.0)

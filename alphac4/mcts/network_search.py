@@ -401,7 +401,7 @@ class NetworkSearch(TreeSearch):
         self._cache = make_cache(cache, geometry)
 
     def _example(self) -> "NetworkSearch":
-        return NetworkSearch(UniformEvaluator(), self.parameters, geometry=self.geometry, reuse="trees")
+        return NetworkSearch(UniformEvaluator(), self.parameters, geometry=self.geometry)
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         if refresh_cache(self._cache, self.evaluator):

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Self, TypeVar, get_args
 
 import numba
 import numpy as np
@@ -49,6 +49,7 @@ Reuse = Literal["nothing", "proofs", "trees"]
 """Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or
 all."""
 
+REUSES: tuple[Reuse, ...] = get_args(Reuse)
 _COMPILED = set[tuple[type, Any]]()  # searches of this process, and Numba's types of their parameters
 
 _P = ParamSpec("_P")
@@ -158,13 +159,15 @@ class TreeSearch(ABC):
         if signature in _COMPILED:
             return
         start, example = Position(geometry=self.geometry), self._example()
-        for position in (start, start.play(0)):
-            example._search([position], Budget(simulations=2))
+        for reuse in REUSES:
+            example.reuse = reuse
+            for position in (start, start.play(0)):
+                example._search([position], Budget(simulations=2))
         _COMPILED.add(signature)
 
     @abstractmethod
     def _example(self) -> "TreeSearch":
-        """Return a new search of the same code that keeps its trees."""
+        """Return a new search of the same code."""
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         started = time.perf_counter()

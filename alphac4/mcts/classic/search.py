@@ -66,7 +66,7 @@ class UctSearch(TreeSearch):
 
     def _example(self) -> "UctSearch":
         config = dataclasses.replace(self.config, roots=1)
-        return UctSearch(config, geometry=self.geometry, rng=np.random.default_rng(0), reuse="trees")
+        return UctSearch(config, geometry=self.geometry, rng=np.random.default_rng(0))
 
     def _timed_nodes(self, budget: Budget) -> int:
         return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))
