@@ -83,8 +83,12 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
 @pytest.mark.parametrize("beyond", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", ["random", "network"])
-def test_walk_counts_and_judges_positions_like_minimax(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
-    """Two players that make mistakes, one of which proves wins."""
+def test_walk_counts_and_judges_positions_like_minimax(
+    kind: str, first: bool, beyond: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two players that make mistakes, one of which proves wins. Each level is judged in several batches."""
+    monkeypatch.setattr("alphac4.evaluation.walks.MIN_JUDGED_BATCH", 5)
+    monkeypatch.setattr("alphac4.evaluation.walks.JUDGED_PER_PLAYER", 1)
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":

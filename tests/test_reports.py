@@ -260,8 +260,9 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
         lambda _writer, tag, figure, _step: drawn.update({tag: figure}),
     )
     better = dataclasses.replace(EVALUATION, raw=EVALUATION.search, search=EVALUATION.raw)
-    monitor = Monitor(tmp_path, {}, make_geometry(), [FIRST])
-    monitor.record(dataclasses.replace(SECOND, evaluation=better))
+    other = dataclasses.replace(FIRST, selfplay=dataclasses.replace(SELFPLAY, first_moves=[0, 0, 0, 0, 0, 0, 8]))
+    monitor = Monitor(tmp_path, {}, make_geometry(), [other, dataclasses.replace(SECOND, evaluation=None)])
+    monitor.record(dataclasses.replace(SECOND, iteration=3, evaluation=better))
     monitor.close()
     assert list(drawn) == [
         "games/first moves",
@@ -293,8 +294,8 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
     assert [axes.get_title() for axes in panels] == ["raw network", "64 simulations"]
     curves = [{line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines} for axes in panels]
     assert curves == [
-        {"all": [[1, 37.5], [2, 6.25]], "begin-hard": [[1, 50], [2, 12.5]], "end-easy": [[1, 25], [2, 0]]},
-        {"all": [[1, 6.25], [2, 37.5]], "begin-hard": [[1, 12.5], [2, 50]], "end-easy": [[1, 0], [2, 25]]},
+        {"all": [[1, 37.5], [3, 6.25]], "begin-hard": [[1, 50], [3, 12.5]], "end-easy": [[1, 25], [3, 0]]},
+        {"all": [[1, 6.25], [3, 37.5]], "begin-hard": [[1, 12.5], [3, 50]], "end-easy": [[1, 0], [3, 25]]},
     ]
 
 
@@ -461,6 +462,8 @@ def test_falling_score_against_classic_mcts_is_a_warning() -> None:
     good, lucky, bad = (after_match(like, np.repeat([2, 0], [won, 10 - won])) for won in (8, 9, 2))
     none = dataclasses.replace(like, matches=[])
     assert falls([lucky, good, bad, none, good]) == ["score against uct:1000 fell to 0.20, from 0.90 at its highest"]
+    (harder,) = (dataclasses.replace(match, opponent="uct:9000") for match in bad.matches)
+    assert falls([dataclasses.replace(like, matches=[*lucky.matches, harder])] * 2) == []
 
 
 def test_constant_score_against_classic_mcts_is_rarely_a_warning(rng: np.random.Generator) -> None:
