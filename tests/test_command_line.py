@@ -80,7 +80,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("solve 1122334", "the game is over after 1122334: x has won"),
         ("play mastr", "unknown player 'mastr' (is it master?)"),
         ("play club human best", "name one opponent or two players, not club human best"),
-        ("play 3 --rows 5 --columns 6", "plays on 6 x 7 with runs of 4, not on 5 x 6"),
+        ("play 3 --rows 5 --columns 6", "best: plays on 6 x 7 with runs of 4, not on 5 x 6"),
         ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); `alphac4 players` lists them"),
         pytest.param(
             "export best --web /proc/page",

@@ -172,7 +172,7 @@ class NamedNetwork:
             ValueError: for a network of another board, a file that cannot be read, or an invalid limit.
         """
         if self.geometry != geometry:
-            raise PlayerError(f"{self.path}: plays on {describe(self.geometry)}, not on {describe(geometry)}")
+            raise PlayerError(f"{self.written}: plays on {describe(self.geometry)}, not on {describe(geometry)}")
         _ = self.budget
 
     def load(self) -> "Checkpoint":
