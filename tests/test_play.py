@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from helpers import Lines, Terminal, reader, save_untrained
 
@@ -369,6 +370,25 @@ def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.Mo
         found.append(Analyst(player).analyze(Position.from_moves("44"), on_progress=reports.append).columns)
         assert bool(reports) == (seconds < 1)
     assert found[0] == found[1]
+
+
+def test_warm_up_evaluates_batches_of_every_size_and_leaves_no_tree() -> None:
+    sizes = list[int]()
+
+    class Recording(UniformEvaluator):
+        def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+            sizes.append(len(planes))
+            return super().evaluate(planes)
+
+    evaluator = Recording()
+    search = NetworkSearch(evaluator, reuse="trees", leaves=16)
+    analyst = Analyst(NetworkPlayer("uniform", evaluator, Budget(simulations=50), search=search))
+    analyst.warm_up()
+    assert set(sizes) >= {1, 8, 16}
+    sizes.clear()
+    analyst.warm_up()
+    assert not sizes
+    assert sum(item.visits for item in analyst.analyze(Position()).columns.values()) == 50
 
 
 @pytest.mark.parametrize(("encoding", "stone"), [("ascii", "\033[91mX"), ("utf-8", "\033[91m●")])

@@ -19,6 +19,7 @@ from alphac4.mcts.search import Budget
 SLICE_SECONDS = 0.1
 MAX_SLICE_SIMULATIONS = 100_000  # memory is allocated for a whole slice
 MIN_SLICE_SECONDS = 0.001
+WARM_UP_SIMULATIONS = 1000  # the network evaluates batches of every size, each of which a thread loads at its first use
 
 
 class Analyst:
@@ -59,7 +60,8 @@ class Analyst:
 
     def _warm_up(self, geometry: Geometry) -> None:
         if not self._is_warm:
-            self._player.search([Position(geometry=geometry)], Budget(simulations=2))
+            self._player.search([Position(geometry=geometry)], Budget(simulations=WARM_UP_SIMULATIONS))
+            drop_trees(self._player)
             self._is_warm = True
 
     def forget(self) -> None:
