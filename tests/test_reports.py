@@ -242,14 +242,19 @@ def test_iteration_rows_are_aligned_with_the_headings() -> None:
 
 
 def test_closing_text_equals_the_text_written_by_hand() -> None:
-    def text(*history: IterationReport) -> str:
-        best = Path("best.safetensors")
-        return str(TrainedRun(folder=Path(), best=best, config=TrainConfig(), history=history, closing=[CLASSIC]))
+    def text(*history: IterationReport, iterations: int | None = None) -> str:
+        count = len(history) if iterations is None else iterations
+        best, config = Path("best.safetensors"), TrainConfig()
+        run = TrainedRun(folder=Path(), best=best, config=config, iterations=count, history=history, closing=[CLASSIC])
+        return str(run)
 
     assert text(FIRST, SECOND, THIRD) == CLOSING_TEXT
     later = text(FIRST, SECOND, dataclasses.replace(THIRD, best_iteration=3))
     assert later == CLOSING_TEXT.replace("solver:", "solver after iteration 2:")
     assert text(FIRST).startswith("Trained 1 iteration in 1.5 minutes: 8 games,")
+    assert text(SECOND, THIRD, iterations=3) == CLOSING_TEXT.replace("2 of 3 candidates promoted.\n", "")
+    lost = "Trained 3 iterations; the report of the last one is missing.\nThe best network: best.safetensors"
+    assert text(FIRST, SECOND, iterations=3) == text(iterations=3) == lost
     assert text() == "The best network: best.safetensors"
 
 

@@ -194,6 +194,7 @@ class RunFolder:
             folder=self.path,
             best=self.best_path if self.best_path.exists() else self.checkpoint_path(0),  # before the first commit
             config=self.config,
+            iterations=self.state.iteration,
             history=self.reports(),
             closing=self.state.closing or (),
         )

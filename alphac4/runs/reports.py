@@ -105,16 +105,18 @@ class TrainedRun:
     folder: Path
     best: Path  # the best network
     config: TrainConfig
-    history: Sequence[IterationReport]  # one report per iteration
+    iterations: int  # finished ones
+    history: Sequence[IterationReport]  # one report per iteration, except those that were lost
     closing: Sequence[MatchReport]  # matches of the best network against classic MCTS
 
     def __str__(self) -> str:
-        if not self.history:  # the file of reports was lost or damaged
-            return f"The best network: {self.best}"
+        iterations = count_of(self.iterations, "iteration")
+        if not self.history or self.history[-1].iteration < self.iterations:
+            lost = f"Trained {iterations}; the report of the last one is missing.\n" if self.iterations else ""
+            return f"{lost}The best network: {self.best}"
         last = self.history[-1]
         work = {"game": last.games_total, "position": last.samples_total, "evaluation": last.evaluations_total}
         spent = ", ".join(count_of(number, noun) for noun, number in work.items())
-        iterations = count_of(last.iteration, "iteration")
         lines = [f"Trained {iterations} in {last.seconds_total / 60:.1f} minutes: {spent}."]
         report = next((report for report in reversed(self.history) if report.evaluation), None)
         if report is not None and report.evaluation is not None:
@@ -128,7 +130,7 @@ class TrainedRun:
             f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match.summary}."
             for match in self.closing
         ]
-        if len(self.history) == last.iteration:  # otherwise reports are missing
+        if len(self.history) == self.iterations:
             promoted = sum(bool(report.gate.accepted) for report in self.history)
             lines.append(f"{promoted} of {count_of(len(self.history), 'candidate')} promoted.")
         return "\n".join([*lines, f"The best network: {self.best}"])
