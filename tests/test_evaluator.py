@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import os
 import platform
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import run_python
+from helpers import Linear, run_python
 
 from alphac4.export.onnx import LinePlanes
 from alphac4.game import STANDARD
@@ -36,6 +37,7 @@ from alphac4.nn.backends import (
 )
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import (
+    BATCH,
     Evaluator,
     fp32_outputs,
     is_batch_invariant,
@@ -45,7 +47,7 @@ from alphac4.nn.evaluator import (
     size_is_batch_invariant,
     softmax,
 )
-from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.network import CustomNetwork, PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint
 
 BACKENDS = backend_names("cpu")
@@ -561,5 +563,35 @@ def test_a_backend_that_is_not_batch_invariant_is_not_chosen_for_a_run(
         order[:] = ["torch-bf16"]
         assert Evaluator(network, device="cpu", batch_invariant=True).backend == "torch-bf16"
         assert "results depend on the number of cores" in caplog.text
+        assert not is_batch_invariant("torch-bf16", CustomNetwork(NetworkConfig(), Linear).eval())
     finally:
         size_is_batch_invariant.cache_clear()
+
+
+def test_backend_of_a_run_is_chosen_for_a_batch_that_does_not_depend_on_the_cores(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = list[int]()
+
+    def order(_config: NetworkConfig, _device: str, batch: int, **_options: bool) -> list[str]:
+        sizes.append(batch)
+        return ["torch-fp32"]
+
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", order)
+    for batch_invariant, batch_size in itertools.product((True, False), (16, 300)):
+        Evaluator(network, device="cpu", batch_size=batch_size, batch_invariant=batch_invariant)
+    assert sizes == [BATCH, BATCH, 16, 300]
+
+
+def test_tolerance_of_a_backend_depends_on_its_precision(rng: np.random.Generator) -> None:
+    value = rng.uniform(-1, 1, (2000, 3)).astype(np.float32)
+    error = (value - value.mean(axis=0)).std() * np.where(rng.random(value.shape) < 0.5, -1, 1)
+    accepted = {
+        share: [
+            precision
+            for precision in ("fp32", "bf16", "int8")
+            if outputs_match([(value + share * error).astype(np.float32)], [value], f"torch-{precision}")
+        ]
+        for share in (0.01, 0.05, 0.1, 0.16)
+    }
+    assert accepted == {0.01: ["fp32", "bf16", "int8"], 0.05: ["bf16", "int8"], 0.1: ["int8"], 0.16: []}

@@ -108,19 +108,21 @@ def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
     assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())
 
 
-def test_root_noise_is_dirichlet_over_legal_moves() -> None:
+@pytest.mark.parametrize("concentration", [10.0, 1.0])
+def test_root_noise_is_dirichlet_over_legal_moves(concentration: float) -> None:
     trees, _ = evaluated_root([0.0] * 7, moves="111111")
     before = trees.priors[0, ROOT].copy()
     noisy = np.empty((4000, 7))
     for row in noisy:
         trees.priors[0, ROOT] = before
-        add_root_noise(trees, 0, 10.0, 0.25)
+        add_root_noise(trees, 0, concentration, 0.25)
         row[:] = trees.priors[0, ROOT]
     assert (noisy[:, 0] == 0).all()
     np.testing.assert_allclose(noisy.sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(noisy[:, 1:].mean(axis=0), 1 / 6, atol=0.003)
-    # A share of Dirichlet(10 / 6, ...) has the variance m (1 - m) / (10 + 1), where m = 1 / 6.
-    np.testing.assert_allclose(noisy[:, 1:].std(axis=0), 0.25 * math.sqrt(1 / 6 * 5 / 6 / 11), rtol=0.05)
+    np.testing.assert_allclose(noisy[:, 1:].mean(axis=0), 1 / 6, atol=0.005)
+    # A share of Dirichlet(c / 6, ...) has the variance m (1 - m) / (c + 1), where m = 1 / 6.
+    expected = 0.25 * math.sqrt(1 / 6 * 5 / 6 / (concentration + 1))
+    np.testing.assert_allclose(noisy[:, 1:].std(axis=0), expected, rtol=0.05)
 
 
 def test_games_start_from_every_position_of_the_plan() -> None:

@@ -23,8 +23,9 @@ from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 from alphac4.machine import wrap_text
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.results import SearchedPosition, SearchResult
 from alphac4.mcts.search import Budget
+from alphac4.mcts.tree import UNPROVEN
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
@@ -208,7 +209,10 @@ def test_the_analysis_explains_its_marks_and_appears_once_per_turn() -> None:
 
 
 def test_solve_shows_exact_results_and_stops_on_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "4  wins in 1 move  *" in run_game(["solve"], "112233")[1]
+    shown = run_game(["solve"], "112233")[1]
+    assert "4  wins in 1 move  *" in shown
+    assert "  x to move, exact results" in shown
+    assert "  o to move, exact results" in run_game(["solve"], "1122337")[1]
     assert [item.score for item in exact(Position.from_moves("112233")) if item.best] == [18]
     monkeypatch.setattr(screen, "exact", lambda _position, _pause: signal.raise_signal(signal.SIGINT))
     game, text = run_game(["solve", "4"], "71717")
@@ -357,6 +361,41 @@ def test_analysis_reuses_its_tree_keeps_its_time_limit_and_can_be_stopped(monkey
     monkeypatch.setattr(analyst._player, "search", lambda p, budget: budgets.append(budget) or search(p, budget))
     analyst.analyze(Position(), Budget(seconds=0.05))
     assert all(budget.seconds is not None and budget.seconds <= 0.05 for budget in budgets)
+
+
+def test_analysis_shows_the_findings_of_the_search() -> None:
+    findings: dict[str, Any] = {
+        "visits": [10, 20, 30, 40, 0, 0, 0],
+        "values": [-0.5, 0.0, 0.25, 0.125, np.nan, np.nan, np.nan],
+        "priors": [0.07, 0.13, 0.2, 0.6, 0.0, 0.0, 0.0],
+        "scores": [0.0] * 7,
+        "proofs": [UNPROVEN] * 7,
+        "wdl": [0.5, 0.25, 0.25],
+        "moves": 2,  # not the most visited one
+        "value": 0.25,
+        "simulations": 70,
+    }
+    arrays = {name: np.array([value]) for name, value in findings.items()}
+    output = io.StringIO()
+    found = SearchResult(**arrays, seconds=2.0, variations=[[2, 3]])
+    Screen(output).analysis(SearchedPosition.of_result(Position(), "someone", found))
+    lines = output.getvalue().splitlines()
+    assert [line.split() for line in lines if "#" in line] == [
+        ["1", "##", "10", "%", "-0.50", "7", "%"],
+        ["2", "####", "20", "%", "0.00", "13", "%"],
+        ["3", "*######", "30", "%", "+0.25", "20", "%"],
+        ["4", "########", "40", "%", "+0.12", "60", "%"],
+    ]
+    for line in (
+        "  someone estimates: x wins 50 %, draws 25 %, loses 25 %",
+        "  expected moves 3 4",
+        "  70 simulations in 2.0 s",
+    ):
+        assert line in lines
+
+
+def test_time_of_an_analysis_is_that_of_all_slices() -> None:
+    assert Analyst.named("uct:200").analyze(Position(), Budget(seconds=0.3)).seconds >= 0.3
 
 
 def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -560,4 +560,6 @@ def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float],
 def test_healthy_run_has_no_warnings() -> None:
     like = SECOND
     assert not warnings_of(iterations(like))
+    stopped = {"loss": [1.5, 1.4, 1.3, 1.2, *[1.1] * 32], "error": [0.4, 0.3, 0.2, *[0.1] * 33]}
+    assert not warnings_of(iterations(like, **stopped))  # both have stopped falling
     assert not warnings_of(iterations(like, error=[None] * 36))  # without evaluations

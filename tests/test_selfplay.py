@@ -76,6 +76,27 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
     assert proven_wins > 0
 
 
+def test_samples_tell_full_searches_and_games_the_regret_of_their_moves() -> None:
+    """The regret of an exploring move is the difference between the values of the most visited and the played move."""
+    config, exploring = replace(SMALL, temperature=2.0), 0
+    actor = Actor(STANDARD, config, OddEvaluator(), 8, np.random.default_rng(0))
+    for block in actor.play(60, lambda: False):
+        games, recorded = block.games, list[bool]()
+        for game, plies in enumerate(games.plies):
+            for ply in range(games.opening[game], plies):
+                recorded.append(bool(games.full_searches[game, ply]))
+                visits, values, regret = games.visits[game, ply], games.values[game, ply], games.regret[game, ply]
+                if abs(games.value[game, ply]) == 1.0:
+                    assert regret == 0
+                elif np.sum(visits == visits.max()) == 1 and not np.isin(values, (-1, 0, 1)).any():  # nothing is proven
+                    expected = max(0.0, values[visits.argmax()] - values[games.moves[game, ply]])
+                    assert regret == pytest.approx(expected, abs=1e-6)
+                    exploring += regret > 0.1
+        assert samples_in([block], config).full_searches.tolist() == recorded
+        assert 0 < sum(recorded) < len(recorded)
+    assert exploring > 10
+
+
 def test_selfplay_games_depend_on_the_seed_and_not_on_threads() -> None:
     once, twice, other = (play_blocks(SMALL, seed=seed, actors=2) for seed in (1, 1, 2))
     for first, second, third in zip(once, twice, other, strict=True):
