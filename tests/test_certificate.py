@@ -623,8 +623,11 @@ FIRST_DRAWS, SECOND_DRAWS = (Claim(geometry=DRAWN_BOARD, side=side, result="draw
 
 
 @pytest.mark.parametrize("claim", [SECOND_WINS, FIRST_DRAWS, SECOND_DRAWS], ids=str)
-def test_claims_of_wins_and_draws_for_both_sides_are_built_and_verified(claim: Claim, tmp_path: Path) -> None:
-    """Plain minimax agrees that every move keeps the result, also after a blunder."""
+def test_claims_of_wins_and_draws_for_both_sides_are_built_and_verified(
+    claim: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain minimax agrees that every move keeps the result, also after a blunder. Each level has several batches."""
+    monkeypatch.setattr("alphac4.evaluation.walks.CLAIM_BATCH", 2)
     geometry, path = claim.geometry, tmp_path / "claim.certificate"
     blunder_in = claim.start if claim.start.first_to_move == (claim.side == "first") else claim.start.play(0)
     certificate = certify(claim, blunder_in)

@@ -514,7 +514,13 @@ def test_failures_of_an_iteration_are_warnings(part: str, changes: dict[str, Any
 def test_eight_iterations_without_a_promotion_are_a_warning() -> None:
     refused = dataclasses.replace(SECOND, gate=dataclasses.replace(GATE, accepted=False))
     warning = "no candidate has been promoted for 8 iterations"
-    for history, expected in (([refused] * 7, [warning]), ([refused] * 6, []), ([SECOND, *[refused] * 6], [])):
+    recent = [SECOND, *[refused] * 6]
+    for history, expected in (
+        ([refused] * 7, [warning]),
+        ([refused] * 6, []),
+        (recent, []),
+        ([*recent, refused], [warning]),
+    ):
         assert find_warnings(refused, history) == expected
 
 

@@ -16,7 +16,16 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import make_plan, move_string
 from alphac4.selfplay.replay import Replay, load_shard, window_size
-from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, sort_by_content
+from alphac4.selfplay.samples import (
+    TRACE_TOLERANCE,
+    Block,
+    Samples,
+    concatenate,
+    lambda_returns,
+    make_samples,
+    recorded_plies,
+    sort_by_content,
+)
 from alphac4.training.losses import batches
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
@@ -95,6 +104,22 @@ def test_samples_tell_full_searches_and_games_the_regret_of_their_moves() -> Non
         assert samples_in([block], config).full_searches.tolist() == recorded
         assert 0 < sum(recorded) < len(recorded)
     assert exploring > 10
+
+
+def test_value_targets_depend_on_the_lambda_of_the_settings() -> None:
+    config = replace(SMALL, temperature=2.0)
+    games = next(
+        iter(Actor(STANDARD, config, OddEvaluator(), 8, np.random.default_rng(0)).play(60, lambda: False))
+    ).games
+    mask, targets = recorded_plies(games), list[np.ndarray]()
+    for td_lambda in (0.0, 0.5, 1.0):
+        samples = make_samples(STANDARD, replace(config, td_lambda=td_lambda), games)
+        expected = lambda_returns(games, td_lambda, TRACE_TOLERANCE)[mask].astype(np.float32).astype(np.float16)
+        np.testing.assert_array_equal(samples.value_target, expected)
+        targets.append(samples.value_target)
+    assert not np.array_equal(targets[0], targets[1])
+    assert not np.array_equal(targets[1], targets[2])
+    assert not np.array_equal(lambda_returns(games, 1.0, 2.0), lambda_returns(games, 1.0))  # the trace is cut
 
 
 def test_selfplay_games_depend_on_the_seed_and_not_on_threads() -> None:
