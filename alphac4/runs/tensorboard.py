@@ -64,7 +64,7 @@ class Monitor:
         self._geometry = geometry
         self._history = list(history)
         self._next_pictures = 0.0
-        self._undrawn: IterationReport | None = None
+        self._undrawn = self._history[-1] if self._history else None  # a killed run may not have drawn them
         last = self._history[-1].iteration if self._history else 0
         with add_path_to_errors(folder):
             self._writer: Any = SummaryWriter(str(folder), purge_step=last + 1 if self._history else 0)  # type: ignore[no-untyped-call]
