@@ -108,10 +108,12 @@ def test_ratings_that_the_games_do_not_determine_are_infinite_or_unknown() -> No
         ["x", "-inf", "-"],
     ]
     assert lines[7:9] == [
-        "+inf, -inf: the games only show that the player is stronger or weaker than c.",
+        "+inf, -inf: the points between the player and c went one way only.",
         "?: the games do not compare the player with c.",
     ]
-    rated = json.loads(results_as_json(tournament, results))["ratings"]
+    report = json.loads(results_as_json(tournament, results))
+    rated = report["ratings"]
+    assert report["anchor"] == "c"
     assert rated["a"] == rated["e"] == {"elo": None, "error": None}
 
 

@@ -284,7 +284,7 @@ def describe_results(tournament: Tournament, results: Results) -> str:
     ]
     elos = [rating.elo for rating in ratings.values()]
     if any(map(math.isinf, elos)):
-        lines.append(f"+inf, -inf: the games only show that the player is stronger or weaker than {short[anchor]}.")
+        lines.append(f"+inf, -inf: the points between the player and {short[anchor]} went one way only.")
     if any(map(math.isnan, elos)):
         lines.append(f"?: the games do not compare the player with {short[anchor]}.")
     if tournament.sprt:
@@ -312,9 +312,9 @@ def results_as_json(tournament: Tournament, results: Results) -> str:
                 **({"sprt": dataclasses.asdict(test)} if test else {}),
             }
         )
-    _, ratings = rate_players(results)
+    anchor, ratings = rate_players(results)
     rated = {name: dataclasses.asdict(rating) for name, rating in ratings.items()}
-    return json.dumps(finite_or_null({"pairings": pairings, "ratings": rated}), indent=2)
+    return json.dumps(finite_or_null({"pairings": pairings, "anchor": anchor, "ratings": rated}), indent=2)
 
 
 def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:
