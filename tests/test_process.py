@@ -172,3 +172,21 @@ def test_training_and_search_do_not_need_linux(tmp_path: Path) -> None:
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
     assert len(written) > 10
     assert not [path for path in written if any(map(INVALID_NAMES.fullmatch, path.parts))]
+
+
+SEARCH_IN_A_CHILD = """
+import os, signal
+import alphac4
+agent = alphac4.load("uct:20", threads=2)
+agent.search(["44", "4"])
+if (child := os.fork()) == 0:
+    signal.alarm(60)
+    agent.search(["44", "4"])
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks processes")
+def test_classic_search_works_in_a_forked_process() -> None:
+    assert run_python(SEARCH_IN_A_CHILD).stdout == "0\n"
