@@ -24,12 +24,14 @@ from alphac4.runs.reports import (
     IterationReport,
     TrainedRun,
     find_warnings,
+    read_reports,
     time_shares,
 )
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, make_games
 from alphac4.selfplay.samples import ActorStats, Block, make_samples
+from alphac4.storage.records import to_json_line
 from alphac4.training.config import TrainConfig
 from alphac4.training.reports import GameRecord, LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
@@ -569,3 +571,10 @@ def test_healthy_run_has_no_warnings() -> None:
     stopped = {"loss": [1.5, 1.4, 1.3, 1.2, *[1.1] * 32], "error": [0.4, 0.3, 0.2, *[0.1] * 33]}
     assert not warnings_of(iterations(like, **stopped))  # both have stopped falling
     assert not warnings_of(iterations(like, error=[None] * 36))  # without evaluations
+
+
+def test_the_last_report_of_a_repeated_iteration_counts(tmp_path: Path) -> None:
+    path, again = tmp_path / "reports.jsonl", dataclasses.replace(SECOND, games_total=99)
+    lines = [to_json_line(dataclasses.asdict(report)) for report in (FIRST, SECOND, again)]
+    path.write_text("\n".join([*lines, ""]))
+    assert read_reports(path) == [FIRST, again]
