@@ -21,7 +21,7 @@ from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import describe_proof
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP
-from alphac4.mcts.tree import PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, advance_root
+from alphac4.mcts.tree import NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, advance_root
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
@@ -151,12 +151,17 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
     trees = search._kept.trees
     assert trees is not None
     child = int(trees.child[0, ROOT, 3])
-    expected = trees.visits[0, trees.child[0, child, 2]].copy()
+    root = int(trees.child[0, child, 2])
+    below = [root, *(int(node) for node in trees.child[0, root] if node != NO_NODE)]
+    trees.draw[0, : trees.size[0]] = np.arange(trees.size[0]) / 1000  # different for each node
+    expected, draws = trees.visits[0, root].copy(), trees.draw[0, below].tolist()
     advance_root(trees, 0, 3)
     if kind == "puct":
         assert (trees.draw_sum[0], trees.draw_count[0]) == (trees.draw[0, ROOT], 1)
     advance_root(trees, 0, 2)
     assert trees.visits[0, ROOT].tolist() == expected.tolist()
+    below = [ROOT, *(int(node) for node in trees.child[0, ROOT] if node != NO_NODE)]
+    assert trees.draw[0, below].tolist() == draws
     size = int(trees.size[0])
     for node in range(1, size):
         parent, action = trees.parent[0, node], trees.parent_action[0, node]
