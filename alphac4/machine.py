@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import logging
 import os
 import pickle
 import platform
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # before a message explains a wait
@@ -164,6 +165,50 @@ def check_block() -> None:
     ended = getattr(_thread, "block_ended", None)
     if ended is not None and ended.is_set():
         raise WorkerThreadsEndedError
+
+
+class SharedSetting:
+    """Setting of the process that overlapping blocks of several threads change, and that the last of them restores.
+
+    Args:
+        get: returns the setting.
+        change: changes it.
+
+    Attributes:
+        before: the value from before the first of the current blocks.
+    """
+
+    def __init__(self, get: Callable[[], Any], change: Callable[[Any], object]) -> None:
+        self.before: Any = None
+        self._latest: Any = None
+        self._get, self._change = get, change
+        self._lock = threading.Lock()
+        self._blocks = 0
+
+    @contextlib.contextmanager
+    def changed_to(self, value: Any) -> Iterator[None]:
+        """Change the setting for the block. A value that others set meanwhile is kept."""
+        with self._lock:
+            if self._blocks == 0:
+                self.before = self._get()
+            self._blocks += 1
+            self._latest = value
+            self._change(value)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._blocks -= 1
+                if self._blocks == 0 and self._get() == self._latest:
+                    self._change(self.before)
+
+
+_disabled_logging = SharedSetting(lambda: logging.root.manager.disable, logging.disable)
+
+
+def quiet_logging(level: int) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which log messages up to this level are off, for libraries that log every step."""
+    return _disabled_logging.changed_to(max(logging.root.manager.disable, level))
 
 
 @contextlib.contextmanager

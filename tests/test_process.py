@@ -1,15 +1,21 @@
 """The package in other processes: it leaves the caller's process as it was, and does not need Linux."""
 
+import contextlib
 import json
+import logging
 import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
 from campaigns.tiny_run import SETTINGS
 from helpers import run_python
 
+from alphac4.game.rules import STANDARD
+from alphac4.machine import SharedSetting, quiet_logging
 from alphac4.nn.backends import backend_names
+from alphac4.runs.tensorboard import Monitor
 
 ROOT = Path(__file__).parents[1]
 USES_OF_THE_PACKAGE = """
@@ -172,6 +178,35 @@ def test_training_and_search_do_not_need_linux(tmp_path: Path) -> None:
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
     assert len(written) > 10
     assert not [path for path in written if any(map(INVALID_NAMES.fullmatch, path.parts))]
+
+
+def test_the_last_of_overlapping_blocks_restores_a_setting() -> None:
+    values = ["user's"]
+    setting = SharedSetting(lambda: values[-1], values.append)
+    first, second, third = (contextlib.ExitStack() for _ in range(3))
+    first.enter_context(setting.changed_to("one"))
+    second.enter_context(setting.changed_to("two"))
+    first.close()
+    assert (values[-1], setting.before) == ("two", "user's")
+    second.close()
+    assert values[-1] == "user's"
+    third.enter_context(setting.changed_to("three"))
+    values.append("another of the user's")
+    third.close()
+    assert values[-1] == "another of the user's"
+
+
+def test_overlapping_runs_and_exports_restore_hook_and_logging(tmp_path: Path) -> None:
+    hook, disabled = threading.excepthook, logging.root.manager.disable
+    first, second = (Monitor(tmp_path / name, {}, STANDARD) for name in "ab")
+    assert threading.excepthook != hook
+    with quiet_logging(logging.INFO), contextlib.ExitStack() as opened:
+        opened.enter_context(quiet_logging(logging.WARNING))
+        assert logging.root.manager.disable == logging.WARNING
+    first.close()
+    assert threading.excepthook != hook
+    second.close()
+    assert (threading.excepthook, logging.root.manager.disable) == (hook, disabled)
 
 
 SEARCH_IN_A_CHILD = """

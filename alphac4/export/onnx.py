@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphac4.game.rules import Geometry, board_settings
-from alphac4.machine import install_advice
+from alphac4.machine import install_advice, quiet_logging
 from alphac4.nn.backends import random_boards
 from alphac4.nn.foreign import import_onnxruntime
 from alphac4.nn.network import fold_batch_norm
@@ -137,22 +137,20 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         RuntimeError: if a package is missing.
     """
     onnx, geometry = import_onnx(), checkpoint.geometry
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # the exporter logs every step and unneeded packages
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                _StonesToProbabilities(checkpoint),
-                (torch.zeros(2, 2, geometry.rows, geometry.columns),),
-                input_names=["planes"],
-                output_names=["policy", "wdl"],
-                dynamic_shapes={"planes": {0: torch.export.Dim("N")}},
-                dynamo=True,
-                verbose=False,
-            )
-    finally:
-        logging.disable(disabled)
+    with (
+        quiet_logging(logging.WARNING),
+        warnings.catch_warnings(),
+    ):  # the exporter logs every step
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            _StonesToProbabilities(checkpoint),
+            (torch.zeros(2, 2, geometry.rows, geometry.columns),),
+            input_names=["planes"],
+            output_names=["policy", "wdl"],
+            dynamic_shapes={"planes": {0: torch.export.Dim("N")}},
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None
     model, board = program.model_proto, json.dumps(board_settings(geometry))
     about = {"game": "Connect Four", "board": board, "input": INPUT, "output": OUTPUT}

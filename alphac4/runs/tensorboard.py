@@ -1,5 +1,6 @@
 """Write reports to TensorBoard as curves and images."""
 
+import contextlib
 import json
 import threading
 import time
@@ -12,6 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from alphac4.game import Geometry, column_name
 from alphac4.game.position import count_of
+from alphac4.machine import SharedSetting
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
@@ -38,6 +40,16 @@ CHARTS = {
         *("speed/evaluations per second", "speed/simulations per second"),
     ),
 }
+
+
+# TensorBoard's thread prints its errors, and no setting of it prevents that.
+_THREAD_HOOK = SharedSetting(lambda: threading.excepthook, lambda hook: setattr(threading, "excepthook", hook))
+
+
+def _on_thread_error(arguments: threading.ExceptHookArgs) -> None:
+    """Suppress the traceback that TensorBoard's thread prints for a full disk: `Monitor.record` raises that error."""
+    if arguments.thread is None or "tensorboard" not in type(arguments.thread).__module__:
+        _THREAD_HOOK.before(arguments)
 
 
 class Monitor:
@@ -74,23 +86,15 @@ class Monitor:
             if has_changed or not self._history:
                 rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
                 self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), last)
-        # TensorBoard's thread prints its errors, and no setting prevents that.
-        self._hook_before = threading.excepthook
-        threading.excepthook = self._on_thread_error
+        self._hooked = contextlib.ExitStack()
+        self._hooked.enter_context(_THREAD_HOOK.changed_to(_on_thread_error))
 
     def close(self) -> None:
         """Write the images of the last iteration and close the file."""
-        try:
+        with self._hooked:
             self.draw(always=True)
             with add_path_to_errors(self._folder):
                 self._writer.close()
-        finally:
-            threading.excepthook = self._hook_before
-
-    def _on_thread_error(self, arguments: threading.ExceptHookArgs) -> None:
-        """Suppress the traceback that TensorBoard's thread prints for a full disk; `record` raises the same error."""
-        if not (arguments.thread is not None and "tensorboard" in type(arguments.thread).__module__):
-            self._hook_before(arguments)
 
     def record(self, report: IterationReport) -> None:
         """Write the curves and warnings of one iteration."""

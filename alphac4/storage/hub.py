@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from alphac4.machine import install_advice
+from alphac4.machine import install_advice, quiet_logging
 from alphac4.storage.files import FileError
 from alphac4.storage.records import quote
 
@@ -61,16 +61,13 @@ def hub_file(name: str) -> Path:
         raise FileError(f"{shown} needs the package {error.name}: {install_advice('hub')}") from error
     # Passed to the library, which reads them only when it is imported.
     endpoint, cache = os.environ.get("HF_ENDPOINT"), os.environ.get("HF_HUB_CACHE")
-    disabled = logging.root.manager.disable
-    logging.disable(max(disabled, logging.INFO))  # its HTTP library logs every request
     try:
-        # A request first: without a connection, a download would try for half a minute.
-        get_hf_file_metadata(hf_hub_url(repository, file, endpoint=endpoint), endpoint=endpoint)
-        return Path(hf_hub_download(repository, file, endpoint=endpoint, cache_dir=cache))
+        with quiet_logging(logging.INFO):  # its HTTP library logs every request
+            # A request first: without a connection, a download would try for half a minute.
+            get_hf_file_metadata(hf_hub_url(repository, file, endpoint=endpoint), endpoint=endpoint)
+            return Path(hf_hub_download(repository, file, endpoint=endpoint, cache_dir=cache))
     except Exception as error:  # the types depend on the library's version
         cached = try_to_load_from_cache(repository, file, cache_dir=cache)
         if isinstance(cached, str):
             return Path(cached)
         raise FileError(f"{shown}: cannot download {file}: {' '.join(str(error).split())}") from error
-    finally:
-        logging.disable(disabled)
