@@ -300,6 +300,11 @@ def guided(column: int = 1, **options: object) -> NetworkSearch:
     return NetworkSearch(evaluator_of(column), rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
 
 
+def test_simulations_that_end_in_proven_draws_count_as_draws() -> None:
+    """The evaluator itself expects no draw."""
+    assert guided().search([DRAWN], Budget(simulations=5000)).wdl[0, 1] > 0.9
+
+
 @pytest.fixture
 def clock_reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Advance the clock by one second whenever it is read; return the times at which it has been read."""
