@@ -303,7 +303,7 @@ MEASUREMENTS: dict[str, Callable[["DoctorCommand"], Iterator[Measured]]] = {
 
 
 def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Measured:
-    """Estimate the minutes of a run, accurate to about a third.
+    """Estimate the minutes of a run, accurate to about a third if no other program uses the cores.
 
     An untrained network plays and learns for about ``seconds`` each; a large network takes longer, until its first
     games and steps are finished.
