@@ -210,6 +210,11 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
         assert (run / "config.json").read_bytes() == whole
 
 
+def test_finished_run_checks_its_callbacks(run: Path) -> None:
+    with pytest.raises(TypeError, match="callbacks must be a list"):
+        alphac4.train(tiny_run(iterations=2), run=run, callbacks=Callback(), progress=False)  # type: ignore[arg-type]
+
+
 def test_closing_matches_of_an_earlier_end_are_forgotten(run: Path) -> None:
     longer = tiny_run(iterations=3)
     with TrainingSession(run, longer) as session:

@@ -105,6 +105,7 @@ def train(
         StopTraining: if a callback ended the run; all committed iterations are in the folder.
         ValueError: if the folder holds a run with other settings, or files that cannot be read.
     """
+    check_callbacks(callbacks)
     if has_state(folder):
         with contextlib.closing(RunFolder(folder, config, extensions)) as run:
             if run.state.is_finished(config):
@@ -143,7 +144,6 @@ class TrainingSession:
         cluster: str | None = None,
         progress: bool = False,
     ) -> None:
-        check_callbacks(callbacks)
         is_new = not path.exists()
         start = None if has_state(path) else load_initial_network(config)
         extensions = extensions or Extensions()
