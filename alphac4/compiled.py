@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import event
 
-from alphac4.machine import cache_folder
+from alphac4.machine import SharedSetting, cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +22,9 @@ MAX_CACHED_SOURCES = 4  # versions of the source, so that switching between two 
 MIN_FREE_BYTES = 2**25  # the machine code of all commands takes half as much
 _MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|force_inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
+
+# Numba reads its setting while it decorates a function.
+_CACHE_DIR = SharedSetting(lambda: numba.config.CACHE_DIR, lambda folder: setattr(numba.config, "CACHE_DIR", folder))  # type: ignore[attr-defined]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -91,13 +94,8 @@ def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: obje
 def machine_code_cache() -> Iterator[bool]:
     """Set the folder in which Numba caches the functions decorated in this block; yield whether there is one."""
     folder = machine_code_folder()
-    config: Any = numba.config
-    before = config.CACHE_DIR  # Numba reads it while it decorates a function
-    try:
-        config.CACHE_DIR = "" if folder is None else str(folder)
+    with _CACHE_DIR.changed_to("" if folder is None else str(folder)):
         yield folder is not None
-    finally:
-        config.CACHE_DIR = before
 
 
 @functools.cache

@@ -9,12 +9,13 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 from campaigns.tiny_run import SETTINGS
 from helpers import run_python
 
 from alphac4.game.rules import STANDARD
 from alphac4.machine import SharedSetting, quiet_logging
-from alphac4.nn.backends import backend_names
+from alphac4.nn.backends import backend_names, torch_seed
 from alphac4.runs.tensorboard import Monitor
 
 ROOT = Path(__file__).parents[1]
@@ -207,6 +208,24 @@ def test_overlapping_runs_and_exports_restore_hook_and_logging(tmp_path: Path) -
     assert threading.excepthook != hook
     second.close()
     assert (threading.excepthook, logging.root.manager.disable) == (hook, disabled)
+
+
+def test_seeded_blocks_of_several_threads_take_turns() -> None:
+    def draw_elsewhere() -> None:
+        with torch_seed(2):
+            torch.rand(3)
+
+    with torch_seed(1):
+        expected = torch.rand(4).tolist()
+    before, other = torch.get_rng_state(), threading.Thread(target=draw_elsewhere)
+    with torch_seed(1):
+        drawn = torch.rand(2).tolist()
+        other.start()
+        other.join(0.2)
+        drawn += torch.rand(2).tolist()
+    other.join()
+    assert drawn == expected
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 SEARCH_IN_A_CHILD = """

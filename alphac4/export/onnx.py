@@ -3,6 +3,7 @@
 import decimal
 import json
 import logging
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from alphac4.version import __version__
 
 TOLERANCE = 1e-4  # largest deviation of a probability from PyTorch
 PROBE_BOARDS = 256
+_export_lock = threading.Lock()
 PRODUCER = "alphac4"  # by which `ONNX_FILE` recognises the files
 
 INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
@@ -137,10 +139,8 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         RuntimeError: if a package is missing.
     """
     onnx, geometry = import_onnx(), checkpoint.geometry
-    with (
-        quiet_logging(logging.WARNING),
-        warnings.catch_warnings(),
-    ):  # the exporter logs every step
+    # The exporter logs every step. Filters of warnings belong to the process, so exports of several threads take turns.
+    with _export_lock, quiet_logging(logging.WARNING), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             _StonesToProbabilities(checkpoint),

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numba
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from alphac4.compiled import machine_code_cache
 from alphac4.game.rules import Geometry
-from alphac4.machine import install_advice
+from alphac4.machine import SharedSetting, install_advice
 from alphac4.mcts.simulation import is_builtin_rule
 from alphac4.mcts.tree import Trees
 from alphac4.nn.backends import cuda_has_bf16
@@ -51,6 +51,11 @@ NODE_FIELDS = {  # fields of Trees: type, and whether there is one per action
     "proof": (np.int8, True),
     "parent_action": (np.int8, False),
 }
+
+# Whether cuDNN chooses the fastest algorithms by measurement.
+_CUDNN_BENCHMARK = SharedSetting(
+    lambda: torch.backends.cudnn.benchmark, lambda value: setattr(torch.backends.cudnn, "benchmark", value)
+)
 
 WARM_UP_STEPS = 3  # before a graph is captured; libraries choose their algorithms in them
 
@@ -300,7 +305,7 @@ def capture_graph(step: Callable[[], Any], device: torch.device) -> Callable[[],
         return step
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream), _cudnn_benchmark():
+    with torch.cuda.stream(stream), _CUDNN_BENCHMARK.changed_to(True):
         for _ in range(WARM_UP_STEPS):
             step()
     torch.cuda.current_stream().wait_stream(stream)
@@ -316,14 +321,3 @@ def capture_graph(step: Callable[[], Any], device: torch.device) -> Callable[[],
         )
         return step
     return graph.replay
-
-
-@contextlib.contextmanager
-def _cudnn_benchmark() -> Iterator[None]:
-    """Enable cuDNN's choice of the fastest algorithm by measurement in the block."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
