@@ -116,6 +116,7 @@ class TreeSearch(ABC):
         self.geometry = geometry
         self.parameters = parameters
         self.reuse = reuse
+        self._is_compiled = False  # finding the signature takes a tenth of a small search
         rng = rng or np.random.default_rng(0)
         self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
 
@@ -155,15 +156,17 @@ class TreeSearch(ABC):
 
     def compile(self) -> None:
         """Compile the search's code, or load it from the cache; the first time takes up to 40 seconds."""
-        signature = type(self), numba.typeof(self.parameters)  # type: ignore[no-untyped-call]
-        if signature in _COMPILED:
+        if self._is_compiled:
             return
-        start, example = Position(geometry=self.geometry), self._example()
-        for reuse in REUSES:
-            example.reuse = reuse
-            for position in (start, start.play(0)):
-                example._search([position], Budget(simulations=2))
-        _COMPILED.add(signature)
+        signature = type(self), numba.typeof(self.parameters)  # type: ignore[no-untyped-call]
+        if signature not in _COMPILED:
+            start, example = Position(geometry=self.geometry), self._example()
+            for reuse in REUSES:
+                example.reuse = reuse
+                for position in (start, start.play(0)):
+                    example._search([position], Budget(simulations=2))
+            _COMPILED.add(signature)
+        self._is_compiled = True
 
     @abstractmethod
     def _example(self) -> "TreeSearch":
