@@ -155,8 +155,8 @@ def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
     is infinite. If neither has, it is NaN. Games against such players do not change the ratings of the others.
 
     The inverse of the observed information gives the errors. A draw counts as half a point, so errors are a little too
-    wide if there are many draws. Intervals of a player that lost almost no game are too narrow: between two
-    players they contain the truth in 87 % of matches at worst.
+    wide if there are many draws. Intervals of a player that lost almost no game are too narrow: between two players
+    they contain the truth in 87 % of matches at worst.
 
     Args:
         results: ``{(a, b): (points of a, games)}``.

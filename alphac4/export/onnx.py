@@ -24,11 +24,12 @@ from alphac4.version import __version__
 
 TOLERANCE = 1e-4  # largest deviation of a probability from PyTorch
 PROBE_BOARDS = 256
-_export_lock = threading.Lock()
 PRODUCER = "alphac4"  # by which `ONNX_FILE` recognises the files
 
 INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
 OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and loss for the side to move"
+
+_export_lock = threading.Lock()
 
 
 class LinePlanes(nn.Module):
