@@ -13,7 +13,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from alphac4.runs.session import TrainingSession
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, EvaluationConfig, TrainConfig, from_dict
 
-TARGET = {"begin-hard": 7.0, "begin-medium": 2.0, "middle-medium": 2.0}  # % mistakes: AlphaZero.jl's tutorial
+TARGET = {"begin-hard": 0.07, "begin-medium": 0.02, "middle-medium": 0.02}  # shares: AlphaZero.jl's tutorial
 BATCH_SIZE = 1024  # positions searched together
 
 
@@ -46,7 +46,7 @@ class Judge:
         self._evaluator: Evaluator | None = None
 
     def mistakes(self, path: Path) -> dict[str, float]:
-        """Return the percentage of mistakes of a checkpoint in each set."""
+        """Return the share of mistakes of a checkpoint in each set."""
         network = load_checkpoint(path).network
         if self._evaluator is None:
             self._evaluator = self._compute.evaluator(network)
@@ -56,7 +56,7 @@ class Judge:
         batches = [positions[first : first + BATCH_SIZE] for first in range(0, len(positions), BATCH_SIZE)]
         columns = np.concatenate([self._search.search(batch, self._budget).moves for batch in batches])
         figures = judge_sets(self._sets, columns)
-        return {name: 100 * figure.mistakes.value for name, figure in figures.items() if name != ALL}
+        return {name: figure.mistakes.value for name, figure in figures.items() if name != ALL}
 
 
 def seconds_by_phase(history: Sequence[IterationReport]) -> str:
@@ -128,8 +128,7 @@ def measure(folder: Path, config: TrainConfig, judge: Judge) -> float | None:
         measured = report.best_iteration
         path = folder / "checkpoints" / f"{measured:06d}.safetensors"
         shares = judge.mistakes(path)
-        line = ", ".join(f"{name} {share:.1f} %" for name, share in shares.items())
-        print(f"seed {seed}, iteration {measured}, {report.seconds_total:.1f} s: {line}", flush=True)
+        print(f"seed {seed}, iteration {measured}, {report.seconds_total:.1f} s: {describe(shares)}", flush=True)
         if reached is None and all(shares[name] <= limit for name, limit in TARGET.items()):
             reached = report.seconds_total
     last = history[-1]
@@ -139,8 +138,14 @@ def measure(folder: Path, config: TrainConfig, judge: Judge) -> float | None:
         f"after the first iteration: {seconds_by_phase(history)}"
     )
     when = "never" if reached is None else f"after {reached:.1f} s"
-    print(f"seed {seed}: target {TARGET} at {count_of(judge.simulations, 'simulation')} reached {when}", flush=True)
+    budget = count_of(judge.simulations, "simulation")
+    print(f"seed {seed}: target ({describe(TARGET)}) at {budget} reached {when}", flush=True)
     return reached
+
+
+def describe(shares: Mapping[str, float]) -> str:
+    """Return shares of mistakes by set, in per cent."""
+    return ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
 
 
 if __name__ == "__main__":

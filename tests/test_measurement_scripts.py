@@ -18,13 +18,14 @@ from alphac4.evaluation.positions import packaged_positions
 from alphac4.training.config import PRESETS
 
 ROOT = Path(__file__).parents[1]
-# The networks of a run: a run's seconds, the best network then, and its mistakes in the three sets of the target.
+# The networks of a run: a run's seconds, the best network then, and its mistakes in the three sets of the target, which
+# have 1,000 positions each. In floating point, 100 * (70 / 1000) is more than 7.
 RUN = [
     (10.0, 0, None),  # the untrained network is not measured
-    (20.0, 2, (7.0, 2.1, 2.0)),
+    (20.0, 2, (70, 21, 20)),
     (30.0, 2, None),  # the same network again
-    (40.0, 4, (7.0, 2.0, 2.0)),
-    (50.0, 5, (1.0, 1.0, 1.0)),
+    (40.0, 4, (70, 20, 20)),
+    (50.0, 5, (10, 10, 10)),
 ]
 
 
@@ -38,7 +39,7 @@ def test_the_clock_stops_at_the_first_network_that_reaches_the_target_in_every_s
     script: dict[str, Any], iterations: int, seconds: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = RUN[:iterations]
-    mistakes = {f"{best:06d}": shares for _, best, shares in run if shares}
+    mistakes = {f"{best:06d}": [count / 1000 for count in counts] for _, best, counts in run if counts}
     work = {"samples_total": 6, "evaluations_total": 7, "time_shares": {"self-play": 0.75, "learning": 0.25}}
     reports = [
         SimpleNamespace(iteration=number, best_iteration=best, seconds_total=total, **work)
@@ -55,15 +56,17 @@ def test_the_clock_stops_at_the_first_network_that_reaches_the_target_in_every_s
     assert lines[0] == "seed 3, iteration 2, 20.0 s: begin-hard 7.0 %, begin-medium 2.1 %, middle-medium 2.0 %"
     later = run[-1][0] - 10
     assert lines[-2].endswith(f"self-play {0.75 * later:.1f} s, learning {0.25 * later:.1f} s")
-    assert lines[-1].endswith("never" if seconds is None else "after 40.0 s")
+    reached = "never" if seconds is None else "after 40.0 s"
+    target = "begin-hard 7.0 %, begin-medium 2.0 %, middle-medium 2.0 %"
+    assert lines[-1] == f"seed 3: target ({target}) at 8 simulations reached {reached}"
 
 
 def test_mistakes_are_those_of_an_evaluation(script: dict[str, Any]) -> None:
     judge = script["Judge"](packaged_positions(20), 8, PRESETS["quick"])
     report = alphac4.evaluate("quick", simulations=(8,), count=20)
-    expected = {name: 100 * metrics.mistakes.value for name, metrics in report.subjects[0].budgets[0].sets.items()}
+    expected = {name: metrics.mistakes.value for name, metrics in report.subjects[0].budgets[0].sets.items()}
     del expected["all"]
-    assert judge.mistakes(Path("quick")) == pytest.approx(expected)
+    assert judge.mistakes(Path("quick")) == expected
 
 
 SETS = Path(alphac4.__file__).parent / "evaluation" / "sets"
