@@ -53,8 +53,8 @@ LOSS = 2 - PROVEN_WIN
 
 
 def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: list[int] | None = None) -> Trees:
-    """Return a tree of one node with four moves and the evaluation ``value``; ``values`` are the moves' means."""
-    trees = make_trees(1, 1, NARROW, np.random.default_rng(0))
+    """Return a tree whose root has four moves and the evaluation ``value``; ``values`` are the moves' means."""
+    trees = make_trees(1, 2, NARROW, np.random.default_rng(0))
     trees.size[0], trees.value[0, ROOT], trees.child[0, ROOT] = 1, value, NO_NODE
     trees.priors[0, ROOT], trees.proof[0, ROOT] = PRIOR, proofs or [UNPROVEN] * 4
     trees.visits[0, ROOT], trees.value_sum[0, ROOT] = visits, np.multiply(visits, values)
@@ -68,12 +68,15 @@ def test_puct_and_ucb1_scores_match_the_published_formulas() -> None:
     assert ucb1_score(0.5, 4, math.log(16), 0.7) == pytest.approx(0.5 + 0.7 * math.sqrt(math.log(16) / 4))
 
 
-def test_unvisited_move_has_the_node_mean_less_the_fpu_reduction() -> None:
+@pytest.mark.parametrize(("node", "reduction"), [(ROOT, 0.3), (1, 0.2)])
+def test_unvisited_move_has_the_node_mean_less_the_fpu_reduction(node: int, reduction: float) -> None:
     trees = root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.25, proofs=[UNPROVEN] * 3 + [PROVEN_DRAW])
+    for array in (trees.value, trees.priors, trees.proof, trees.visits, trees.value_sum):
+        array[0, node] = array[0, ROOT]
     scores = np.empty((1, 4))
-    action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3), scores)
+    action_scores(trees, 0, node, PuctConfig(root_fpu_reduction=0.3, fpu_reduction=0.2), scores)
     weight = (1.25 + math.log(19657 / 19652)) * math.sqrt(5)  # N = 4
-    unvisited = (0.25 + 1.5 - 0.5) / 5 - 0.3 * math.sqrt(0.7)  # the priors of the visited moves sum to 0.7
+    unvisited = (0.25 + 1.5 - 0.5) / 5 - reduction * math.sqrt(0.7)  # the priors of the visited moves sum to 0.7
     exploration = weight * np.array([0.4 / 4, 0.3 / 2, 0.2, 0.1])
     np.testing.assert_allclose(scores[0], np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
 
