@@ -229,18 +229,25 @@ def test_seeded_blocks_of_several_threads_take_turns() -> None:
 
 
 SEARCH_IN_A_CHILD = """
-import os, signal
+import os, signal, sys
 import alphac4
-agent = alphac4.load("uct:20", threads=2)
+agent = alphac4.load(sys.argv[1], threads=2)
 agent.search(["44", "4"])
 if (child := os.fork()) == 0:
     signal.alarm(60)
-    agent.search(["44", "4"])
+    for search in (lambda: agent.search(["33", "3"]), lambda: alphac4.load(sys.argv[1]).search("44")):
+        try:
+            search()
+        except RuntimeError as error:
+            print(str(error)[:44], flush=True)
     os._exit(0)
 print(os.waitpid(child, 0)[1])
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks processes")
-def test_classic_search_works_in_a_forked_process() -> None:
-    assert run_python(SEARCH_IN_A_CHILD).stdout == "0\n"
+@pytest.mark.parametrize(
+    ("player", "error"), [("uct:20", ""), ("quick@20", "this process was forked from one that has lo\n")]
+)
+def test_a_search_in_a_forked_process_works_or_fails_at_once(player: str, error: str) -> None:
+    assert run_python(SEARCH_IN_A_CHILD, player).stdout == 2 * error + "0\n"

@@ -3,6 +3,7 @@
 import copy
 import functools
 import logging
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,6 +43,8 @@ MIN_INVARIANT_BATCH = MIN_POSITIONS
 OTHER_BATCHES = ((MIN_INVARIANT_BATCH, 1), (43, 1), (100, 2))
 BATCH = 128  # positions in a usual call
 
+_process = 0  # the first process, of this one and those that it was forked from, that has loaded a network
+
 
 class Evaluator:
     """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
@@ -62,7 +65,7 @@ class Evaluator:
             that fail `is_batch_invariant`.
 
     Raises:
-        RuntimeError: if no backend works.
+        RuntimeError: if no backend works, or in a process that was forked from one that has loaded a network.
         ValueError: for an unknown backend.
     """
 
@@ -99,6 +102,7 @@ class Evaluator:
         self.version += 1  # last: a search that reads it must not get outputs of the old weights
 
     def _load(self, network: Network) -> None:
+        check_not_forked()
         if self._order:
             self.backend, self._run = select_backend(
                 self._order, network, self.batch_size, self._threads, self._min_rows, self._warned
@@ -116,12 +120,27 @@ class Evaluator:
 
         All are for the side to move.
         """
+        check_not_forked()
         count = len(planes)
         if count < self._min_rows:
             planes = np.resize(planes, (self._min_rows, *planes.shape[1:]))
         policy, value = self._run(planes)
         with np.errstate(invalid="ignore"):  # in softmax; a search rejects outputs that are not finite
             return policy[:count], softmax(value[:count])
+
+
+def check_not_forked() -> None:
+    """Raise a `RuntimeError` in a process that was forked from one that has loaded a network.
+
+    It has none of the threads of PyTorch and OpenVINO, which would wait for them for ever.
+    """
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise RuntimeError(
+            "this process was forked from one that has loaded a network, and networks do not work in it: "
+            'start processes by "spawn", as in multiprocessing.get_context("spawn")'
+        )
 
 
 def softmax(logits: Array) -> Array:

@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from alphac4.cli import main as alphac4
 from alphac4.compute import cores
+from alphac4.nn import evaluator
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
@@ -65,6 +66,7 @@ def prepare() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(message)s", stream=sys.stderr)
     torch.set_num_threads(1)
     torch.set_num_threads = lambda _threads: None  # threads of a pool do not exist in a forked child
+    evaluator.check_not_forked = lambda: None  # which PyTorch without a pool does not need
     tqdm.monitor_interval = 0
     Monitor._figures = lambda _self, _report: {}  # type: ignore[method-assign]  # drawing takes two seconds
     cores.MIN_GAMES = 1  # lets several actors play these few games
