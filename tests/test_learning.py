@@ -1,6 +1,7 @@
 import copy
 import dataclasses
 import math
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -16,7 +17,7 @@ from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend, random_inputs
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Outputs, PolicyValueNetwork, ResidualBlock
+from alphac4.nn.network import Outputs, PolicyValueNetwork, ResidualBlock, torch_seed
 from alphac4.selfplay.replay import Replay, draw_batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
@@ -365,6 +366,53 @@ def test_restored_learner_continues_bit_identical(extensions: Extensions) -> Non
     first.restore(initial)
     assert initial.keys() == first.state().keys()
     assert all(torch.equal(value, first.state()[name]) for name, value in initial.items())
+
+
+def test_learning_and_seeded_blocks_of_another_thread_do_not_disturb_each_other() -> None:
+    """Such a block, as of another training, is entered before each step and ends in the first call of the losses."""
+    config, samples = LearningConfig(batch_size=2 * PART_SIZE), some_samples(200)
+    batches = list(stream_of(samples, 3, seed=0, size=config.batch_size))
+    may_end, drawn, callers, others = (
+        threading.Event(),
+        list[list[float]](),
+        list[threading.Thread](),
+        list[threading.Thread](),
+    )
+
+    def draw(has_entered: threading.Event) -> None:
+        with torch_seed(2):
+            first = torch.rand(2).tolist()
+            has_entered.set()
+            may_end.wait(0.3)  # the step may wait for this block
+            drawn.append(first + torch.rand(2).tolist())
+
+    def enter_block() -> None:
+        may_end.clear()
+        others.append(threading.Thread(target=draw, args=(entered := threading.Event(),)))
+        others[-1].start()
+        entered.wait()
+
+    def loss(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:
+        may_end.set()
+        for other in others:
+            other.join()
+        callers.append(threading.current_thread())
+        return standard_losses(outputs, batch)
+
+    def learned(on_step: Callable[[], object]) -> dict[str, Tensor]:
+        extensions = Extensions(loss=loss)
+        learner = Learner(NETWORK, config, STANDARD, seed=1, workers=2, precision=FP32, extensions=extensions)
+        learner.learn_from(batches, SCHEDULE, 200, on_step)
+        return learner.state()
+
+    before, expected = torch.get_rng_state(), learned(lambda: None)
+    callers.clear()
+    for name, value in learned(enter_block).items():
+        assert torch.equal(value, expected[name]), name
+    assert torch.equal(torch.get_rng_state(), before)
+    with torch_seed(2):
+        assert drawn == 3 * [torch.rand(4).tolist()]
+    assert threading.main_thread() not in callers[2:]  # in parallel, once it is known that the losses draw nothing
 
 
 def test_learner_takes_the_given_steps_in_the_order_of_its_rng() -> None:

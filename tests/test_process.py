@@ -15,7 +15,8 @@ from helpers import run_python
 
 from alphac4.game.rules import STANDARD
 from alphac4.machine import SharedSetting, quiet_logging
-from alphac4.nn.backends import backend_names, torch_seed
+from alphac4.nn.backends import backend_names
+from alphac4.nn.network import torch_seed
 from alphac4.runs.tensorboard import Monitor
 
 ROOT = Path(__file__).parents[1]

@@ -29,8 +29,7 @@ from alphac4.evaluation.report import (
 from alphac4.game import Geometry
 from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
-from alphac4.nn.backends import torch_seed
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork, torch_seed
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 from alphac4.storage.records import quote, shorten
 

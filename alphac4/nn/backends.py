@@ -234,18 +234,6 @@ class _ThreadCounts:
 
 
 _thread_counts = _ThreadCounts()
-_seed_lock = threading.RLock()
-
-
-@contextlib.contextmanager
-def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seed PyTorch's random numbers on the CPU, and on a GPU if given, and restore their state after the block."""
-    gpus = [device] if device is not None and device.type == "cuda" else []
-    with _seed_lock, torch.random.fork_rng(devices=gpus):  # one thread at a time, because PyTorch's state is global
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change the state of all GPUs
-        if gpus:
-            torch.cuda.manual_seed(seed)
-        yield
 
 
 @contextlib.contextmanager

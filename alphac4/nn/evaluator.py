@@ -18,11 +18,10 @@ from alphac4.nn.backends import (
     check_backend,
     make_backend,
     random_inputs,
-    torch_seed,
     torch_threads,
 )
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm, torch_seed
 from alphac4.nn.winograd import MIN_POSITIONS
 from alphac4.storage.records import first_line
 

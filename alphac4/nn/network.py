@@ -1,8 +1,10 @@
 """The policy/value network: a small residual CNN, or a module built by a function of the user."""
 
+import contextlib
 import copy
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 
@@ -18,6 +20,8 @@ NetworkBuilder = Callable[[NetworkConfig], nn.Module]
 """Builds an untrained module for a board and a size; `CustomNetwork` describes the module."""
 
 Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
+
+seed_lock = threading.RLock()  # held by the thread in a `torch_seed` block
 
 
 class Outputs(NamedTuple):
@@ -206,6 +210,17 @@ class CustomNetwork(Network):
             raise ValueError(f"{name} returned {shapes} for planes {list(planes.shape)}; expected {expected}")
         if not torch.equal(planes, before):
             raise ValueError(f"{name} changes its input in place: start with planes = planes.clone()")
+
+
+@contextlib.contextmanager
+def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed PyTorch's random numbers on the CPU, and on a GPU if given, and restore their state after the block."""
+    gpus = [device] if device is not None and device.type == "cuda" else []
+    with seed_lock, torch.random.fork_rng(devices=gpus):  # one thread at a time, because PyTorch's state is global
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also change the state of all GPUs
+        if gpus:
+            torch.cuda.manual_seed(seed)
+        yield
 
 
 def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) -> Network:

@@ -72,7 +72,7 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
     import torch
 
     from alphac4.nn.config import NetworkConfig
-    from alphac4.nn.network import build_network
+    from alphac4.nn.network import build_network, torch_seed
 
     path = checkpoint_file(path)
     arrays, header = load_arrays(path, FORMAT)
@@ -85,7 +85,7 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
         if not config.is_custom:
             with torch.device("meta"):  # compares names and shapes before memory is allocated
                 build_network(config).load_state_dict(tensors, assign=True)
-        with torch.random.fork_rng(devices=[]):  # building a network draws random weights
+        with torch_seed(0):  # building a network draws random weights
             network = build_network(config, build)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])

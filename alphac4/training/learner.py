@@ -23,9 +23,9 @@ from torch import Tensor
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
-from alphac4.nn.backends import BF16, FP32, learning_precision, torch_seed, torch_threads
+from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network, PolicyValueNetwork, build_network
+from alphac4.nn.network import Network, PolicyValueNetwork, build_network, seed_lock, torch_seed
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
@@ -115,7 +115,9 @@ class Learner:
         self.steps = 0
         self._lock = threading.Lock()
         self._terms: list[str] = []  # names of the losses, from the first step on
-        self._draws_numbers = not on_cpu  # whether the module or the losses draw random numbers, or may do so
+        # Whether the module or the losses may draw random numbers. The user's are watched, from the first step on.
+        self._is_watched = on_cpu and (self.extensions.network is not None or self.extensions.loss is not None)
+        self._draws_numbers = not on_cpu or self._is_watched
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Return AdamW and, if the settings say so, Muon for the tower's kernels. Only kernels decay."""
@@ -261,7 +263,9 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
         figures = np.append(np.sum(sums, axis=0) / positions, float(norm))
         if np.isfinite(figures).all():
-            with self._random_numbers(self._parts):  # some optimisers add noise
+            # Some optimisers add noise; the package's own draw nothing.
+            adds_noise = self.extensions.optimizer is not None
+            with self._random_numbers(self._parts) if adds_noise else contextlib.nullcontext():
                 for optimizer in self.optimizers:
                     optimizer.step()
             self._take_statistics(replicas)
@@ -278,17 +282,22 @@ class Learner:
         weights on any number of cores, and the caller's random state does not change.
         """
         if not self._draws_numbers:
-            before = torch.get_rng_state()
+            with seed_lock:  # other threads' blocks of `torch_seed` have ended
+                before = torch.get_rng_state()
             sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
-            if torch.equal(torch.get_rng_state(), before):
-                return sums
-            torch.set_rng_state(before)
-            self._draws_numbers = True
+            with seed_lock:
+                if not self._is_watched or torch.equal(torch.get_rng_state(), before):
+                    return sums
+                torch.set_rng_state(before)
             self._share_statistics()
-        sums = []
+        sums, have_drawn = [], False
         for number, (replica, part) in enumerate(zip(replicas, parts, strict=True)):
             with self._random_numbers(number):
+                before = torch.get_rng_state()
                 sums.append(self._differentiate(replica, part, positions))
+                have_drawn |= not torch.equal(torch.get_rng_state(), before)
+        if self._is_watched:
+            self._draws_numbers = have_drawn
         return sums
 
     def _random_numbers(self, part: int = 0) -> contextlib.AbstractContextManager[None]:

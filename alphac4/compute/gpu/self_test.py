@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphac4.nn.backends import torch_seed
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import probe_network
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork, torch_seed
 from alphac4.storage.records import first_line
 
 POSITIONS = 64
