@@ -86,6 +86,7 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
     def __call__(self) -> int:
         """Train; return 0 when done, 130 after Ctrl-C."""
         with loading():
+            from alphac4.game.rules import STANDARD
             from alphac4.runs.session import train
             from alphac4.training.loop import Callback, Progress, StopTraining
 
@@ -103,7 +104,10 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
             return EXIT_INTERRUPTED
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
         print(f"  alphac4 play --network {trained.best}")
-        print(f"  alphac4 evaluate {trained.best}")
+        if self.config.board.geometry() == STANDARD:  # the package has positions of no other
+            print(f"  alphac4 evaluate {trained.best}")
+        else:
+            print(f"  alphac4 arena {trained.best}@100 uct:1000")
         print(f"  tensorboard --logdir {self.run}")
         return 0
 

@@ -69,7 +69,7 @@ Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 ```
 {{ report }}
 ```
-{% else %}Not measured: alphac4 includes positions for the standard board only. `alphac4 positions` creates others for `alphac4 evaluate --positions`.
+{% else %}Not measured: alphac4 includes positions for the standard board only.
 {% endif %}"""  # noqa: E501 - lines of Markdown
 
 
