@@ -51,6 +51,8 @@ def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, netwo
         assert (result.move, result.simulations) == (expected.moves[row], 40)
         assert result.value == pytest.approx(expected.value[row])
         assert result.wdl.win - result.wdl.loss == pytest.approx(result.value)
+        assert tuple(result.wdl) == pytest.approx(tuple(expected.wdl[row]))
+        assert result.pv == expected.variations[row]
         assert {column: seen.visits for column, seen in result.columns.items()} == {
             column: expected.visits[row, column] for column in result.position.legal_columns()
         }

@@ -111,7 +111,7 @@ def test_ratings_that_the_games_do_not_determine_are_infinite_or_unknown() -> No
         "+inf, -inf: the points between the player and c went one way only.",
         "?: the games do not compare the player with c.",
     ]
-    report = json.loads(results_as_json(tournament, results))
+    report = json.loads(results_as_json(tournament, results), parse_constant=pytest.fail)
     rated = report["ratings"]
     assert report["anchor"] == "c"
     assert rated["a"] == rated["e"] == {"elo": None, "error": None}

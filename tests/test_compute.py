@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 from helpers import run_python
 
 from alphac4.compute import choose_compute
+from alphac4.compute.cores import MIN_GAMES
 from alphac4.compute.gpu.device import CUDA_TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
@@ -202,6 +204,18 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
     assert [line[: len(message)] for line in logged] == ([message, message] if message else [])
 
 
+def test_a_missing_compiler_for_the_gpu_is_an_error_only_for_its_own_backend(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("alphac4.compute.choice.self_test_error", lambda: "")
+    monkeypatch.setattr("alphac4.compute.choice.cuda_device", Mock(side_effect=RuntimeError("numba-cuda is missing")))
+    assert choose_compute("cuda", "auto").learning_device.type == "cuda"
+    assert caplog.messages == ["the trees stay on the cores, which is slower: numba-cuda is missing"]
+    with pytest.raises(RuntimeError, match="numba-cuda is missing"):
+        choose_compute("cuda", CUDA_TREES)
+
+
 LOADED = """
 import sys
 from pathlib import Path
@@ -240,10 +254,27 @@ def test_the_number_of_cores_can_be_set(count: int, monkeypatch: pytest.MonkeyPa
     """It may exceed the machine's number, for tests or if a container hides cores."""
     monkeypatch.setenv("ALPHAC4_CORES", str(count))
     assert cores() == choose_compute("cpu").streams == count
+    assert choose_compute("cpu", threads=count + 1).streams == count + 1
     config = SelfPlayConfig(games=100, full_simulations=2, fast_simulations=2)
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
     actors = choose_compute("cpu", "torch-fp32").actors(network, make_geometry(), config, np.random.default_rng)
     assert (len(actors), actors.slots) == (min(count, 100 // 32), 100)
+
+
+def test_each_actor_resumes_its_own_games() -> None:
+    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
+    config = SelfPlayConfig(games=2 * MIN_GAMES + 1, full_simulations=2, fast_simulations=2)
+    compute = choose_compute("cpu", "torch-fp32", threads=2)
+    first, second = (compute.actors(network, make_geometry(), config, np.random.default_rng) for _ in range(2))
+    first.play(100, lambda _actor, _block: None)
+    expected = first.state()
+    assert len(first) == 2
+    assert len(np.unique(expected["trees.occupied"])) > MIN_GAMES
+    assert second.restore(expected, np.random.default_rng)
+    actual = second.state()
+    assert actual.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(actual[name], array)
 
 
 @pytest.mark.parametrize("value", ["0", "-2", "two", "1.5", "9" * 9])

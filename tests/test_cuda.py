@@ -21,7 +21,15 @@ import alphac4
 from alphac4.compute.gpu import replay as replay_kernels
 from alphac4.compute.gpu import search as search_kernels
 from alphac4.compute.gpu import trees as kernels
-from alphac4.compute.gpu.device import WARM_UP_STEPS, IoBuffers, allocate_with_backoff, is_simulated, make_device_trees
+from alphac4.compute.gpu.device import (
+    ONE,
+    WARM_UP_STEPS,
+    IoBuffers,
+    allocate_with_backoff,
+    is_simulated,
+    kernel_view,
+    make_device_trees,
+)
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
@@ -185,6 +193,13 @@ def test_the_fields_of_a_node_do_not_overlap(nodes: int) -> None:
         assert (trees.read(name)[1, nodes - 1] == number).all()
         assert not trees.read(name)[1, : nodes - 1].any()
     assert trees.read("child")[0, 0, 6] == nodes - 1
+
+
+@pytest.mark.parametrize(("dtype", "one"), ONE.items())
+def test_kernels_write_the_number_one_in_every_precision(dtype: torch.dtype, one: np.generic) -> None:
+    planes = torch.zeros(1, dtype=dtype)
+    kernel_view(planes, one.dtype)[0] = one
+    assert planes.item() == 1
 
 
 def test_games_are_reduced_until_they_fit_the_memory(caplog: pytest.LogCaptureFixture) -> None:
@@ -393,11 +408,15 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         board={"rows": 4, "columns": 5, "run_length": 3},
         selfplay={"games": 4, "full_simulations": 8, "full_search_prob": 1.0, "policy_target": "visits"},
     )
-    seen = []
+    seen, visits = [], []
 
     def loss(outputs: Any, batch: Any) -> dict[str, Tensor]:
         seen.append(batch.planes.device)
         return {"policy": 3 * alphac4.standard_losses(outputs, batch)["policy"]}
+
+    def policy_target(games: Any) -> Any:
+        visits.append(games.visits.sum(axis=2).max())
+        return games.policy
 
     *_, last = alphac4.iterate(
         config,
@@ -408,12 +427,14 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         sampler=lambda window, _rng: window.full_searches + 0.1,
         value_target=lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
         selection=PuctConfig(c_init=20.0) if is_simulated() else LeastVisited(),
-        simulations=lambda iteration, _ply, _full: 5 + iteration,
+        policy_target=policy_target,
+        simulations=lambda iteration, _ply, _full: 9 + iteration,  # more than in the settings
         starts=lambda _window, _rng: ["32"],
     )
     assert last.selfplay.evaluator == "cuda-trees"
     assert last.selfplay.games > 0
     assert last.selfplay.openings == {}  # all games begin at the start position
+    assert max(visits) == 11
     assert is_simulated() or 1.4 < last.learning.policy_loss / 3 < 1.7  # of five moves, log 5 is 1.61
     assert last.learning.skipped_steps == 0
     assert seen

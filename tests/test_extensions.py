@@ -80,6 +80,17 @@ def test_each_function_changes_what_is_learned(functions: dict[str, Any], plain:
     assert changed.learning.skipped_steps == 0
 
 
+def test_budgets_may_exceed_those_of_the_settings() -> None:
+    budget, visits = 3 * CONFIG.selfplay.full_simulations, list[int]()
+
+    def policy_target(games: Games) -> Any:
+        visits.extend(games.visits.sum(axis=2).flat)
+        return games.policy
+
+    train(policy_target=policy_target, simulations=lambda *_: budget)
+    assert max(visits) == budget  # less in positions that are proven before
+
+
 def test_functions_are_called_with_the_documented_arguments() -> None:
     seen: dict[str, Any] = {}
 

@@ -123,6 +123,8 @@ def test_root_noise_is_dirichlet_over_legal_moves(concentration: float) -> None:
     assert (noisy[:, 0] == 0).all()
     np.testing.assert_allclose(noisy.sum(axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(noisy[:, 1:].mean(axis=0), 1 / 6, atol=0.003)
+    add_root_noise(trees, 0, 1e-6, 0.25)  # all draws underflow
+    assert trees.priors[0, ROOT].sum() == pytest.approx(1)
     # A share of Dirichlet(c / 6, ...) has the variance m (1 - m) / (c + 1), where m = 1 / 6.
     expected = 0.25 * math.sqrt(1 / 6 * 5 / 6 / (concentration + 1))
     np.testing.assert_allclose(noisy[:, 1:].std(axis=0), expected, rtol=0.05)
@@ -188,6 +190,7 @@ def test_visit_policy_is_zero_for_proven_losses() -> None:
 
 def test_best_action_is_the_most_visited_move_that_is_not_proven_to_lose() -> None:
     assert best_action(root([3, 5, 9, 0], [0.0] * 4, proofs=[UNPROVEN, PROVEN_DRAW, LOSS, UNPROVEN]), 0) == 1
+    assert best_action(root([3, 3, 1, 0], [-0.5, 0.5, 0.9, 0]), 0) == 1  # among equally visited moves, by value
 
 
 def test_policy_targets_of_a_proven_root_share_its_fastest_wins() -> None:
@@ -262,7 +265,7 @@ def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
     assert (games.greedy_value[0, 0], games.greedy_draw[0, 0]) == (0.75, 0.25)
 
     record_search(trees, games, 0, make_parameters(SelfPlayConfig(policy_target="completed_q")))
-    policy = np.empty(4, np.float32)
+    policy, trees.priors[0, ROOT] = np.empty(4, np.float32), PRIOR
     improved_policy(trees, 0, PRIOR, C_SCALE, policy)
     assert games.policy[0, 0].tolist() == policy.tolist()
 
@@ -272,6 +275,8 @@ def test_variation_follows_the_most_visited_moves_that_do_not_lose() -> None:
     assert principal_variations(trees, np.array([1])) == [[1, 3]]
     trees.proof[0, 1, 3] = LOSS
     assert principal_variations(trees, np.array([1])) == [[1, 1]]
+    trees.proof[0, 1] = [PROVEN_WIN - 3, UNPROVEN, UNPROVEN, PROVEN_WIN - 5]  # the fastest win, though never visited
+    assert principal_variations(trees, np.array([1])) == [[1, 0]]
 
 
 def test_greedy_backup_is_the_value_of_the_last_node_for_the_side_at_the_root() -> None:

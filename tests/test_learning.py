@@ -255,6 +255,13 @@ def test_batches_are_whole_passes_over_the_window() -> None:
         assert sorted(part.tolist()) == sorted(samples.value_target[:, 0].tolist())
 
 
+def test_samples_are_drawn_by_their_weights() -> None:
+    weights = np.array([0, 0.25, 0, 0.75])
+    drawn = np.concatenate([rows for rows, _ in draw_batches(4, 100, 10, np.random.default_rng(0), weights)])
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 1000, weights, atol=0.04)  # three standard errors
+    assert not (drawn % 2 == 0).any()
+
+
 def test_positions_are_mirrored_together_with_their_targets() -> None:
     samples, (rows, flip) = some_samples(40), next(draw_batches(40, 40, 1, np.random.default_rng(3)))
     batch = next(stream_of(samples, 1, seed=3, size=40))

@@ -305,6 +305,26 @@ def test_simulations_that_end_in_proven_draws_count_as_draws() -> None:
     assert guided().search([DRAWN], Budget(simulations=5000)).wdl[0, 1] > 0.9
 
 
+def test_draw_probability_is_a_mean_over_the_root_and_all_simulations() -> None:
+    """The evaluator expects draws; simulations that end in a proven win do not reach it, and count as no draw."""
+    evaluator = ConstantEvaluator(np.zeros(7), wdl=(0, 1, 0))
+    evaluate, evaluated = evaluator.evaluate, 0
+
+    def counting(planes: Planes) -> tuple[Planes, Planes]:
+        nonlocal evaluated
+        evaluated += len(planes)
+        return evaluate(planes)
+
+    evaluator.evaluate = counting  # type: ignore[method-assign]
+    search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
+    for moves in ("1525726145264311536756521421", "15257261452643115367565214", "4444453333"):  # each starts anew
+        evaluated = 0
+        result = search.search([Position.from_moves(moves)], Budget(simulations=400))
+        assert result.simulations[0] == 400
+        assert result.wdl[0, 1] == pytest.approx(evaluated / 401)
+        assert evaluated < 401
+
+
 @pytest.fixture
 def clock_reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Advance the clock by one second whenever it is read; return the times at which it has been read."""

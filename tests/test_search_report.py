@@ -19,7 +19,7 @@ from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
-from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns
+from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns, root_wdl
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
 from alphac4.review import review_game
@@ -51,6 +51,8 @@ def test_wdl_agrees_with_the_value() -> None:
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
     np.testing.assert_allclose(result.wdl[:, 0] - result.wdl[:, 2], result.value, atol=1e-9)
     assert result.wdl[1].tolist() == [1, 0, 0]
+    # In a reused tree, the draws may be more than the value allows.
+    np.testing.assert_allclose(root_wdl(np.array(0.6), np.array(0.8)), [0.6, 0.4, 0.0])
     text = SearchedPosition.of_result(positions[1], "uct", result, 1).table()
     assert "wins within 2 moves" in next(line for line in text.splitlines() if "*" in line)
     assert "win 100 %" in text
@@ -101,6 +103,9 @@ def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:
 
 def find_node(path: Sequence[int]) -> NodeView:
     """Return a node of that search's tree; a move that was proven immediately has none."""
+    if path == [3, 3]:
+        first = describe_columns(vars(RESULT), 0)[:1]
+        return NodeView(position=SMALL.play(3).play(3), value=0, visits=9, columns=first)
     if path == []:
         return NodeView(position=SMALL, value=0.2, visits=32, columns=describe_columns(vars(RESULT), 0))
     if path != [3]:
@@ -144,13 +149,22 @@ def read_drawing(svg: str) -> list[tuple[str, str, str, str, str]]:
 
 def test_drawing_of_a_search() -> None:
     """The widths of the edges are 1 + 7 times the shares of the visits: 1 / 32, 31 / 32, 20 / 30 and 9 / 30."""
-    assert read_drawing(draw_tree(find_node, depth=2, width=2)) == [
+    cards = [
         ("", "card", ".x../.o../oxx.", "o", "Yellow to move; 32 visits; +0.20 for Yellow"),
         ("1.2", "card", ".x../oo../oxx.", "o", "Yellow plays 1; 1 visit; -0.50 for Yellow; loses within 1 move"),
         ("7.8", "card best", ".x../.o../oxxo", "o", "Yellow plays 4; 31 visits; +0.25 for Yellow"),
         ("5.7", "card best", ".x../xo../oxxo", "x", "Red plays 1; 20 visits; -0.10 for Red; draws"),
         ("3.1", "card", ".x../.o.x/oxxo", "x", "Red plays 4; 9 visits; wins within 3 moves"),
     ]
+    third = (
+        "1.2",
+        "card best",
+        ".x../oo.x/oxxo",
+        "o",
+        "Yellow plays 1; 1 visit; -0.50 for Yellow; loses within 1 move",
+    )
+    assert read_drawing(draw_tree(find_node, depth=2, width=2)) == cards
+    assert read_drawing(draw_tree(find_node, depth=3, width=2)) == [*cards, third]
 
 
 def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:

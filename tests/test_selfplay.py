@@ -69,6 +69,8 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
                 assert samples.final_own[row] == (end.own if left % 2 == 0 else end.own ^ end.occupied)
                 assert samples.final_occupied[row] == end.occupied
                 assert samples.outcome[row] == first_player * (1 if ply % 2 == 0 else -1)
+                for name in ("value", "draw"):
+                    assert getattr(samples, name)[row] == getattr(block.games, name)[game, ply]
                 policy = samples.policy[row].astype(np.float64)
                 legal = position.legal_columns()
                 assert (policy >= 0).all()
