@@ -190,6 +190,7 @@ def test_records_are_validated_by_type() -> None:
     )
     for data, message in (
         ({"games": True}, "games must be int"),
+        ({"seconds": True}, "seconds must be float"),
         ({"seconds": 10**400}, "seconds must be float, not such a large number"),
         ({"gaems": 1}, "unknown entry 'gaems'"),
         ([], "must be an object"),

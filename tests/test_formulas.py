@@ -1,6 +1,7 @@
 """Formulas of search and self-play, compared with numbers worked out by hand and with mctx."""
 
 import math
+import random
 from functools import partial
 from typing import Any
 
@@ -8,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from helpers import random_positions, search_by_hand
-from naive import naive_lines
+from naive import drop, naive_lines, random_board, wins
 
-from alphac4.game import Position, make_geometry
+from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.uct import ucb1_score
@@ -109,6 +110,37 @@ def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
     assert trees.value[0, ROOT] == pytest.approx(0.5)
     assert (trees.draw[0, ROOT], trees.draw_sum[0], trees.draw_count[0]) == (pytest.approx(0.3), pytest.approx(0.3), 1)
     assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())
+
+
+@pytest.mark.parametrize("geometry", [STANDARD, NARROW], ids=["standard", "narrow"])
+def test_moves_that_end_the_game_and_moves_that_lose_at_once_are_proven_in_a_new_node(geometry: Geometry) -> None:
+    rng, trees, found = random.Random(0), make_trees(1, 1, geometry, np.random.default_rng(0)), set[int]()
+    rows, columns = geometry.rows, geometry.columns
+    for _ in range(300):
+        board, moves = random_board(rng, rows, columns, rng.randrange(6, geometry.cells))
+        if wins(board, "x", rows, 4) or wins(board, "o", rows, 4):
+            continue
+        own, other = "xo" if len(moves) % 2 == 0 else "ox"
+        position = Position.from_moves(moves, geometry)
+        reset_tree(trees, 0, position.own, position.occupied)
+        for column in range(columns):
+            expected = ILLEGAL
+            if len(board[column]) < rows:
+                after = drop(board, column, own)
+                answers = [drop(after, answer, other) for answer in range(columns) if len(after[answer]) < rows]
+                loses = any(wins(answer, other, rows, 4) for answer in answers)
+                expected = LOSS if loses else UNPROVEN if answers else PROVEN_DRAW
+                expected = PROVEN_WIN - 1 if wins(after, own, rows, 4) else expected
+            assert trees.proof[0, ROOT, column] == expected, (moves, column)
+            found.add(expected)
+    assert found >= {ILLEGAL, LOSS, UNPROVEN, PROVEN_WIN - 1}
+    assert PROVEN_DRAW in found or geometry is STANDARD
+
+
+def test_proven_losses_are_not_selected() -> None:
+    assert (
+        select_action(root([0] * 4, [0] * 4, proofs=[LOSS, UNPROVEN, UNPROVEN, UNPROVEN]), 0, ROOT, PuctConfig()) == 1
+    )
 
 
 @pytest.mark.parametrize("concentration", [10.0, 1.0])

@@ -116,6 +116,25 @@ def test_better_moves_are_searched_from_the_end_of_the_game(review: Review) -> N
     assert f"missing for {hurried.mistakes_without_better} mistakes" in describe_review(hurried, PLAIN)
 
 
+class TiredSolver(Solver):
+    """Solver whose time is up after some positions."""
+
+    left = 5
+
+    def solve(self, position: Position, on_poll: Callable[[], None] | None = None) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise TimeIsUp
+        return super().solve(position, on_poll)
+
+
+def test_positions_are_judged_from_the_end_of_the_game() -> None:
+    reviewed = review_game(GAME, SMALL, solver=TiredSolver(SMALL, book=no_known_scores())).reviewed
+    assert [move.ply for move in reviewed if move.grade is not Grade.UNKNOWN] == list(
+        range(len(GAME) - 3, len(GAME) + 1)
+    )
+
+
 def test_review_can_be_interrupted() -> None:
     def stop() -> None:
         raise KeyboardInterrupt

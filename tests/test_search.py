@@ -147,6 +147,8 @@ def test_search_stops_at_the_maximum_number_of_visits(monkeypatch: pytest.Monkey
 @both_kinds
 def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> None:
     search = make_search(kind, reuse="trees")
+    if kind == "uct":
+        search = UctSearch(UctConfig(evaluation="lines"), rng=np.random.default_rng(0), reuse="trees")
     search.search([Position()], Budget(simulations=400))
     trees = search._kept.trees
     assert trees is not None
@@ -155,6 +157,7 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
     below = [root, *(int(node) for node in trees.child[0, root] if node != NO_NODE)]
     trees.draw[0, : trees.size[0]] = np.arange(trees.size[0]) / 1000  # different for each node
     expected, draws = trees.visits[0, root].copy(), trees.draw[0, below].tolist()
+    heuristics = trees.heuristics[0, below if kind == "uct" else []].tolist()
     advance_root(trees, 0, 3)
     if kind == "puct":
         assert (trees.draw_sum[0], trees.draw_count[0]) == (trees.draw[0, ROOT], 1)
@@ -162,6 +165,8 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
     assert trees.visits[0, ROOT].tolist() == expected.tolist()
     below = [ROOT, *(int(node) for node in trees.child[0, ROOT] if node != NO_NODE)]
     assert trees.draw[0, below].tolist() == draws
+    assert trees.heuristics[0, below if kind == "uct" else []].tolist() == heuristics
+    assert np.any(heuristics) == (kind == "uct")
     size = int(trees.size[0])
     for node in range(1, size):
         parent, action = trees.parent[0, node], trees.parent_action[0, node]

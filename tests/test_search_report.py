@@ -1,5 +1,6 @@
 """`alphac4 search`: its report and drawing, and the board options of several commands."""
 
+import dataclasses
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
 from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns, root_wdl
 from alphac4.mcts.search import Budget
-from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN
 from alphac4.review import review_game
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -99,6 +100,19 @@ def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:
     player = parse_searching_player("quick@20", rng=np.random.default_rng(0))
     opinion = review_game("1122334", player=player, seconds=0.1).reviewed[-1].opinion
     assert (opinion.value, opinion.prior) == (1.0, None)
+
+
+def test_an_outcome_is_proven_by_a_winning_move_or_by_all_moves() -> None:
+    loss, win = 2 - PROVEN_WIN, PROVEN_WIN - 3
+    proofs = [
+        [win, UNPROVEN, ILLEGAL, loss],
+        [PROVEN_DRAW, UNPROVEN, ILLEGAL, loss],
+        [PROVEN_DRAW, loss, ILLEGAL, loss],
+        [loss, loss - 2, ILLEGAL, loss - 2],
+    ]
+    result = dataclasses.replace(RESULT, moves=np.zeros(4, np.int64), proofs=np.array(proofs))
+    assert [result.root_proof(row) for row in range(4)] == [win, UNPROVEN, PROVEN_DRAW, loss]
+    assert result.proven_wins.tolist() == [True, False, False, False]
 
 
 def find_node(path: Sequence[int]) -> NodeView:
