@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from alphac4.play.screen import Screen
 from alphac4.play.web.pages import review_page
 from alphac4.review import Grade, Review, ReviewedMove, review_game
 from alphac4.solver import Solver, best_columns, no_known_scores, shared_solver
-from alphac4.solver.solver import TimeIsUp, Verdict
+from alphac4.solver.solver import TimeIsUp, Verdict, deadline
 
 PLAIN = Screen(io.StringIO())  # without colours
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
@@ -147,6 +148,8 @@ def test_the_solvers_time_limit_does_not_include_the_player(monkeypatch: pytest.
     """A slow network leaves the solver its full time for better moves."""
     now = [0.0]
     monkeypatch.setattr("alphac4.solver.solver.time", SimpleNamespace(monotonic=lambda: now[0]))
+    limits = Mock(side_effect=deadline)
+    monkeypatch.setattr("alphac4.review.deadline", limits)
 
     class Slow(Counting):
         def search(self, positions: Sequence[Position]) -> SimpleNamespace:
@@ -156,6 +159,7 @@ def test_the_solvers_time_limit_does_not_include_the_player(monkeypatch: pytest.
     found = review_game(GAME, SMALL, solver=Solver(SMALL, book=no_known_scores()), player=Slow(), seconds=10)
     assert found.mistakes
     assert found.mistakes_without_better == 0
+    assert [call.args[0] for call in limits.call_args_list] == [10, 5]  # the second for better moves
 
 
 def test_opinions_are_the_players_search_results() -> None:
