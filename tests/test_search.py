@@ -307,7 +307,10 @@ def guided(column: int = 1, **options: object) -> NetworkSearch:
 
 def test_simulations_that_end_in_proven_draws_count_as_draws() -> None:
     """The evaluator itself expects no draw."""
-    assert guided().search([DRAWN], Budget(simulations=5000)).wdl[0, 1] > 0.9
+    search = guided(reuse="trees")
+    assert search.search([DRAWN], Budget(simulations=5000)).wdl[0, 1] > 0.9
+    assert search._kept.trees is not None
+    assert search._kept.trees.draw_count[0] == 5001  # the root and all simulations
 
 
 def test_draw_probability_is_a_mean_over_the_root_and_all_simulations() -> None:
