@@ -252,6 +252,8 @@ def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
 
     run = alphac4.train("quick", run=tmp_path / "run", callbacks=[StopAtOnce()], progress=False, settings=SETTINGS)
     assert (run.history, run.closing, run.best.is_file()) == ([], (), True)
+    config = alphac4.TrainConfig.preset("quick", **SETTINGS)
+    assert list(alphac4.iterate(config, callbacks=[StopAtOnce()])) == []
 
 
 @pytest.mark.parametrize(

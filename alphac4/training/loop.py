@@ -365,7 +365,7 @@ def iterate(
     if start is not None:
         learner.initialize_from(start)
     best = Contender(network=learner.candidate(), iteration=0)
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as opened, contextlib.suppress(StopTraining):
         loop = TrainingLoop(
             config,
             compute,
