@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import os
 import pickle
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import numpy.typing as npt
@@ -200,6 +202,13 @@ def test_modules_with_invalid_inputs_or_outputs_are_rejected(module: nn.Module, 
     with pytest.raises(ValueError, match=message) as error:
         alphac4.load(module)
     assert "\n" not in str(error.value)
+
+
+def test_a_module_is_not_called_in_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = alphac4.load(Module())
+    monkeypatch.setattr(os, "getpid", Mock(return_value=os.getpid() + 1))
+    with pytest.raises(ValueError, match="forked from one that has loaded a network"):
+        agent.search("44", simulations=2)
 
 
 def test_results_print_columns_from_0() -> None:

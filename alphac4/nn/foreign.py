@@ -18,7 +18,7 @@ from alphac4.machine import install_advice
 from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
-from alphac4.nn.evaluator import softmax
+from alphac4.nn.evaluator import check_not_forked, softmax
 from alphac4.storage.records import first_line
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ class ModuleEvaluator(FunctionEvaluator):
     def _run(self, planes: Array) -> Any:
         import torch
 
+        check_not_forked()
         like = next(self._module.parameters(), torch.empty(0))
         was_training = self._module.training
         self._module.eval()

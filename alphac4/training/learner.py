@@ -282,12 +282,11 @@ class Learner:
         weights on any number of cores, and the caller's random state does not change.
         """
         if not self._draws_numbers:
-            with seed_lock:  # other threads' blocks of `torch_seed` have ended
-                before = torch.get_rng_state()
+            before = _random_state() if self._is_watched else None
             sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
+            if before is None or torch.equal(_random_state(), before):
+                return sums
             with seed_lock:
-                if not self._is_watched or torch.equal(torch.get_rng_state(), before):
-                    return sums
                 torch.set_rng_state(before)
             self._share_statistics()
         sums, have_drawn = [], False
@@ -413,3 +412,9 @@ class Learner:
         for kind, optimizer, initial in zip(numbered, self.optimizers, self._initial_values, strict=True):
             restore_optimizer(optimizer, initial, parts[kind])
         self.steps = int(tensors["steps"])
+
+
+def _random_state() -> Tensor:
+    """Return PyTorch's random state outside of other threads' blocks of `torch_seed`."""
+    with seed_lock:
+        return torch.get_rng_state()
