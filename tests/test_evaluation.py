@@ -522,6 +522,7 @@ def test_picture_shows_the_data_of_the_report() -> None:
     ((curve, _, (bars,)),) = easy.containers
     assert np.asarray(curve.get_xydata()).tolist() == [[0, 25], [1, 5]]
     assert [tick.get_text() for tick in easy.get_xticklabels()] == ["raw", "64"]
+    assert easy.get_ylim() == (0, 100)
     segments = [np.asarray(segment).ravel().tolist() for segment in bars.get_segments()]
     assert segments == [pytest.approx([0, 12.5, 0, 50]), pytest.approx([1, 1, 1, 8])]
     level = next(line for line in easy.lines if line.get_label() == "random")

@@ -106,8 +106,8 @@ def _draw_mistakes(axes: Axes, report: StrengthReport, name: str, colours: Mappi
         )
     # A square-root scale separates 1 % from 2 % next to the untrained network's 50 %, and includes 0.
     axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
-    axes.set_yticks([0, 1, 2, 5, 10, 20, 30, 50, 70], minor=False)
-    axes.set_ylim(0, 75)
+    axes.set_yticks([0, 1, 2, 5, 10, 20, 30, 50, 70, 100], minor=False)
+    axes.set_ylim(0, 100)
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.set_xticks(range(len(budgets)), ["raw" if budget == 0 else str(budget) for budget in budgets])
     axes.tick_params(labelsize=8)
