@@ -40,13 +40,16 @@ def draw_cells(count: int, rng: np.random.Generator) -> np.uint64:
     return np.uint64(drawn | int(STANDARD.bottom))
 
 
-def estimate(keys: Keys, count: int) -> float:
+def estimate(keys: Keys, count: int, claim: Claim) -> float:
     """Estimate the number of positions from those visited with ``count`` cells."""
+    start = claim.start
+    is_to_move = start.first_to_move == (claim.side == "first")
+    given = int(start.own ^ start.occupied if is_to_move else start.own)  # need not be drawn
     total = 0.0
     for key in keys:
         own, occupied = unpack_key(STANDARD, key)
-        theirs = int(own ^ occupied)
-        needed = sum(bool(theirs & cell(*free)) for free in FREE)
+        theirs, pairs = int(own ^ occupied), [cell(*free) for free in FREE]
+        needed = sum((theirs & pair).bit_count() > (given & pair).bit_count() for pair in pairs)
         total += comb(len(FREE), count) / comb(len(FREE) - needed, count - needed)
     return total
 
@@ -88,7 +91,7 @@ def main() -> None:
     for draw, cells in enumerate(draws):
         positions, hours, visited, began = 0.0, 0.0, 0, time.perf_counter()
         for level in build([player], known, claim, cells=cells):
-            weight = estimate(level.keys, options.cells) / max(1, len(level.keys))
+            weight = estimate(level.keys, options.cells, claim) / max(1, len(level.keys))
             seconds, began = time.perf_counter() - began, time.perf_counter()
             positions, hours = positions + weight * len(level.keys), hours + weight * seconds / 3600
             visited += len(level.keys)
@@ -106,7 +109,7 @@ def walk_known(path: Path, draws: Sequence[np.uint64], count: int) -> None:
     whole = sum(len(level.keys) for level in levels)
     for draw, cells in enumerate(draws):
         visited = list(certified_levels(moves, certificate.claim, cells))
-        total = sum(estimate(keys, count) for keys in visited)
+        total = sum(estimate(keys, count, certificate.claim) for keys in visited)
         print(f"draw {draw}: {sum(map(len, visited)):,} positions visited, estimate {total:,.0f}, actual {whole:,}")
 
 
