@@ -1,4 +1,4 @@
-"""Locks, so that two processes do not write to the same run or record.
+"""Locks, so that two processes or threads do not write to the same run or record.
 
 The library filelock uses the operating system's lock on a file. The lock ends with its process, so a killed process
 does not block others. Shared file systems support it between machines (NFS, SMB, CephFS, GPFS, Lustre mounted with
@@ -20,24 +20,24 @@ TIMEOUT_S = 0.2  # time in which another process may release the lock
 
 
 class LockedError(ValueError):
-    """Error for a lock that another process holds; the message names the process."""
+    """Error for a lock that is held already; the message names the process."""
 
 
 class FileLock:
-    """A lock held by this process until `close` or until the process ends. Several holders in a process share it.
+    """A lock held until `close` or until the process ends.
 
     Args:
         path: the lock's file, which names its holder.
         of: the protected file or folder, for the error message; by default the lock's folder.
 
     Raises:
-        LockedError: if another process holds the lock.
+        LockedError: if the lock is held by another process, or a second time by this one.
         OSError: if the file cannot be created.
     """
 
     def __init__(self, path: Path, of: Path | None = None) -> None:
         self.path = path.resolve()
-        self._lock = filelock.FileLock(self.path, timeout=TIMEOUT_S, is_singleton=True, thread_local=False)
+        self._lock = filelock.FileLock(self.path, timeout=TIMEOUT_S, thread_local=False)
         try:
             self._lock.acquire()
         except filelock.Timeout:
@@ -46,21 +46,21 @@ class FileLock:
                 text = self.path.read_text(errors="replace").strip()
                 holder = text if text.startswith("process ") and len(text) < 200 else holder
             raise LockedError(f"{of or self.path.parent} is in use by {holder}") from None
-        if self._is_only_holder():
+        if not self._is_marker():
             with contextlib.suppress(OSError):  # the holder's name is optional
                 since = time.strftime("%Y-%m-%d %H:%M:%S")
                 self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}\n")
 
     def close(self) -> None:
         """Release the lock."""
-        if self._is_only_holder():
+        if not self._is_marker():
             with contextlib.suppress(OSError):  # Windows cannot remove open files
                 self.path.unlink()
         self._lock.release()
 
-    def _is_only_holder(self) -> bool:
-        """Return whether there is one holder in this process, and the file is not filelock's marker."""
-        return self._lock.lock_counter == 1 and not isinstance(self._lock, filelock.SoftFileLock)
+    def _is_marker(self) -> bool:
+        """Return whether the file is filelock's marker, which only filelock writes."""
+        return isinstance(self._lock, filelock.SoftFileLock)
 
 
 def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
