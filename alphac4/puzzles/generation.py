@@ -20,7 +20,7 @@ RANDOM_PLIES = 6  # at the beginning of each game, so that games differ
 GAME_PLAYER = "quick@0,temperature=1.2"
 SHALLOW_PLAYERS = ("quick@0", "best@0")  # at least one of them misses the solution of every puzzle
 FILTER_PLAYER = "best@16"  # the solver only gets positions in which this player and the shallow ones disagree
-GRADING_PLAYERS = ("quick@8", "quick@32", "quick@128", "quick@400")
+GRADING_PLAYERS = ("quick@2", "quick@8", "quick@32", "quick@128")
 """The difficulty is 1 if all of them find the solution, and 5 if the last one misses it."""
 MAX_PAUSES = 8  # pauses of the solver, 250,000 nodes apart; unlike seconds, they make results repeatable
 
