@@ -109,6 +109,8 @@ def _draw_mistakes(axes: Axes, report: StrengthReport, name: str, colours: Mappi
     axes.set_yticks([0, 1, 2, 5, 10, 20, 30, 50, 70, 100], minor=False)
     axes.set_ylim(0, 100)
     axes.yaxis.set_major_formatter(ScalarFormatter())
+    if len(budgets) == 1:
+        axes.set_xlim(-0.5, 0.5)  # otherwise the shifts would fill the width
     axes.set_xticks(range(len(budgets)), ["raw" if budget == 0 else str(budget) for budget in budgets])
     axes.tick_params(labelsize=8)
     axes.set_xlabel("simulations" if budgets else "", fontsize=8)
@@ -116,7 +118,7 @@ def _draw_mistakes(axes: Axes, report: StrengthReport, name: str, colours: Mappi
 
 
 def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[str, str]) -> None:
-    """Draw the mean exact outcome by predicted value with the smallest and largest budget; areas show the counts."""
+    """Draw the mean exact outcome by predicted value with the smallest and largest budget; points grow with their count."""
     axes.plot([-1, 1], [-1, 1], color="black", linewidth=0.8, linestyle=":")
     for subject in subjects:
         for budget, style in ((subject.budgets[0], "--"), (subject.budgets[-1], "-")):
@@ -137,7 +139,7 @@ def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Ma
     else:
         budgets = "" if first is None else f": {first or 'raw'}"
     axes.set_title(f"calibration{budgets}", fontsize=10)
-    axes.set_xlabel("predicted value (area: positions)", fontsize=8)
+    axes.set_xlabel("predicted value (larger: more positions)", fontsize=8)
     axes.set_ylabel("mean exact outcome", fontsize=8)
     axes.tick_params(labelsize=8)
     axes.set_xlim(-1.1, 1.1)

@@ -93,7 +93,10 @@ def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
     values, outcomes, counts = (np.array([row[i] for row in bins], float) for i in range(3))
     axes.scatter(values, outcomes, s=30 + 400 * counts / max(counts.max(initial=1), 1), color=BOARD_BLUE, alpha=0.75)
     label(
-        axes, title="area: positions", xlabel="root value predicted by the search", ylabel="mean outcome of the games"
+        axes,
+        title="larger: more positions",
+        xlabel="root value predicted by the search",
+        ylabel="mean outcome of the games",
     )
     axes.set_xlim(-1.1, 1.1)
     axes.set_ylim(-1.25, 1.25)
