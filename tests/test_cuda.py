@@ -319,6 +319,7 @@ def test_device_learner_matches_the_host_learner(
             assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-3), name
         assert (theirs.steps, theirs.window, theirs.skipped_steps) == (ours.steps, ours.window, 0)
         assert theirs.learning_rate == pytest.approx(ours.learning_rate)
+        assert device._window.count == min(90, 40 * (iteration + 1))  # each sample once
     expected, actual = host.state(), device.state()
     assert expected.keys() == actual.keys()
     for name, tensor in expected.items():
@@ -428,13 +429,13 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         value_target=lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
         selection=PuctConfig(c_init=20.0) if is_simulated() else LeastVisited(),
         policy_target=policy_target,
-        simulations=lambda iteration, _ply, _full: 9 + iteration,  # more than in the settings
+        simulations=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings
         starts=lambda _window, _rng: ["32"],
     )
     assert last.selfplay.evaluator == "cuda-trees"
     assert last.selfplay.games > 0
     assert last.selfplay.openings == {}  # all games begin at the start position
-    assert max(visits) == 11
+    assert max(visits) == 24
     assert is_simulated() or 1.4 < last.learning.policy_loss / 3 < 1.7  # of five moves, log 5 is 1.61
     assert last.learning.skipped_steps == 0
     assert seen

@@ -10,7 +10,7 @@ from helpers import held_elsewhere
 
 from alphac4.selfplay.replay import find_shards, load_shard
 from alphac4.storage.files import append_line
-from alphac4.storage.locks import lock_file
+from alphac4.storage.locks import LOCK_FILE, lock_file
 
 EVALUATE = "evaluate random --count 2 "
 
@@ -107,7 +107,7 @@ def test_output_in_use_by_another_process_is_rejected_until_that_ends(
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / "link").symlink_to(folder)
-    lock = folder / (f".{name}.lock" if name else "lock")
+    lock = folder / (f".{name}.lock" if name else LOCK_FILE)
     with held_elsewhere(lock):
         for path in (folder, tmp_path / "link"):
             output = path / name if name else path

@@ -30,6 +30,7 @@ from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.games import NEW_GAME
 from alphac4.selfplay.replay import Replay
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.storage.locks import LOCK_FILE
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
 from alphac4.training.loop import Callback, Progress, StopTraining
@@ -315,7 +316,7 @@ def test_time_shares_include_the_time_for_tensorboard(run: Path, monkeypatch: py
 
 def test_second_process_cannot_open_a_run(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
-    with held_elsewhere(run / "lock"), pytest.raises(ValueError, match="in use by process 4711"):
+    with held_elsewhere(run / LOCK_FILE), pytest.raises(ValueError, match="in use by process 4711"):
         TrainingSession(run, tiny_run(iterations=3))
     assert (run / "reports.jsonl").read_bytes() == reports
     with TrainingSession(run, tiny_run(iterations=3)) as session:

@@ -39,7 +39,7 @@ from alphac4.runs.state import (
 from alphac4.selfplay.replay import Replay
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, weights_digest
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
-from alphac4.storage.locks import FileLock, LockedError
+from alphac4.storage.locks import LOCK_FILE, FileLock, LockedError
 from alphac4.storage.records import to_json_line
 from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.extensions import Extensions, check_names
@@ -70,7 +70,7 @@ class RunFolder:
         self.best_path = path / "checkpoints" / "best.safetensors"
         path.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock = FileLock(path / "lock")
+            self._lock = FileLock(path / LOCK_FILE)
         except LockedError as error:
             raise ValueError(f"{error}: stop that run first, or choose another folder") from error
         try:

@@ -16,6 +16,7 @@ import filelock
 
 from alphac4.storage.files import check_folder, check_output
 
+LOCK_FILE = ".alphac4.lock"  # in a locked folder; a name that no file of the user has
 TIMEOUT_S = 0.2  # time in which another process may release the lock
 
 
@@ -84,4 +85,4 @@ def lock_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
         OSError: naming the folder, if it cannot be created or written.
     """
     check_folder(folder)
-    return contextlib.closing(FileLock(folder / "lock", folder))
+    return contextlib.closing(FileLock(folder / LOCK_FILE, folder))

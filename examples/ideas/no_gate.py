@@ -1,6 +1,6 @@
 """No gate: every candidate plays the next games (AlphaZero, Silver et al. 2018; AlphaGo Zero had one).
 
-The matches of the gate take a tenth of an iteration. Without them, a worse network may play for some iterations.
+The matches of the gate take a twentieth of an iteration. Without them, a worse network may play for some iterations.
 
     python examples/ideas/no_gate.py
 
