@@ -543,7 +543,7 @@ def test_picture_shows_the_data_of_the_report() -> None:
 
 def test_count_limits_the_positions_of_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.columns"
-    path.write_text("\n".join(LINES))
+    path.write_text("\n".join([*LINES[:2], "a line that is not read"]))
     (part,) = choose_sets(files=[path], count=2)
     assert [position.moves for position in part.positions] == ["112233", "4"]
     assert part.scores.tolist() == [[-2, 0, 1, 18, 0, -3, -1], [-4, -2, 0, 0, 0, -2, -4]]

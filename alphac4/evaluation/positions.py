@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -91,9 +92,14 @@ def join_sets(sets: Sequence[PositionSet]) -> PositionSet:
 
 
 def parse_positions(
-    lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD, solver: Solver | None = None
+    lines: Iterable[str],
+    source: str,
+    name: str,
+    geometry: Geometry = STANDARD,
+    solver: Solver | None = None,
+    count: int | None = None,
 ) -> PositionSet:
-    """Parse lines of moves followed by a score per column, '.' for a full one.
+    """Parse lines of moves followed by a score per column, '.' for a full one; at most ``count`` positions.
 
     A ``solver`` checks the scores of positions with at most `CHECKED_CELLS` empty cells.
 
@@ -112,7 +118,7 @@ def parse_positions(
             raise ValueError("an earlier line gives the same position other scores")
         return position, scores
 
-    rows = list(parse_lines(lines, source, parse))
+    rows = list(islice(parse_lines(lines, source, parse), count))
     if not rows:
         raise FileError(f"{source}: contains no positions")
     if repeated := len(rows) - len(known):
@@ -121,8 +127,10 @@ def parse_positions(
     return PositionSet(name=name, geometry=geometry, positions=[position for position, _ in rows], scores=scores)
 
 
-def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
-    """Read a file in the ``.columns`` format; its name becomes the name of the set. See `parse_positions` for checks.
+def load_positions(path: Path, geometry: Geometry = STANDARD, count: int | None = None) -> PositionSet:
+    """Read a file in the ``.columns`` format, at most ``count`` positions; its name becomes the name of the set.
+
+    See `parse_positions` for checks.
 
     Raises:
         FileError: if the file cannot be read, a line is invalid, or a score is wrong.
@@ -133,7 +141,8 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
     except OSError as error:
         expected = "expected a file with moves and a score per column on each line"
         raise FileError(f"{path}: {error.strerror}; {expected}") from error
-    return parse_positions(lines, str(path), PUBLIC_NAMES.get(stem, stem), geometry, shared_solver(geometry))
+    name = PUBLIC_NAMES.get(stem, stem)
+    return parse_positions(lines, str(path), name, geometry, shared_solver(geometry), count)
 
 
 @cache
@@ -143,7 +152,7 @@ def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
     sets = []
     for name in SETS:
         lines = (folder / f"{name}{SUFFIX}").read_text(encoding="utf-8").splitlines()
-        sets.append(parse_positions(lines[:count], name, name))
+        sets.append(parse_positions(lines, name, name, count=count))
     return tuple(sets)
 
 
@@ -161,12 +170,12 @@ def choose_sets(
         raise ValueError("the package has positions of the standard board only; give files for other boards")
     if not files:
         return packaged_positions(count)
-    sets = [load_positions(path, geometry) for path in files]
+    sets = [load_positions(path, geometry, count) for path in files]
     names = [part.name for part in sets]
     if len({*names, ALL}) <= len(names):
         raise ValueError(f"files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
     sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
-    return [part.head(count or len(part)) for part in sets]
+    return sets
 
 
 def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, list[int]]:
