@@ -62,9 +62,9 @@ INFERENCE_SECONDS = 1.0  # per backend and batch size
 PRESET_SECONDS = 3.0  # seconds of self-play, and about as many of learning, per preset
 
 # A preset's duration is estimated from a few seconds of self-play and learning with an untrained network.
-OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and reports; 0.26 in the recorded quick run
+OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and reports; 0.15 in the recorded quick run
 # Work per self-play position over a whole run, relative to an untrained network. Over a run, proofs end more searches
-# and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations per position, an
+# and the cache answers more: the recorded quick run takes 11.9 evaluations and 16.6 simulations per position, an
 # untrained network 19.4 and 23.3; the standard run takes 15.5 simulations, an untrained network 27.8.
 LATER_WORK_SHARE = 0.55
 # Evaluations of an untrained network per simulation that its searches request: tree reuse, proofs and the cache save

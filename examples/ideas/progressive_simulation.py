@@ -4,7 +4,7 @@ The budget of a search grows from a third to five thirds of `quick`'s over the r
 
     python examples/ideas/progressive_simulation.py
 
-Two runs of all 24 iterations made 9.0 and 8.6 % mistakes raw and 3.4 and 2.9 % with 600 simulations, and
+Two runs with ITERATIONS = 24 made 9.0 and 8.6 % mistakes raw and 3.4 and 2.9 % with 600 simulations, and
 two without it 9.0 and 9.0 %, 2.9 and 3.0 % (3,000 positions; docs/experiments/2026-11-27-five-ideas.md).
 """
 

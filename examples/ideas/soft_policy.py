@@ -6,8 +6,8 @@ a head of its own; here it shares the policy's.
 
     python examples/ideas/soft_policy.py
 
-Two iterations with seed 0: mistakes of 13.8% raw and 6.7% with 64 simulations, and `quick` without it has 12.1%
-and 7.1% (240 positions, intervals of about 4 points on either side). The difference is inconclusive.
+Two iterations with seed 0: mistakes of 13.8% raw and 6.7% with 64 simulations, and `quick` without it has 13.3%
+and 6.7% (240 positions, intervals of about 4 points on either side). The difference is inconclusive.
 """
 
 from common import train
