@@ -435,7 +435,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
     assert last.selfplay.evaluator == "cuda-trees"
     assert last.selfplay.games > 0
     assert last.selfplay.openings == {}  # all games begin at the start position
-    assert max(visits) == 24
+    assert max(visits) in (23, 24)  # the budgets; fewer visits prove most of these positions
     assert is_simulated() or 1.4 < last.learning.policy_loss / 3 < 1.7  # of five moves, log 5 is 1.61
     assert last.learning.skipped_steps == 0
     assert seen
