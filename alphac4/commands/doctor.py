@@ -69,8 +69,8 @@ OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and repor
 LATER_WORK_SHARE = 0.55
 # Evaluations of an untrained network per simulation that its searches request: tree reuse, proofs and the cache save
 # the rest. With the settings of the recorded quick run, an untrained network takes 19.4 per position, for 35.2
-# requested simulations. With `LATER_WORK_SHARE` this makes 0.30 over a whole run; the runs of `standard` and `best`
-# took 0.32 and 0.27.
+# requested simulations. With `LATER_WORK_SHARE` this makes 0.30 over a whole run; the recorded runs of `quick` and
+# `standard` took 0.34 and 0.25. On a GPU, which has no cache, `gpu-quick` and `gpu-best` took 0.52 and 0.38.
 EVALUATIONS_PER_SIMULATION = 0.55
 UNLIMITED = 10**9  # samples or steps when time is the limit
 WARM_UP_STEPS = 2
@@ -303,7 +303,7 @@ MEASUREMENTS: dict[str, Callable[["DoctorCommand"], Iterator[Measured]]] = {
 
 
 def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Measured:
-    """Estimate the minutes of a run, accurate to about a third if no other program uses the cores.
+    """Estimate the minutes of a run, accurate to about a third if no other program uses the cores; too low on a GPU.
 
     An untrained network plays and learns for about ``seconds`` each; a large network takes longer, until its first
     games and steps are finished.

@@ -50,7 +50,7 @@ from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
-CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-10 %
+CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-14 %
 
 
 def find_config(

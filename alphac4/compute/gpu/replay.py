@@ -38,7 +38,7 @@ def write_boards(geometry: Geometry, boards: Boards) -> None:
 
 
 class DeviceReplay:
-    """The latest ``capacity`` samples of a run on the GPU, with 90 bytes each on the standard board.
+    """The latest ``capacity`` samples of a run on the GPU, with 76 bytes each on the standard board.
 
     Args:
         geometry: the board.
