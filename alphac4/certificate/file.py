@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk, forced_moves, position_of
-from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import CERTIFICATE_FILE, write_atomically
@@ -132,4 +132,4 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
         yield Level(walk.stones, walk.keys, moves)
         walk.advance()
     if used != len(columns):
-        raise CertificateError(f"{len(columns) - used:,} unused moves: the file does not match its claim")
+        raise CertificateError(f"{count_of(len(columns) - used, 'unused move')}: the file does not match its claim")
