@@ -63,7 +63,7 @@ def resident_memory_mb() -> float:
     """Return the resident memory of this process in MB."""
     import psutil  # every start loads this module, few need psutil
 
-    return float(psutil.Process().memory_info().rss / 2**20)
+    return float(psutil.Process().memory_info().rss / 1e6)
 
 
 def cache_folder() -> Path:

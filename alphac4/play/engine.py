@@ -215,7 +215,7 @@ class Engine:
         win, draw = round(1000 * analysis.wdl.win), round(1000 * analysis.wdl.draw)
         self._write(
             f"info nodes {analysis.simulations} nps {rate:.0f} time {1000 * analysis.seconds:.0f} "
-            f"score {analysis.value:.3f} wdl {win} {draw} {1000 - win - draw} "
+            f"score {analysis.value:z.3f} wdl {win} {draw} {1000 - win - draw} "
             f"pv {' '.join(map(column_name, analysis.pv))}"
         )
 
