@@ -45,11 +45,12 @@ def estimate(keys: Keys, count: int, claim: Claim) -> float:
     start = claim.start
     is_to_move = start.first_to_move == (claim.side == "first")
     given = int(start.own ^ start.occupied if is_to_move else start.own)  # need not be drawn
+    pairs = [(pair, (given & pair).bit_count()) for pair in (cell(*free) for free in FREE)]
     total = 0.0
     for key in keys:
         own, occupied = unpack_key(STANDARD, key)
-        theirs, pairs = int(own ^ occupied), [cell(*free) for free in FREE]
-        needed = sum((theirs & pair).bit_count() > (given & pair).bit_count() for pair in pairs)
+        theirs = int(own ^ occupied)
+        needed = sum((theirs & pair).bit_count() > known for pair, known in pairs)
         total += comb(len(FREE), count) / comb(len(FREE) - needed, count - needed)
     return total
 

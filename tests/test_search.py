@@ -325,11 +325,8 @@ def test_draw_probability_is_a_mean_over_the_root_and_all_simulations() -> None:
 
     evaluator.evaluate = counting  # type: ignore[method-assign]
     search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
-    for moves in (
-        "1525726145264311536756521421",
-        "15257261452643115367565214",
-        "4444453333",
-    ):  # without the tree of another
+    # No search keeps the tree or the draws of the one before.
+    for moves in ("1525726145264311536756521421", "15257261452643115367565214", "4444453333"):
         evaluated = 0
         result = search.search([Position.from_moves(moves)], Budget(simulations=400))
         assert result.simulations[0] == 400
