@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 from alphac4 import __version__
-from alphac4.arena.syntax import SPECIFICATIONS
+from alphac4.arena.registry import describe_players
 from alphac4.cli import GROUPS
 from alphac4.training.config import PRESETS, TrainConfig
 
@@ -105,7 +105,7 @@ def command_reference() -> str:
 REFERENCES = {
     "<!-- settings -->": settings_reference,
     "<!-- commands -->": command_reference,
-    "<!-- players -->": lambda: f"````text\n{SPECIFICATIONS}\n````",
+    "<!-- players -->": lambda: f"````text\n{describe_players(120)}\n````",
 }
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import NetworkPlayer
-from alphac4.arena.specifications import LEAVES, parse_player, player_digest
+from alphac4.arena.registry import parse_player, player_digest
 from alphac4.certificate.file import read_certificate, walk_certificate
 from alphac4.certificate.walk import Claim, Columns, Keys, Walk, unpack_key
 from alphac4.compute import choose_compute

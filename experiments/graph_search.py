@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.specifications import CACHE
+from alphac4.arena.kinds import CACHE
 from alphac4.compiled import compiled, inlined
 from alphac4.evaluation.positions import PositionSet, choose_sets
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical, play

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.syntax import read_literal
 from alphac4.game.rules import STANDARD
 from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor
@@ -22,6 +21,7 @@ from alphac4.selfplay.games import Games, join_finished
 from alphac4.selfplay.samples import TRACE_TOLERANCE, lambda_returns
 from alphac4.solver import FULL_COLUMN, Solver
 from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.records import read_literal
 from alphac4.training.config import PRESETS, from_dict
 
 BOOK_PLIES = 3  # plies for which the solver's opening book has the scores of all moves

@@ -23,8 +23,8 @@ from torch import nn
 from tqdm import tqdm
 
 import alphac4
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import RandomPlayer
-from alphac4.arena.specifications import LEAVES
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget

@@ -15,7 +15,7 @@ from helpers import save_untrained
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult, balanced_openings
 from alphac4.arena.ratings import Rating
-from alphac4.arena.specifications import player_digest
+from alphac4.arena.registry import player_digest
 from alphac4.arena.tournament import (
     MatchPart,
     Tournament,

@@ -15,8 +15,8 @@ import pytest
 from helpers import DRAWN, SCRIPTS, ConstantEvaluator, load_script, save_untrained
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
-from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.players import NetworkPlayer, SearchingPlayer
+from alphac4.arena.registry import PlayerError, parse_player
 from alphac4.certificate.file import (
     Certificate,
     CertificateError,
@@ -541,7 +541,7 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
     file, path, rng = tmp_path / "small.safetensors", tmp_path / "small.certificate", np.random.default_rng(0)
     save_untrained(file, SMALL)
     write_certificate(path, small)
-    monkeypatch.setattr("alphac4.arena.specifications.shipped_certificates", lambda: [path])
+    monkeypatch.setattr("alphac4.certificate.file.shipped_certificates", lambda: [path])
     player, certificate, auto = (
         parse_player(name, rng=rng, geometry=SMALL)
         for name in (f"{file}@certificate", f"certificate:{path}", f"{file}@auto")
@@ -592,7 +592,7 @@ def test_build_prints_the_positions_of_each_level_and_the_result(
     def player(_name: str, *, rng: np.random.Generator, **_options: object) -> NetworkPlayer:
         return NetworkPlayer("left", evaluator, Budget(simulations=1), search=NetworkSearch(evaluator, rng=rng))
 
-    monkeypatch.setattr("alphac4.arena.specifications.parse_player", player)
+    monkeypatch.setattr("alphac4.arena.registry.parse_player", player)
     command = "certificate build --player best@1 --side second --backend torch-fp32 --moves"
 
     lost = run_command(f"{command} {TWO_THREATS} --output", tmp_path / "lost", status=1)
@@ -736,5 +736,5 @@ def test_the_command_builds_a_certificate_that_it_verifies(
     for limit in ("@0.01s", "@300,temperature=1"):
         error = error_line(f"{command} --player {network}{limit}")
         assert "limit it by simulations, not by time, and leave out temperature" in error
-    monkeypatch.setattr("alphac4.arena.specifications.LEAVES", 8)
+    monkeypatch.setattr("alphac4.arena.kinds.LEAVES", 8)
     assert "holds leaves 16, not 8" in error_line(command)

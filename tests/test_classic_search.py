@@ -1,13 +1,14 @@
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 from helpers import random_positions
 from naive import naive_lines
 
-from alphac4.arena.specifications import UCT_OPTIONS, describe_options, parse_options, parse_player
+from alphac4.arena.kinds import describe_options, parse_options
+from alphac4.arena.registry import parse_player
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.rollouts import (
@@ -213,11 +214,12 @@ def test_final_move_has_visits() -> None:
 
 
 def test_uct_options_round_trip_through_their_text() -> None:
+    types = get_type_hints(UctConfig)
     for config in VARIANTS.values():
         defaults = vars(UctConfig())
-        parsed = parse_options(describe_options(vars(config), defaults), UCT_OPTIONS)
+        parsed = parse_options(describe_options(vars(config), defaults), types)
         assert defaults | parsed == vars(config)
-    assert parse_options(",tree=keep,exploration=0.5", UCT_OPTIONS) == {"tree": "keep", "exploration": 0.5}
+    assert parse_options(",tree=keep,exploration=0.5", types) == {"tree": "keep", "exploration": 0.5}
     player = parse_player("uct:300,final=rate,roots=2", rng=np.random.default_rng(0), threads=1)
     assert player.name == "uct:300,final=rate,roots=2"
 

@@ -19,8 +19,8 @@ import pytest
 import torch
 from helpers import Terminal, save_untrained
 
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
-from alphac4.arena.specifications import LEAVES
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.evaluation import metrics

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import alphac4
-from alphac4.arena.specifications import find_network
+from alphac4.arena.registry import find_network
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.evaluation.positions import SETS, packaged_positions

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from alphac4.arena.players import NetworkPlayer, PlayerError
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.players import NetworkPlayer
+from alphac4.arena.registry import PlayerError, parse_player
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.integrations.pettingzoo import make_policy, position_from_observation

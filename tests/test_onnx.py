@@ -13,7 +13,7 @@ import pytest
 import torch
 from helpers import as_if_trained, run_python
 
-from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
+from alphac4.arena.registry import common_geometry, parse_player, parse_searching_player
 from alphac4.cli import main
 from alphac4.export import onnx as export
 from alphac4.game import STANDARD, Position, make_geometry

@@ -21,7 +21,7 @@ from alphac4.arena.players import (
     UctPlayer,
     raw_result,
 )
-from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
+from alphac4.arena.registry import common_geometry, parse_player, parse_searching_player
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig

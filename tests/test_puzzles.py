@@ -13,7 +13,7 @@ import pytest
 from helpers import reader
 
 from alphac4.arena.players import Player, RandomPlayer
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.registry import parse_player
 from alphac4.game import Position
 from alphac4.game.position import mirror_moves
 from alphac4.play.puzzle_game import PuzzleGame

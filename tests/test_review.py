@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import DRAWN, Counting, LateSolver, Terminal, short_review
 
-from alphac4.arena.specifications import parse_searching_player
+from alphac4.arena.registry import parse_searching_player
 from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.play.games import read_games

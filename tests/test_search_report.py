@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import alphac4
-from alphac4.arena.specifications import parse_searching_player
+from alphac4.arena.registry import parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.export import EngineCommand
 from alphac4.commands.measure import ArenaCommand

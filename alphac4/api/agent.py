@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from alphac4.api.positions import PositionLike, read_positions
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import (
     NetworkPlayer,
     Player,
-    PlayerError,
     SearchingPlayer,
     checked_moves,
     is_player,
     keep_trees,
 )
-from alphac4.arena.specifications import LEAVES, common_geometry, describe, find_network, parse_player
+from alphac4.arena.registry import PlayerError, common_geometry, find_kind, find_network, parse_player
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD, as_integer, check_geometry
+from alphac4.game.rules import STANDARD, as_integer, check_geometry, describe
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
@@ -211,7 +211,7 @@ def load(
         options: dict[str, Any] = {
             "rng": rng,
             "geometry": board,
-            "threads": threads,
+            **({} if threads is None else {"threads": threads}),
             "batch_size": batch_size,
             "puct": puct,
         }
@@ -241,5 +241,5 @@ def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> N
 
 def runs_network(player: object) -> bool:
     """Return whether a player is the name of one that runs a network from a file."""
-    name = str(player) if isinstance(player, str | Path) else ""
-    return name.split(":")[0] == "certificate" or (bool(name) and find_network(name) is not None)
+    kind = find_kind(str(player)) if isinstance(player, str | Path) else None
+    return kind is not None and bool(kind(str(player)).networks)

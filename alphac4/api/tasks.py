@@ -11,7 +11,7 @@ from alphac4.api.agent import MAX_BATCH, Agent, load, runs_network
 from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import common_geometry
+from alphac4.arena.registry import common_geometry
 from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
 from alphac4.evaluation.positions import choose_sets

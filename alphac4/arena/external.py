@@ -20,13 +20,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from alphac4.arena.players import Player, PlayerError, is_player
-from alphac4.arena.syntax import read_literal
+from alphac4.arena.players import Player, is_player
+from alphac4.arena.registry import PlayerError
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
-from alphac4.storage.records import quote, shorten
+from alphac4.storage.records import quote, read_literal, shorten
 
 START_TIMEOUT_S = 120.0  # time for loading and compiling
 MOVE_TIMEOUT_S = 300.0  # time for a move

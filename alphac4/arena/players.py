@@ -4,28 +4,36 @@ import copy
 import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.arena.registry import PlayerError
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, oriented
+from alphac4.machine import cores
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import NetworkSearch, NotFiniteError, SupportsEvaluate, evaluate_checked, input_planes
+from alphac4.mcts.network_search import (
+    NetworkParameters,
+    NetworkSearch,
+    NotFiniteError,
+    SupportsEvaluate,
+    evaluate_checked,
+    input_planes,
+)
 from alphac4.mcts.results import NodeView, SearchResult, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
+if TYPE_CHECKING:  # which loads PyTorch
+    from alphac4.compute import Compute
+
 MAX_DEEP_TREES = 256  # trees that an `AutoPlayer` searches together; more would take too much memory
-
-
-class PlayerError(ValueError):
-    """Error for a player that cannot be created or cannot play here; the message is one line."""
 
 
 class Player(Protocol):
@@ -35,6 +43,26 @@ class Player(Protocol):
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """What a player is built with, besides its specification. Players ignore what does not apply to them."""
+
+    rng: np.random.Generator
+    """The player's random numbers."""
+    geometry: Geometry = STANDARD
+    """The board."""
+    threads: int = field(default_factory=cores)
+    """Cores to use."""
+    compute: "Compute | None" = None
+    """Device and backend of networks; by default the fastest."""
+    batch_size: int = 64
+    """The usual number of positions that a network evaluates together."""
+    reuse: Reuse | None = None
+    """Trees that a search keeps for later positions; by default the player's own choice."""
+    puct: NetworkParameters | None = None
+    """Parameters of a network's search, instead of those in the specification."""
 
 
 @runtime_checkable
@@ -184,7 +212,7 @@ class UctPlayer(TreePlayer):
         if budget.simulations == 0:
             raise PlayerError("uct:0: classic MCTS needs at least one simulation")
         search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads)
-        super().__init__(name or f"uct:{budget_name(budget)}", search, budget)
+        super().__init__(name or f"uct:{budget}", search, budget)
 
 
 class NetworkPlayer(TreePlayer):
@@ -395,8 +423,3 @@ class AutoPlayer(NetworkPlayer):
             return proof_value(proof), float(proof)
         value = result.values[row, column]
         return (float(result.priors[row, column]) - 2.0, 0.0) if np.isnan(value) else (float(value), 0.0)
-
-
-def budget_name(budget: Budget) -> str:
-    """Return a budget as in a specification, such as "600" or "1.5s"."""
-    return str(budget.simulations) if budget.simulations is not None else f"{budget.seconds:g}s"

@@ -20,20 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.match import MatchResult, match_openings, play_match
+from alphac4.arena.pool_players import parse_player_with, read_network
 from alphac4.arena.ratings import Rating, SprtState, choose_anchor, elo_interval, fit_ratings, pair_counts, sprt
-from alphac4.arena.specifications import (
-    LEAVES,
-    describe,
-    find_network,
-    parse_player_with,
-    player_digest,
-    read_network,
-)
+from alphac4.arena.registry import find_network, player_digest
 from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, describe
 from alphac4.machine import adapt_process, cores, picklable_errors, wrap_text
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal

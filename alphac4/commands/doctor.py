@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from packaging.requirements import Requirement
 
-from alphac4.arena.specifications import parse_searching_player
+from alphac4.arena.registry import parse_searching_player
 from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose_compute
 from alphac4.game import Position

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from alphac4.arena.syntax import check_network
+from alphac4.arena.kinds import check_network
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
 from alphac4.storage.files import (

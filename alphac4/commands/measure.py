@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from alphac4.arena.syntax import is_whole_number
 from alphac4.commands.arguments import (
     NO_PREFIX,
     ComputeOptions,
@@ -29,7 +28,15 @@ from alphac4.commands.arguments import (
 from alphac4.machine import cores, wrap_text
 from alphac4.storage.files import CERTIFICATE_FILE, check_output
 from alphac4.storage.locks import lock_file, lock_folder
-from alphac4.storage.records import MAX_NUMBER, MAX_SIMULATIONS, BoardConfig, Range, RangedSettings, quote
+from alphac4.storage.records import (
+    MAX_NUMBER,
+    MAX_SIMULATIONS,
+    BoardConfig,
+    Range,
+    RangedSettings,
+    is_whole_number,
+    quote,
+)
 from alphac4.version import __version__
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ class ArenaCommand(RangedSettings):
         """Return the tournament, and all its results, recorded and new."""
         import numpy as np
 
-        from alphac4.arena.specifications import choose_backend, common_geometry, parse_player
+        from alphac4.arena.registry import choose_backend, common_geometry, parse_player
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
 
         geometry = common_geometry(players, self.board.geometry())
@@ -162,7 +169,7 @@ class EvaluateCommand(RangedSettings):
 
     def unused_options(self) -> dict[str, str]:
         """Return the option of an untrained network if the player is not a checkpoint without a limit."""
-        from alphac4.arena.specifications import unlimited_network
+        from alphac4.arena.kinds import unlimited_network
 
         return (
             {} if unlimited_network(self.player) else {"untrained": "unless the player is a checkpoint without a limit"}
@@ -170,7 +177,7 @@ class EvaluateCommand(RangedSettings):
 
     def __call__(self) -> int:
         """Measure; print tables or JSON."""
-        from alphac4.arena.specifications import common_geometry
+        from alphac4.arena.registry import common_geometry
         from alphac4.evaluation.positions import choose_sets
 
         sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
@@ -248,14 +255,14 @@ class ProveCommand(RangedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.specifications import (
-                LEAVES,
+            from alphac4.arena.kinds import LEAVES
+            from alphac4.arena.pool_players import pool_players
+            from alphac4.arena.registry import (
                 choose_backend,
                 common_geometry,
                 find_network,
                 parse_player,
                 player_digest,
-                pool_players,
             )
             from alphac4.bars import Bar
             from alphac4.certificate.walk import Claim
@@ -282,7 +289,7 @@ class ProveCommand(RangedSettings):
                 self.player,
                 rng=np.random.default_rng(self.seed),
                 geometry=geometry,
-                threads=1 if one_per_core or not is_here else None,
+                threads=1 if one_per_core or not is_here else cores(),
                 compute=compute,
                 batch_size=BATCH,
             )
@@ -321,7 +328,7 @@ class ProveCommand(RangedSettings):
         return reports
 
     def _verdict(self, reports: "Sequence[LevelReport]") -> str:
-        from alphac4.arena.specifications import is_repeatable
+        from alphac4.arena.registry import read_player
         from alphac4.game.position import count_of
 
         positions = sum(len(report.keys) for report in reports)
@@ -332,7 +339,7 @@ class ProveCommand(RangedSettings):
             scope += f" with up to {count_of(reports[-1].stones, 'stone')}"
         scope += " (asked in one of two mirror images)"
         if not mistakes:
-            if not is_repeatable(self.player):
+            if not read_player(self.player).is_repeatable:
                 meaning = " It may move differently next time, so this is not a proof."
             else:
                 meaning = "" if is_cut_off else " Every line was followed to its end: proven."
@@ -416,7 +423,8 @@ class CertificateCommand(RangedSettings):
         the player's search proves, and how many rely on its move.
         """
         with loading():
-            from alphac4.arena.specifications import LEAVES, common_geometry, player_digest
+            from alphac4.arena.kinds import LEAVES
+            from alphac4.arena.registry import common_geometry, player_digest
             from alphac4.bars import Bar
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
             from alphac4.certificate.walk import NO_MOVE, Claim
@@ -477,7 +485,7 @@ class CertificateCommand(RangedSettings):
         import numpy as np
 
         from alphac4.arena.players import NetworkPlayer
-        from alphac4.arena.specifications import is_repeatable, parse_player
+        from alphac4.arena.registry import parse_player, read_player
 
         players = []
         for _ in range(cores()):
@@ -492,7 +500,7 @@ class CertificateCommand(RangedSettings):
             )
             if not isinstance(player, NetworkPlayer):
                 raise ValueError(f"{self.player}: only a network returns proofs; name one, such as best@auto")
-            if not is_repeatable(self.player):
+            if not read_player(self.player).is_repeatable:
                 raise ValueError(
                     f"{quote(self.player)}: limit it by simulations, not by time, and leave out temperature, so that "
                     "its moves are repeatable"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from alphac4.arena.syntax import check_network, check_players
+from alphac4.arena.kinds import check_network, named_checkpoint
+from alphac4.arena.registry import check_players, describe_players
 from alphac4.commands.arguments import (
     NO_PLAYER,
     NO_PREFIX,
@@ -90,11 +91,7 @@ class PlayCommand(RangedSettings):
         with loading(at_once=True):
             import numpy as np
 
-            from alphac4.arena.specifications import (
-                common_geometry,
-                named_checkpoint,
-                parse_searching_player,
-            )
+            from alphac4.arena.registry import common_geometry, parse_searching_player
             from alphac4.game.rules import STANDARD
             from alphac4.play.analysis import Analyst
             from alphac4.play.games import Session
@@ -279,7 +276,7 @@ class ReviewCommand(RangedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.specifications import common_geometry, parse_searching_player
+            from alphac4.arena.registry import common_geometry, parse_searching_player
             from alphac4.game.rules import STANDARD
             from alphac4.play.games import read_games
             from alphac4.play.review_text import describe_review
@@ -382,7 +379,7 @@ class SearchCommand(RangedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.specifications import common_geometry, parse_searching_player
+            from alphac4.arena.registry import common_geometry, parse_searching_player
             from alphac4.game import Position, column_name
             from alphac4.game.position import join_moves
             from alphac4.game.rules import STANDARD
@@ -588,17 +585,11 @@ class PlayersCommand:
 
     def __call__(self) -> int:
         """Print the list, wrapped to the width of the terminal."""
-        import re
         import shutil
         import textwrap
 
-        from alphac4.arena.syntax import SPECIFICATIONS
-
         width = min(shutil.get_terminal_size().columns, 120)
-        indent = " " * 25  # indentation of the descriptions
-        for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
-            print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
-        print()
+        print(describe_players(width), end="\n\n")
         print(textwrap.fill(f"`alphac4 play` also takes human and its levels: {level_names()}.", width))
         print('\nThe page "Players" of the documentation describes every option.')
         return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from alphac4.arena.syntax import check_network
+from alphac4.arena.kinds import check_network
 from alphac4.commands import EXIT_INTERRUPTED
 from alphac4.commands.arguments import Cluster, Device, OutputFolder, Seed, loading, metavar, read_arguments
 from alphac4.machine import wrap_text

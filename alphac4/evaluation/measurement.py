@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
-from alphac4.arena.specifications import (
-    NamedNetwork,
-    parse_player,
-    player_digest,
-    pool_players,
-    unlimited_network,
-)
+from alphac4.arena.kinds import NetworkKind, unlimited_network
+from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
+from alphac4.arena.pool_players import pool_players
+from alphac4.arena.registry import PlayerError, parse_player, player_digest
 from alphac4.bars import Bar
 from alphac4.compute import Compute, choose_compute
 from alphac4.evaluation.metrics import BATCH, collect_answers, judge_sets
@@ -138,7 +134,7 @@ def _measure_network(
     name: str,
     checkpoint: Checkpoint,
     measurement: Measurement,
-    network: NamedNetwork,
+    network: NetworkKind,
     digest: str | None,
     bar: Bar,
 ) -> SubjectReport:

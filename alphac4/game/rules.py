@@ -120,6 +120,12 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
 STANDARD = make_geometry()
 
 
+def describe(geometry: Geometry) -> str:
+    """Return a board in words."""
+    diagonals = "" if geometry.diagonals else " without diagonals"
+    return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
+
+
 def board_settings(geometry: Geometry) -> dict[str, int | bool]:
     """Return the arguments of `make_geometry` for this board, as files store them."""
     return {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")}

@@ -91,6 +91,10 @@ class Budget:
         if seconds is not None and not 0 < seconds <= MAX_SECONDS:
             raise ValueError(f"seconds must be a positive number of at most {MAX_SECONDS:g}, not {quote(seconds)}")
 
+    def __str__(self) -> str:
+        """Return the budget as in a player's specification, such as "600" or "1.5s"."""
+        return str(self.simulations) if self.simulations is not None else f"{self.seconds:g}s"
+
 
 class TreeSearch(ABC):
     """Search of batches of positions that reuses their trees; subclasses implement `_run`.

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from alphac4.arena.players import SearchingPlayer, drop_trees
-from alphac4.arena.specifications import parse_searching_player
+from alphac4.arena.registry import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.results import NodeView, SearchedPosition

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from alphac4.arena.syntax import is_whole_number
 from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name, join_moves
 from alphac4.game.rules import STANDARD
@@ -13,7 +12,7 @@ from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analyst
 from alphac4.solver.solver import exact
-from alphac4.storage.records import MAX_MESSAGE_LENGTH, MAX_SIMULATIONS, quote, shorten
+from alphac4.storage.records import MAX_MESSAGE_LENGTH, MAX_SIMULATIONS, is_whole_number, quote, shorten
 from alphac4.version import __version__
 
 MAX_MOVETIME_MS = 24 * 3600 * 1000

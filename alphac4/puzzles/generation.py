@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.registry import parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, canonical_key, legal_cells, winning_cells
 from alphac4.puzzles import Puzzle

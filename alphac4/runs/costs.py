@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from alphac4.arena.syntax import check_network
+from alphac4.arena.kinds import check_network
 from alphac4.nn.network import Network
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import checkpoint_file, load_checkpoint

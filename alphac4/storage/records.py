@@ -1,9 +1,11 @@
-"""Validated records: dataclasses from JSON, ranges of numbers, and the board in files and options."""
+"""Validated records: dataclasses from JSON, numbers and their ranges, and the board in files and options."""
 
+import ast
 import dataclasses
 import difflib
 import json
 import math
+import re
 import types
 import typing
 from collections import Counter
@@ -20,6 +22,8 @@ MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
 MIN_POSITIVE = 1e-9  # of numbers that must be above 0
 MAX_QUOTE_LENGTH = 200  # characters of a user's input in a message
 MAX_MESSAGE_LENGTH = 1200
+MAX_NUMBER_LENGTH = 30  # characters
+NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 _T = TypeVar("_T")
 
@@ -132,6 +136,36 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise ValueError(f"{name} must be {hint.__name__}, not {value!r:.80}")
     return value
+
+
+def read_literal(text: str) -> Any:
+    """Return the value of a Python literal, such as a number; any other text as it is."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def read_number(text: str) -> int | float:
+    """Return a number written in ASCII digits, such as 600, 0.5 or 1e-3.
+
+    `int` and `float` would also take spaces, underscores, plus signs and the digits of other scripts.
+
+    Raises:
+        ValueError: for any other text.
+    """
+    if len(text) > MAX_NUMBER_LENGTH or not NUMBER_FORM.fullmatch(text):
+        raise ValueError(f"{text!r:.60} is not a number; write 600 or 0.5")
+    return float(text) if set(text) & set(".eE") else int(text)
+
+
+def is_whole_number(text: str, minimum: int, maximum: int) -> bool:
+    """Return whether a text is a whole number from ``minimum`` to ``maximum`` in ASCII digits.
+
+    The length is checked first, because `int` raises its own error for thousands of digits.
+    """
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(maximum))
+    return is_short and minimum <= int(text) <= maximum
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

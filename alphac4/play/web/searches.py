@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
-from alphac4.arena.players import PlayerError, SearchingPlayer
-from alphac4.arena.specifications import CACHE, LEAVES, named_checkpoint, network_player
+from alphac4.arena.kinds import CACHE, LEAVES, named_checkpoint
+from alphac4.arena.players import BuildOptions, SearchingPlayer
+from alphac4.arena.registry import PlayerError
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
@@ -219,14 +220,8 @@ class SearchService:
 
     def _player(self, specification: str, reuse: Reuse | None = None, cache: int = 0) -> SearchingPlayer:
         """Make a player such as "best@200" with the loaded network."""
-        player = network_player(
-            named_checkpoint(specification),
-            self._evaluator,
-            rng=self._make_rng(),
-            geometry=self.geometry,
-            reuse=reuse,
-            cache=cache,
-        )
+        options = BuildOptions(rng=self._make_rng(), geometry=self.geometry, reuse=reuse)
+        player = named_checkpoint(specification).player(self._evaluator, options, cache)
         player.name = self.name
         return player
 

@@ -1,0 +1,574 @@
+"""The kinds of players: networks, classic MCTS, alpha-beta search, certificates, and other authors' players."""
+
+import copy
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from alphac4.arena.registry import (
+    PlayerError,
+    PlayerKind,
+    find_network,
+    first_word,
+    player_kinds,
+    read_player,
+    register,
+)
+from alphac4.mcts.config import PuctConfig, check_puct
+from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
+from alphac4.storage.records import (
+    MAX_SIMULATIONS,
+    check_ranges,
+    did_you_mean,
+    is_whole_number,
+    quote,
+    read_number,
+    read_record,
+    read_value,
+    shorten,
+)
+
+if TYPE_CHECKING:  # each takes a second to import
+    from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
+    from alphac4.game import Geometry
+    from alphac4.mcts.network_search import NetworkParameters, SupportsEvaluate
+    from alphac4.mcts.search import Budget, Reuse
+    from alphac4.storage.checkpoints import Checkpoint
+
+DEFAULT_SIMULATIONS = "100"
+AUTO = "auto"  # limit of an `AutoPlayer`
+CERTIFICATE = "certificate"  # limit: the shipped certificates' moves, and `AUTO` in positions that they do not cover
+LEAVES = 16  # default number of a tree's leaves that a network evaluates together
+MAX_LEAVES = 256
+CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
+MODULE_FORM = re.compile(
+    r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
+)
+NETWORK_FORM = re.compile(
+    rf"(?P<network>{HUB_NAME_PATTERN}|.+\.(?:safetensors|onnx)|{'|'.join(SHIPPED)})(?P<limit>@[^,]*)?(?P<options>,.*)?",
+    re.DOTALL,
+)
+NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves": int}
+
+
+def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse options such as ",exploration=1,final=rate"; ``types`` holds the types of all options by name.
+
+    In the text, names have dashes for underscores, and switches are on or off.
+
+    Raises:
+        ValueError: for an unknown, repeated or malformed option.
+    """
+    known = {name.replace("_", "-"): name for name in types}
+    given: dict[str, Any] = {}
+    for part in text.split(",")[1:]:
+        name, equals, value = part.partition("=")
+        if not part:
+            raise ValueError("an option is missing before or after a comma")
+        if not equals or name not in known:
+            raise ValueError(f"unknown option {part!r:.60}; write NAME=VALUE with a name of {', '.join(known)}")
+        if known[name] in given:
+            raise ValueError(f"{name} is given twice")
+        given[known[name]] = _read_option(name, value, types[known[name]])
+    return given
+
+
+def _read_option(name: str, text: str, hint: Any) -> Any:
+    """Return an option's value: a switch, a number, or otherwise the text itself."""
+    if hint is bool:
+        if text not in ("on", "off"):
+            raise ValueError(f"{name} must be on or off, not {text!r:.60}")
+        return text == "on"
+    if {int, float} & {hint, *get_args(hint)}:
+        try:
+            return read_number(text)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return text
+
+
+def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Return the options that differ from the defaults as text; the inverse of `parse_options`."""
+    text = ""
+    for name, value in options.items():
+        if value != defaults[name]:
+            shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).removesuffix(".0")
+            text += f",{name.replace('_', '-')}={shown}"
+    return text
+
+
+def read_budget(text: str, specification: str, words: Sequence[str] = ()) -> "Budget":
+    """Return a budget such as "600" or "1.5s".
+
+    Raises:
+        PlayerError: for any other text; the message may suggest one of ``words``.
+    """
+    from alphac4.mcts.search import Budget
+
+    try:
+        number = read_number(text.removesuffix("s"))
+        if text.endswith("s"):
+            return Budget(seconds=number)
+        budget = Budget(simulations=number)  # type: ignore[arg-type] # 1e3 is whole as well
+        check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
+    except ValueError as error:
+        expected = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
+        raise PlayerError(
+            f"{quote(specification)}: {text!r:.60} is not a budget{did_you_mean(text, words)}; {expected}"
+        ) from error
+    return budget
+
+
+@register
+class CertificateKind(PlayerKind):
+    """Moves of certificates, and of another player in the positions that they do not cover."""
+
+    forms = {
+        "best@certificate": "the moves of the certificates that come with the project, and best@auto in all other "
+        "positions: wins every game as first player, and loses as second only after 4; also written certificate",
+        "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
+    }
+    names = (CERTIFICATE,)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._other: NetworkKind | None = None  # None if the certificates' author plays the other positions
+        if found := self._network_form(text):
+            self._other = NetworkKind(f"{found['network']}@{AUTO}{found['options'] or ''}")
+        elif text != CERTIFICATE and not all(text.removeprefix(f"{CERTIFICATE}:").split(",")):
+            form = f"{CERTIFICATE}:FILE"
+            raise PlayerError(f"{quote(text)}: a file's name is missing; write {form} or {form},FILE")
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        return text == CERTIFICATE or text.startswith(f"{CERTIFICATE}:") or cls._network_form(text) is not None
+
+    @staticmethod
+    def _network_form(text: str) -> re.Match[str] | None:
+        """Return the match of a network at `CERTIFICATE`; None for any other text."""
+        found = NETWORK_FORM.fullmatch(text)
+        return found if found and found["limit"] == f"@{CERTIFICATE}" and NetworkKind.matches(text) else None
+
+    @property
+    def _paths(self) -> list[Path]:
+        """The certificates: those of the text, or those that come with the project."""
+        from alphac4.certificate.file import shipped_certificates
+
+        if self._other is not None or self.text == CERTIFICATE:
+            return shipped_certificates()
+        names = self.text.removeprefix(f"{CERTIFICATE}:")
+        return [Path(name) for name in ([names] if os.path.exists(names) else names.split(","))]  # noqa: PTH110
+
+    @property
+    def network(self) -> "NetworkKind | None":
+        return self._other
+
+    @property
+    def networks(self) -> Sequence["NetworkKind"]:
+        """The network of the specification, or those that made the certificates."""
+        from alphac4.certificate.file import read_certificate
+
+        if self._other is not None:
+            return [self._other]
+        authors = {str(read_certificate(path).about.get("player", "")) for path in self._paths}
+        return [network for network in map(find_network, sorted(authors)) if network is not None]
+
+    @property
+    def files(self) -> Sequence[Path]:
+        return [*self._paths, *super().files]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it has the shipped certificates, which a network made."""
+        return self.text == CERTIFICATE or self._other is not None
+
+    def build(self, options: "BuildOptions") -> "Player":
+        from alphac4.arena.certificate_player import CertificatePlayer
+
+        other, name = self._other, CERTIFICATE
+        if other is not None:
+            name = f"{other.name}@{CERTIFICATE}{other.options}"
+
+        def make(author: str) -> "SearchingPlayer":
+            if other is not None:
+                return other.build(options)
+            kind = read_player(author)
+            if not isinstance(kind, UctKind | NetworkKind):
+                # Other specifications run programs or import modules, which an untrusted file must not do.
+                raise PlayerError(f"the certificate's player {quote(author)} is neither a network nor uct")
+            kind.check(options.geometry)
+            return kind.build(dataclasses.replace(options, batch_size=1))
+
+        return CertificatePlayer(self._paths, options.geometry, make, name=name)
+
+
+@register
+class NetworkKind(PlayerKind):
+    """A network in a file, with the limit and the options of its search.
+
+    The name of a shipped network has precedence over a file of that name in the current folder.
+    """
+
+    forms = {
+        "FILE.safetensors@600": "a checkpoint with 600 simulations per move (by default 100)",
+        "FILE.safetensors@1s": "a checkpoint with one second per move",
+        "FILE.safetensors@auto": "a brief search where it is sure, and a long search of every move where it is not",
+        "FILE.safetensors@0": "the checkpoint's raw policy, without search",
+        "best@600, quick@600": "a network that comes with the project: the strongest, a small and fast one, or "
+        "standard or gpu-best, which the presets of these names train",
+        "hf://OWNER/NAME@600": "a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600 "
+        "uses another file of that repository than model.safetensors",
+        "best@600,OPTIONS": "other settings of the search, such as "
+        "best@600,c-init=2,prior-temperature=1,temperature=0.5",
+        "FILE.onnx@600": "an ONNX network, with the same limits and options: from `alphac4 export --onnx`, or any "
+        "other that maps planes to a policy and a value (needs alphac4[onnx])",
+    }
+    names = tuple(SHIPPED)
+
+    def __init__(self, text: str) -> None:
+        from alphac4.storage.checkpoints import checkpoint_file
+
+        super().__init__(text)
+        found = NETWORK_FORM.fullmatch(text)
+        assert found is not None, text
+        self.written: str = found["network"]  # such as "runs/mine/best.safetensors"
+        self.limit = (found["limit"] or "@")[1:]  # "600", "1s" or "auto"; empty without a limit
+        try:
+            if found["limit"] == "@":
+                raise ValueError("a limit is missing after @")
+            given = parse_options(found["options"] or "", NETWORK_OPTIONS)
+            given = {name: read_value(NETWORK_OPTIONS[name], value, name) for name, value in given.items()}
+            self.temperature = given.pop("temperature", 0.0)  # of the choice among moves; see `NetworkPlayer`
+            self.leaves = given.pop("leaves", LEAVES)  # the most leaves of a tree that it evaluates together
+            if not 0 <= self.temperature < math.inf:
+                raise ValueError(f"temperature must be at least 0 and finite, not {self.temperature:g}")
+            if not 1 <= self.leaves <= MAX_LEAVES:
+                raise ValueError(f"leaves must be from 1 to {MAX_LEAVES}, not {self.leaves}")
+            self.rule: NetworkParameters = check_puct(PuctConfig(**given))  # parameters of the search
+            self.path = checkpoint_file(Path(self.written))
+        except ValueError as error:
+            raise PlayerError(f"{quote(text)}: {error}") from error
+        self.budget = self._read_budget()  # per move
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        """Return whether a text names a network; another kind's text may only contain such a name."""
+        found = NETWORK_FORM.fullmatch(text)
+        if found is None:
+            return False
+        is_argument = re.match(r"[\w.]{2,}:(?!//)", text) is not None  # of "module:Class" or "engine:COMMAND"
+        return not is_argument or os.path.exists(found["network"])  # noqa: PTH110 - no error for very long names
+
+    @property
+    def network(self) -> "NetworkKind":
+        """The network itself."""
+        return self
+
+    @property
+    def name(self) -> str:
+        """Name for people: "best", or the file's name without its suffix.
+
+        If a shipped network has that name too, its run's name precedes it: "mine/best" for
+        runs/mine/checkpoints/best.safetensors.
+        """
+        if self.written in SHIPPED:
+            return self.written
+        if is_hub_name(self.written):
+            return short_name(self.written)
+        if self.path.stem not in SHIPPED:
+            return self.path.stem
+        folders = [name for name in self.path.absolute().parts[1:-1] if name != "checkpoints"]
+        return "/".join((*folders[-1:], self.path.stem))
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the file is an ONNX network instead of a checkpoint."""
+        return self.path.suffix == ".onnx"
+
+    @property
+    def geometry(self) -> "Geometry":
+        """The network's board.
+
+        Raises:
+            ValueError: if the file cannot be used.
+        """
+        if self.is_onnx:
+            from alphac4.nn.foreign import onnx_geometry
+
+            return onnx_geometry(self.path)
+        from alphac4.storage.checkpoints import checkpoint_geometry
+
+        return checkpoint_geometry(self.path)
+
+    def _read_budget(self) -> "Budget":
+        if self.limit != AUTO:
+            return read_budget(self.limit or DEFAULT_SIMULATIONS, self.text, (AUTO, CERTIFICATE))
+        if self.temperature:
+            raise PlayerError(f"{quote(self.text)}: @{AUTO} plays the best move; leave out temperature")
+        from alphac4.arena.players import TimeManagement
+        from alphac4.mcts.search import Budget
+
+        return Budget(simulations=TimeManagement().simulations)
+
+    @property
+    def options(self) -> str:
+        """The options that differ from the defaults, as in a specification."""
+        if not isinstance(self.rule, PuctConfig):
+            return f",{type(self.rule).__name__}"
+        defaults = {**PuctConfig._field_defaults, "temperature": 0.0, "leaves": LEAVES}
+        options = {**self.rule._asdict(), "temperature": self.temperature, "leaves": self.leaves}
+        return describe_options(options, defaults)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether simulations limit the search and it has no temperature."""
+        return self.temperature == 0 and self.budget.seconds is None
+
+    def load(self) -> "Checkpoint":
+        """Load the checkpoint.
+
+        Raises:
+            ValueError: if the file cannot be used.
+        """
+        from alphac4.storage.checkpoints import load_checkpoint
+
+        return load_checkpoint(self.path)
+
+    def build(self, options: "BuildOptions") -> "SearchingPlayer":
+        from alphac4.compute import choose_compute
+
+        evaluator: SupportsEvaluate
+        if self.is_onnx:
+            from alphac4.nn.foreign import OnnxEvaluator
+
+            evaluator = OnnxEvaluator(self.path, options.threads)
+        else:
+            compute = options.compute or choose_compute(threads=options.threads)
+            size = options.batch_size if self.budget.seconds is None else 1
+            evaluator = compute.evaluator(self.load().network, batch_size=max(size, self.leaves))
+        return self.player(evaluator, options)
+
+    def player(self, evaluator: "SupportsEvaluate", options: "BuildOptions", cache: int = CACHE) -> "SearchingPlayer":
+        """Create the player with the network loaded as ``evaluator``; its search keeps ``cache`` evaluations."""
+        from alphac4.arena.players import AutoPlayer, NetworkPlayer, TimeManagement
+        from alphac4.mcts.network_search import NetworkSearch
+
+        network = copy.copy(self)
+        network.rule = self.rule if options.puct is None else options.puct
+
+        def search(reuse: "Reuse") -> NetworkSearch:
+            return NetworkSearch(
+                evaluator,
+                network.rule,
+                geometry=options.geometry,
+                rng=options.rng,
+                cache=cache,
+                leaves=self.leaves,
+                reuse=reuse,
+            )
+
+        first = search(options.reuse or "proofs")
+        if self.limit == AUTO:
+            name = f"{self.name}@{AUTO}{network.options}"
+            return AutoPlayer(name, evaluator, first, search("trees"), TimeManagement())
+        name = f"{self.name}@{self.budget}{network.options}"
+        return NetworkPlayer(name, evaluator, self.budget, options.rng, temperature=self.temperature, search=first)
+
+
+def unlimited_network(text: str) -> NetworkKind | None:
+    """Return the checkpoint of a specification without a limit; None for any other player."""
+    network = find_network(text)
+    return None if network is None or network.limit or network.is_onnx else network
+
+
+def named_checkpoint(text: str) -> NetworkKind:
+    """Return the network of a checkpoint such as "best" or FILE.safetensors; a limit is ignored.
+
+    Raises:
+        PlayerError: for any other specification.
+    """
+    network = find_network(text)
+    if network is None or network.is_onnx:
+        names = f"{', '.join(SHIPPED)}, FILE.safetensors or {HUB_PREFIX}OWNER/NAME"
+        raise PlayerError(f"{quote(text)} is not a network; write {names}")
+    return network
+
+
+def check_network(name: str) -> None:
+    """Check that a network's file exists.
+
+    Raises:
+        ValueError: if not; the message suggests a similar shipped network.
+    """
+    if name not in SHIPPED and not is_hub_name(name) and (not Path(name).exists() or Path(name).is_dir()):
+        problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
+        raise ValueError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
+
+
+@register
+class UctKind(PlayerKind):
+    """Classic MCTS with random rollouts."""
+
+    forms = {
+        "uct:1000": "classic MCTS with 1000 random rollouts per move",
+        "uct:1s": "classic MCTS with one second per move",
+        "uct:1000,OPTIONS": "variants of it, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md",
+    }
+    names = ("uct",)
+
+    def build(self, options: "BuildOptions") -> "SearchingPlayer":
+        from alphac4.arena.players import UctPlayer
+        from alphac4.mcts.classic.uct import UctConfig
+
+        limit, comma, written = self.text.removeprefix("uct").removeprefix(":").partition(",")
+        try:
+            config = read_record(UctConfig, parse_options(comma + written, get_type_hints(UctConfig)))
+        except ValueError as error:
+            raise PlayerError(f"{quote(self.text)}: {error}") from error
+        budget = read_budget(limit, self.text)
+        return UctPlayer(
+            budget,
+            options.rng,
+            options.geometry,
+            config,
+            threads=options.threads,
+            reuse=options.reuse,
+            name=f"uct:{budget}{describe_options(vars(config), vars(UctConfig()))}",
+        )
+
+
+class _CountedKind(PlayerKind):
+    """A kind whose specifications have a number after the colon."""
+
+    @property
+    def number(self) -> int:
+        """The number after the colon.
+
+        Raises:
+            PlayerError: if there is none.
+        """
+        kind, _, text = self.text.partition(":")
+        if not is_whole_number(text, 1, MAX_SIMULATIONS):
+            expected = f"a number from 1 to {MAX_SIMULATIONS:,}; write {kind}:4"
+            raise PlayerError(f"{self.text!r:.200}: {text!r:.60} is not {expected}")
+        return int(text)
+
+
+@register
+class NegamaxKind(_CountedKind):
+    """Alpha-beta search of a fixed depth."""
+
+    forms = {"negamax:4": "alpha-beta search to a depth of 4 plies with a simple evaluation"}
+    names = ("negamax",)
+
+    def build(self, options: "BuildOptions") -> "Player":
+        from alphac4.arena.alpha_beta import NegamaxPlayer
+
+        return NegamaxPlayer(self.number, options.rng)
+
+
+@register
+class SolverKind(PlayerKind):
+    """The exact solver."""
+
+    forms = {
+        "solver": "perfect play: the fastest wins, the slowest losses",
+        "solver:outcome": "perfect play at any speed: any move that keeps a win, otherwise a draw",
+    }
+    names = ("solver",)
+    is_fixed = True
+
+    def build(self, options: "BuildOptions") -> "Player":
+        from alphac4.arena.alpha_beta import SolverPlayer
+
+        return SolverPlayer(options.rng, options.geometry, fastest=self.text == "solver", threads=options.threads)
+
+
+@register
+class RandomKind(PlayerKind):
+    """Random moves."""
+
+    forms = {"random": "uniformly random moves"}
+    names = ("random",)
+    is_fixed = True
+
+    def build(self, options: "BuildOptions") -> "Player":
+        from alphac4.arena.players import RandomPlayer
+
+        return RandomPlayer(options.rng)
+
+
+@register
+class OpenSpielKind(_CountedKind):
+    """OpenSpiel's bot."""
+
+    forms = {"openspiel:1000": "OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])"}
+    names = ("openspiel",)
+
+    @property
+    def geometry(self) -> "Geometry":
+        from alphac4.game.rules import STANDARD
+
+        return STANDARD
+
+    def build(self, options: "BuildOptions") -> "Player":
+        from alphac4.arena.external import OpenSpielPlayer
+
+        return OpenSpielPlayer(self.number, options.rng)
+
+
+@register
+class EngineKind(PlayerKind):
+    """Another program."""
+
+    forms = {
+        "engine:COMMAND": 'any program with the protocol of `alphac4 engine`, such as "engine:other --nodes 600"',
+    }
+    names = ("engine",)
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that the command names."""
+        from alphac4.arena.external import command_files
+
+        return command_files(self.text.partition(":")[2])
+
+    def build(self, options: "BuildOptions") -> "Player":  # noqa: ARG002
+        from alphac4.arena.external import EnginePlayer
+
+        return EnginePlayer(self.text.partition(":")[2])
+
+
+@register
+class ModuleKind(PlayerKind):
+    """A user's own player."""
+
+    forms = {
+        "MODULE:CLASS": "your own player: an importable class or function, called with those of rng, geometry and "
+        "threads that it has parameters for; MODULE:CLASS@600 adds a budget, MODULE:CLASS,NAME=VALUE other arguments",
+    }
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        names = {name for kind in player_kinds() for name in kind.names}
+        return MODULE_FORM.fullmatch(text) is not None and first_word(text) not in names
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The module's file."""
+        from alphac4.arena.external import module_files
+
+        return module_files(self.text.partition(":")[0])
+
+    def build(self, options: "BuildOptions") -> "Player":
+        from alphac4.arena.external import make_external_player
+
+        found = MODULE_FORM.fullmatch(self.text)
+        assert found is not None, self.text
+        budget = {} if found["limit"] is None else {"budget": read_budget(found["limit"], self.text)}
+        settings = {"rng": options.rng, "geometry": options.geometry, "threads": options.threads}
+        return make_external_player(found, **settings, **budget)
