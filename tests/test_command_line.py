@@ -59,8 +59,8 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
     ("line", "message"),
     [
         ("slove 44", "unknown command 'slove' (is it solve?); the commands are play"),
-        ("arena a b --games -4", "alphac4 arena: games must be at least 2, not -4"),
-        ("arena a b --sprt 0 9999", "sprt must be at most 2,000, not 9999.0"),
+        ("arena random uct:9 --games -4", "alphac4 arena: games must be at least 2, not -4"),
+        ("arena random uct:9 --sprt 0 9999", "sprt must be at most 2,000, not 9999.0"),
         ("certificate build --max-stones 65", "max_stones must be at most 64, not 65"),
         ("train --learning.learning-rate nan", "learning_rate must be at least 1e-09, not nan"),
         ("train --baseline.rollouts 10 20 10", "baseline.rollouts has a number twice: 10, 20, 10"),

@@ -13,7 +13,7 @@ import pytest
 
 import alphac4
 from alphac4 import cli
-from alphac4.commands.train import RunOptions
+from alphac4.commands.train import TrainCommand
 from alphac4.compute import choose_compute
 from alphac4.storage.checkpoints import load_checkpoint
 
@@ -56,7 +56,7 @@ def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
     assert len(ranges) == 2
     minutes = sorted(int(minute) for pair in ranges for minute in pair)
     span = f"{minutes[0]} to {minutes[-1]} minutes"
-    for text in (cli.EXAMPLES, inspect.getsource(RunOptions), guide):
+    for text in (cli.EXAMPLES, inspect.getsource(TrainCommand), guide):
         assert span in text
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(f"in {low} to {high} " in readme for low, high in ranges)

@@ -9,6 +9,7 @@ from helpers import ConstantEvaluator, random_positions, save_untrained
 from alphac4.arena import alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
 from alphac4.arena.external import OpenSpielPlayer
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,
@@ -21,7 +22,7 @@ from alphac4.arena.players import (
     UctPlayer,
     raw_result,
 )
-from alphac4.arena.registry import common_geometry, parse_player, parse_searching_player
+from alphac4.arena.registry import common_geometry, find_network, parse_player, parse_searching_player
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
@@ -210,7 +211,7 @@ def test_specifications_create_players_of_the_right_type(rng: np.random.Generato
 def test_the_limit_of_a_checkpoint_sets_its_budget_and_name(
     tmp_path: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
-    path = tmp_path / "a@b" / "net.safetensors"  # the limit is after the last @
+    path = tmp_path / "net.safetensors"
     save_checkpoint(path, Checkpoint(network=network))
     for limit, budget, name in (
         ("", Budget(simulations=100), "net@100"),
@@ -223,6 +224,19 @@ def test_the_limit_of_a_checkpoint_sets_its_budget_and_name(
         assert isinstance(player, NetworkPlayer)
         assert (player.budget, player.name) == (budget, name)
         assert player.choose([Position.from_moves("444444")])[0] != 3
+
+
+def test_an_existing_file_is_a_network_whatever_its_path_contains(
+    tmp_path: Path, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a@b", "best@home", "lr=0.1, c-init=2", "engine:x", "uct:5", "my:Class", "best@certificate,x"):
+        path = f"{folder}/net.safetensors"
+        save_checkpoint(Path(path), Checkpoint(network=network))
+        for text, leaves in (path, LEAVES), (f"{path}@600,leaves=2", 2):
+            found = find_network(text)
+            assert found is not None
+            assert (str(found.path), found.leaves, found.name) == (path, leaves, "net")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
 from alphac4.storage.records import (
     MAX_SIMULATIONS,
-    check_ranges,
+    InputError,
+    Range,
     did_you_mean,
     is_whole_number,
     quote,
@@ -114,7 +115,7 @@ def read_budget(text: str, specification: str, words: Sequence[str] = ()) -> "Bu
         if text.endswith("s"):
             return Budget(seconds=number)
         budget = Budget(simulations=number)  # type: ignore[arg-type] # 1e3 is whole as well
-        check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
+        Range(0, MAX_SIMULATIONS).check("simulations", budget.simulations)
     except ValueError as error:
         expected = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
         raise PlayerError(
@@ -406,7 +407,7 @@ def check_network(name: str) -> None:
     """
     if name not in SHIPPED and not is_hub_name(name) and (not Path(name).exists() or Path(name).is_dir()):
         problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
-        raise ValueError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
+        raise InputError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
 
 
 @register

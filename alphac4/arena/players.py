@@ -47,7 +47,7 @@ class Player(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """What a player is built with, besides its specification. Players ignore what does not apply to them."""
+    """Settings of a new player, besides its specification. A player ignores those that do not apply to it."""
 
     rng: np.random.Generator
     """The player's random numbers."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from alphac4.storage.records import did_you_mean, quote, shorten
+from alphac4.storage.records import InputError, did_you_mean, quote, shorten
 
 if TYPE_CHECKING:
     from alphac4.arena.kinds import NetworkKind
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alphac4.game import Geometry
 
 
-class PlayerError(ValueError):
+class PlayerError(InputError):
     """Error for a player that cannot be created or cannot play here; the message is one line."""
 
 
@@ -164,7 +164,7 @@ def check_players(*texts: str, others: Sequence[str] = ()) -> None:
     Raises:
         PlayerError: for an unknown player; the message suggests a similar one.
     """
-    for text in texts:
+    for text in sorted(texts):
         if text and text not in others and find_kind(text) is None:
             raise PlayerError(unknown_player(text, others))
 

@@ -6,7 +6,6 @@ import io
 import shutil
 import sys
 import textwrap
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -19,14 +18,13 @@ from alphac4.arena.registry import check_players
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
-from alphac4.storage.records import MAX_SEED, Range, quote
+from alphac4.storage.records import MAX_SEED, InputError, Range, quote
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute, Pool
 
 Options = TypeVar("Options")
 Device = Literal["auto", "cpu", "cuda"]
-NO_PLAYER = "none"  # `review` shows no player's evaluation
 
 
 def read_arguments(
@@ -37,7 +35,7 @@ def read_arguments(
     The dataclass may have a method ``unused_options``, which returns the options that have no effect, with the reasons.
 
     Raises:
-        ValueError: for values that the dataclass rejects, for unknown players, and for options that have no effect.
+        ValueError: for values that the dataclass rejects, and for options that have no effect.
         SystemExit: after ``--help``, and with code 2 after an error message by tyro.
     """
     if {"-h", "--help"} & set(arguments):
@@ -55,32 +53,23 @@ def read_arguments(
                 config=(tyro.conf.DisallowNone,),  # otherwise the help shows {None}|PATH
             )
     except SystemExit as end:
-        if refusal := _refusal(end):
-            raise ValueError(refusal) from None
+        error: BaseException | None = end
+        while error is not None:  # tyro reports errors of constructors as its own, in the context of ours
+            if isinstance(error, InputError):
+                raise InputError(str(error)) from None
+            error = error.__context__
         sys.stderr.write(message.getvalue())
         raise
-    for name in ("player", "players", "references") if command != "play" else ():
-        value = getattr(options, name, ())
-        players = [value] if isinstance(value, str) else value
-        if level := next((player for player in players if player in LEVELS_BY_NAME), None):
-            raise ValueError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
-        check_players(*players, others=[NO_PLAYER])
-    given = {word[2:].partition("=")[0].replace("-", "_") for word in arguments if word.startswith("--")}
+    given = given_options(arguments)
     for name, reason in getattr(options, "unused_options", dict)().items():
         for form in {name, f"no_{name}"} & given:
             raise ValueError(f"--{form.replace('_', '-')} has no effect {reason}: leave it out")
     return options
 
 
-def _refusal(end: BaseException) -> str:
-    """Return the message of this package's ValueError that made tyro exit; empty without one."""
-    error = end.__cause__ or end.__context__
-    while error is not None:
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        if isinstance(error, ValueError) and frames[-1].f_globals.get("__name__", "").startswith("alphac4."):
-            return str(error)
-        error = error.__cause__ or error.__context__
-    return ""
+def given_options(arguments: Sequence[str]) -> set[str]:
+    """Return the names of the options that a command line contains, such as "selfplay.full_simulations"."""
+    return {word[2:].partition("=")[0].replace("-", "_") for word in arguments if word.startswith("--")}
 
 
 def _paragraphs(text: str) -> str:
@@ -150,9 +139,28 @@ def _default_hint(default: str) -> str:
 NO_PREFIX: Any = tyro.conf.arg(name="")
 """Annotation of a dataclass whose fields are options of the command itself."""
 
+
+@dataclass(frozen=True)
+class PlayerCheck:
+    """Annotation of options that name players. Only their kinds are checked, because the rest takes longer."""
+
+    others: tuple[str, ...] = ()  # further words that the option accepts
+
+    def check(self, name: str, value: str | tuple[str, ...]) -> None:  # noqa: ARG002 - as `Range.check`
+        """Check one name, or each of several; an empty one, a command's default, is valid.
+
+        Raises:
+            InputError: for an unknown player; the message suggests a similar one.
+        """
+        players = {value} if isinstance(value, str) else set(value)
+        for level in LEVELS_BY_NAME.keys() & players - set(self.others):
+            raise InputError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
+        check_players(*players, others=self.others)
+
+
 Count = Annotated[int | None, metavar("N")]
 Seed = Annotated[int, Range(0, MAX_SEED)]
-PlayerName = Annotated[str, metavar("PLAYER")]
+PlayerName = Annotated[str, metavar("PLAYER"), PlayerCheck()]
 NetworkName = Annotated[str, metavar("NETWORK")]
 Moves = Annotated[str, metavar("MOVES")]
 Cluster = Annotated[str | None, metavar("HOST:PORT")]
@@ -174,7 +182,7 @@ class ComputeOptions:
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.device == "cuda":
-            raise ValueError("--device cuda: --cluster uses CPU cores; leave out one of the two")
+            raise InputError("--device cuda: --cluster uses CPU cores; leave out one of the two")
 
     def resumed(self, path: Path | None, kind: str) -> "ComputeOptions":
         """Return these options with the backend of the journal at ``path``, unless another backend is named.

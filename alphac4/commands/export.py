@@ -19,7 +19,7 @@ from alphac4.storage.files import (
     check_output,
     write_atomically,
 )
-from alphac4.storage.records import BoardConfig, RangedSettings
+from alphac4.storage.records import BoardConfig, CheckedSettings
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class ExportCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineCommand(RangedSettings):
+class EngineCommand(CheckedSettings):
     """Answer other programs over a line protocol like UCI: commands on the standard input, answers on the output.
 
         echo "go nodes 100" | alphac4 engine --player quick

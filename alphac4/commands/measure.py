@@ -20,6 +20,7 @@ from alphac4.commands.arguments import (
     Moves,
     OutputFile,
     OutputFolder,
+    PlayerCheck,
     PlayerName,
     Seed,
     loading,
@@ -32,8 +33,9 @@ from alphac4.storage.records import (
     MAX_NUMBER,
     MAX_SIMULATIONS,
     BoardConfig,
+    CheckedSettings,
+    InputError,
     Range,
-    RangedSettings,
     is_whole_number,
     quote,
 )
@@ -55,7 +57,7 @@ CERTIFICATE_BATCH = 256  # usual batch size of the network
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArenaCommand(RangedSettings):
+class ArenaCommand(CheckedSettings):
     """Play a round robin and rate the players.
 
         alphac4 arena best@100 quick@100 uct:1000 --games 50
@@ -64,7 +66,7 @@ class ArenaCommand(RangedSettings):
     Each opening is played twice, with colours swapped, and all pairings use the same openings.
     """
 
-    players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("PLAYER [PLAYER ...]")] = ()
+    players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("PLAYER [PLAYER ...]"), PlayerCheck()] = ()
     """Players that `alphac4 players` lists; a single one plays against the shipped network."""
     games: Annotated[int, Range(2, 1_000_000)] = 100
     """Games per pairing, an even number; with --sprt, the maximum."""
@@ -85,11 +87,11 @@ class ArenaCommand(RangedSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.games % 2:
-            raise ValueError(
+            raise InputError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
             )
         if self.sprt is not None and self.sprt[0] >= self.sprt[1]:
-            raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
+            raise InputError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
 
     def unused_options(self) -> dict[str, str]:
         """Return the options that apply to a single machine only, if there is a cluster."""
@@ -134,7 +136,7 @@ class ArenaCommand(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateCommand(RangedSettings):
+class EvaluateCommand(CheckedSettings):
     """Measure a network, or any player, against exact play.
 
         alphac4 evaluate runs/mine/checkpoints/best.safetensors --simulations 0 100
@@ -144,7 +146,7 @@ class EvaluateCommand(RangedSettings):
     of positions with exact scores, by stage of the game and distance to its end.
     """
 
-    player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best"
+    player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]"), PlayerCheck()] = "best"
     """A checkpoint (FILE.safetensors, best or quick), measured with each number of simulations, or any other player
     that `alphac4 players` lists."""
     simulations: Annotated[tuple[str, ...], metavar("N [N ...]")] = ()
@@ -155,7 +157,7 @@ class EvaluateCommand(RangedSettings):
     scores of positions with at most 22 empty cells. Every line counts, also if it repeats a position."""
     count: Annotated[Count, Range(1, MAX_NUMBER)] = None
     """Use only the first N positions of each set."""
-    references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]")] = ()
+    references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]"), PlayerCheck()] = ()
     """Other players to measure for comparison."""
     untrained: bool = True
     """Also measure an untrained network of the same size as the checkpoint, which takes as long again."""
@@ -213,7 +215,7 @@ class EvaluateCommand(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveCommand(RangedSettings):
+class ProveCommand(CheckedSettings):
     """Judge by the exact solver every move that a player makes against any opponent.
 
         alphac4 prove best@600 --max-stones 10
@@ -227,7 +229,7 @@ class ProveCommand(RangedSettings):
     grows four- to fivefold with every two stones, so start with --max-stones 10.
     """
 
-    player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]")] = "best@600"
+    player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]"), PlayerCheck()] = "best@600"
     """Any player that `alphac4 players` lists."""
     side: Literal["first", "second"] = "first"
     """Whether the player has the first or the second move of the game."""
@@ -363,7 +365,7 @@ def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertificateCommand(RangedSettings):
+class CertificateCommand(CheckedSettings):
     """Build or verify a certificate: a player's move in every position that any opponent can reach.
 
         alphac4 certificate verify
@@ -534,7 +536,7 @@ def _verify(path: Path) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PositionsCommand(RangedSettings):
+class PositionsCommand(CheckedSettings):
     """Make sets of positions with the exact score of every move, for `alphac4 evaluate --positions`.
 
         alphac4 positions mine --sets end-easy middle-easy --count 100

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from alphac4.arena.kinds import check_network, named_checkpoint
-from alphac4.arena.registry import check_players, describe_players
+from alphac4.arena.registry import describe_players
 from alphac4.commands.arguments import (
-    NO_PLAYER,
     NO_PREFIX,
     Count,
     Moves,
     NetworkName,
     OutputFile,
+    PlayerCheck,
     PlayerName,
     Seed,
     loading,
@@ -26,7 +26,7 @@ from alphac4.commands.arguments import (
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import REVIEW_PAGE, SVG_FILE, check_output, write_atomically
-from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, Range, RangedSettings
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, InputError, Range
 from alphac4.storage.text import content_lines, read_stdin_lines
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from alphac4.solver import Solver
 
 HUMAN = "human"
+NO_PLAYER = "none"  # `review` shows no player's evaluation
 REVIEWER = "best@200"  # default of `review` on the standard board
 _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayCommand(RangedSettings):
+class PlayCommand(CheckedSettings):
     """Play a game in the terminal: against a level, another player or a person; or watch two players.
 
         alphac4 play                      against level 1, a beginner
@@ -56,7 +57,12 @@ class PlayCommand(RangedSettings):
     network with 600 simulations per move), best@1s, uct:1000, negamax:4, solver or random. The levels:
     """
 
-    players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("[PLAYER [PLAYER]]")] = ()
+    players: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        metavar("[PLAYER [PLAYER]]"),
+        PlayerCheck(others=(HUMAN, *LEVELS_BY_NAME, "web", "puzzles")),
+    ] = ()
     """Your opponent, by default level 1; or the first and the second player."""
     network: NetworkName = "best"
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
@@ -73,13 +79,12 @@ class PlayCommand(RangedSettings):
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_network(self.network)
         for number in filter(str.isdecimal, self.players):
             find_level(number)
-        check_players(*self.players, others=(HUMAN, *LEVELS_BY_NAME, "web", "puzzles"))
+        super().__post_init__()
+        check_network(self.network)
         if len(self.players) > 2 or {"web", "puzzles"} & set(self.players):
-            raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
+            raise InputError(f"name one opponent or two players, not {' '.join(self.players)}")
 
     def unused_options(self) -> dict[str, str]:
         """Return the options for people if none plays."""
@@ -147,7 +152,7 @@ PlayCommand.__doc__ = f"{(PlayCommand.__doc__ or '').rstrip()}\n\n{_LEVELS}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayWebCommand(RangedSettings):
+class PlayWebCommand(CheckedSettings):
     """Serve a page for games, analysis, reviews and puzzles in the browser.
 
         alphac4 play web
@@ -195,7 +200,7 @@ class PlayWebCommand(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayPuzzlesCommand(RangedSettings):
+class PlayPuzzlesCommand(CheckedSettings):
     """Solve puzzles: positions with a single winning move.
 
         alphac4 play puzzles
@@ -240,7 +245,7 @@ class PlayPuzzlesCommand(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReviewCommand(RangedSettings):
+class ReviewCommand(CheckedSettings):
     """Review games: judge every move by the exact solver, and show a network's evaluation of each position.
 
         alphac4 review 444352
@@ -257,7 +262,7 @@ class ReviewCommand(RangedSettings):
     """Write a self-contained web page to this file."""
     json: bool = False
     """Print JSON instead of text: one object per game, each on its own line."""
-    player: PlayerName = ""
+    player: Annotated[str, metavar("PLAYER"), PlayerCheck(others=(NO_PLAYER,))] = ""
     """Player whose evaluation is shown: a network such as best@200, classic MCTS such as uct:10000, or none. Default:
     best@200 on the standard board, none on others."""
     seconds: Annotated[float, Range(0, 1e9), metavar("SECONDS")] = 120.0
@@ -344,7 +349,7 @@ def review_with_progress(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchCommand(RangedSettings):
+class SearchCommand(CheckedSettings):
     """Search a position and show the visits, mean value, prior and score of each move.
 
         alphac4 search 4455
@@ -530,7 +535,7 @@ class SolveCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PuzzlesCommand(RangedSettings):
+class PuzzlesCommand(CheckedSettings):
     """Make puzzles: positions with a single winning move that a network's policy misses.
 
         alphac4 puzzles --output mine.txt --count 50

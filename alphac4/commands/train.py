@@ -1,11 +1,12 @@
 """Commands of the group "Train": training runs, and self-play without learning."""
 
 import contextlib
+import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,13 +14,22 @@ import tyro
 
 from alphac4.arena.kinds import check_network
 from alphac4.commands import EXIT_INTERRUPTED
-from alphac4.commands.arguments import Cluster, Device, OutputFolder, Seed, loading, metavar, read_arguments
+from alphac4.commands.arguments import (
+    Cluster,
+    Device,
+    OutputFolder,
+    Seed,
+    given_options,
+    loading,
+    metavar,
+    read_arguments,
+)
 from alphac4.machine import wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import lock_folder
-from alphac4.storage.records import MAX_NUMBER, Range, RangedSettings
-from alphac4.training.config import PRESETS, TrainConfig
+from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
+from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
 if TYPE_CHECKING:
     from alphac4.selfplay.samples import Block, Samples
@@ -42,7 +52,7 @@ def deferred_interrupts() -> Iterator[Callable[[], bool]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class TrainCommand:
     """Train a network from scratch, or resume the run in the folder.
 
         alphac4 train --preset quick --run runs/mine
@@ -63,25 +73,25 @@ class RunOptions:
     """Run self-play on the cores of a Ray cluster, or with --machine.device cuda on its GPUs: HOST:PORT of its head, or
     auto for the cluster of this machine or job (docs/cluster.md). A run can switch between one machine and a cluster.
     """
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainCommand(RunOptions):  # noqa: D101 - inherited
-    __doc__ = RunOptions.__doc__
-
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
 
     @classmethod
     def read(cls, arguments: Sequence[str]) -> "TrainCommand":
         """Parse the options; settings default to those of the preset and the file, or of the existing run."""
-        chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
-        preset = None if chosen.preset == "auto" else chosen.preset
-        # Help and errors do not wait for PyTorch.
-        read_arguments(cls, arguments, "train", default=cls(config=PRESETS[preset or "standard"]))
-        with loading():
+        presets = {name for name in PRESETS if {name, f"--preset={name}"} & set(arguments)} or {"standard"}
+        options = read_arguments(cls, arguments, "train", default=cls(config=PRESETS[presets.pop()]))
+        with loading():  # help and errors do not wait for PyTorch
             from alphac4.runs.session import find_config
-        config = find_config(chosen.run, preset, chosen.settings)
-        return read_arguments(cls, arguments, "train", default=cls(config=config))
+        preset = None if options.preset == "auto" else options.preset
+        config = find_config(options.run, preset, options.settings)
+        settings, changes = asdict(options.config), dict[str, Any]()
+        for name in given_options(arguments):
+            group, dot, setting = name.replace(".no_", ".").partition(".")
+            if dot:
+                changes.setdefault(group, {})[setting] = settings[group][setting]
+            elif name in settings:
+                changes[name] = settings[name]
+        return replace(options, config=from_dict(changes, config))
 
     def __call__(self) -> int:
         """Train; return 0 when done, 130 after Ctrl-C."""
@@ -103,17 +113,19 @@ class TrainCommand(RunOptions):  # noqa: D101 - inherited
             print(wrap_text(text, sys.stdout))
             return EXIT_INTERRUPTED
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
-        print(f"  alphac4 play --network {trained.best}")
-        if self.config.board.geometry() == STANDARD:  # the package has positions of no other
-            print(f"  alphac4 evaluate {trained.best}")
-        else:
-            print(f"  alphac4 arena {trained.best}@100 uct:1000")
-        print(f"  tensorboard --logdir {self.run}")
+        best = str(trained.best)
+        is_standard = self.config.board.geometry() == STANDARD  # the package has positions of no other board
+        for command in (
+            ("alphac4", "play", "--network", best),
+            ("alphac4", "evaluate", best) if is_standard else ("alphac4", "arena", f"{best}@100", "uct:1000"),
+            ("tensorboard", "--logdir", str(self.run)),
+        ):
+            print(f"  {shlex.join(command)}")
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfplayCommand(RangedSettings):
+class SelfplayCommand(CheckedSettings):
     """Record games of a network against itself.
 
         alphac4 selfplay best --samples 100000 --output runs/games

@@ -3,7 +3,7 @@
 from numbers import Real
 from typing import NamedTuple
 
-from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, check_ranges, quote
+from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, Range, quote
 
 
 class PuctConfig(NamedTuple):
@@ -36,7 +36,6 @@ def check_puct(config: PuctConfig) -> PuctConfig:
     for name, number in config._asdict().items():
         if not isinstance(number, Real) or isinstance(number, bool):
             raise TypeError(f"{name} must be a number, not {quote(number)}")
-    positive, finite = (MIN_POSITIVE, MAX_NUMBER), (-MAX_NUMBER, MAX_NUMBER)
-    check_ranges(config, c_init=positive, c_base=positive, prior_temperature=positive)
-    check_ranges(config, fpu_reduction=finite, root_fpu_reduction=finite)
+        is_signed = name in ("fpu_reduction", "root_fpu_reduction")
+        Range(-MAX_NUMBER if is_signed else MIN_POSITIVE, MAX_NUMBER).check(name, number)
     return PuctConfig(*map(float, config))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
-from alphac4.storage.records import Range, RangedSettings, quote
+from alphac4.storage.records import CheckedSettings, InputError, Range, quote
 
 PlanesName = Literal["lines", "stones"]
 RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
@@ -17,7 +17,7 @@ def qualified_name(function: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSize(RangedSettings):
+class NetworkSize(CheckedSettings):
     """A network's input and size, for any board."""
 
     planes: PlanesName = "lines"
@@ -54,10 +54,10 @@ class NetworkConfig(NetworkSize):
 
     def __post_init__(self) -> None:
         if self.planes not in get_args(PlanesName):
-            raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {quote(self.planes)}")
+            raise InputError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {quote(self.planes)}")
         super().__post_init__()
         if self.convolution_weights > MAX_WEIGHTS:
-            raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
+            raise InputError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
 
     @property
     def input_planes(self) -> int:

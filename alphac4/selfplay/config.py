@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from alphac4.mcts.config import PuctConfig, check_puct
-from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, Range, RangedSettings
+from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, CheckedSettings, Range
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it does not change them
 MAX_TEMPERATURE = 1e6  # moves are practically random far below
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfPlayConfig(RangedSettings):
+class SelfPlayConfig(CheckedSettings):
     """Settings of self-play.
 
     A full search is deep, with noise at its root. A fast search only advances the game, and its policy target has the

@@ -28,6 +28,10 @@ NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
 _T = TypeVar("_T")
 
 
+class InputError(ValueError):
+    """Error for a setting, an option or a name that a user gave; the message is one line."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoardConfig:
     """The board and the winning condition."""
@@ -45,11 +49,14 @@ class BoardConfig:
         """Return the geometry for compiled code.
 
         Raises:
-            ValueError: for an impossible board.
+            InputError: for an impossible board.
         """
         from alphac4.game.rules import make_geometry  # imports Numba, which options do not need
 
-        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
+        try:
+            return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
+        except ValueError as error:
+            raise InputError(str(error)) from error
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -221,22 +228,6 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     return record(**{key: read_value(hints[key], item, prefix + key) for key, item in value.items()})
 
 
-def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
-    """Check that named fields, or the items of those that are tuples, are within ``(minimum, maximum)``; skip None.
-
-    Raises:
-        ValueError: naming the field.
-    """
-    for name, (minimum, maximum) in ranges.items():
-        value = getattr(settings, name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not isinstance(number, int | float):
-                raise ValueError(f"{name} must be a number, not {quote(number)}")
-            if number is not None and not minimum <= number <= maximum:  # NaN is not within any range
-                limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
-                raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
-
-
 @dataclass(frozen=True)
 class Range:
     """Smallest and largest value of a field, or of the items of a tuple: ``Annotated[int, Range(1, 64)]``."""
@@ -244,11 +235,25 @@ class Range:
     minimum: float
     maximum: float
 
+    def check(self, name: str, value: Any) -> None:
+        """Check a number, or those of a tuple; None is valid.
 
-class RangedSettings:
-    """Base class of dataclasses that checks every field with a `Range`; a ValueError names the field."""
+        Raises:
+            InputError: naming the field.
+        """
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not isinstance(number, int | float):
+                raise InputError(f"{name} must be a number, not {quote(number)}")
+            if number is not None and not self.minimum <= number <= self.maximum:  # NaN is not within any range
+                limit = f"at most {self.maximum:,}" if number > self.maximum else f"at least {self.minimum:,}"
+                raise InputError(f"{name} must be {limit}, not {number!s:.80}")
+
+
+class CheckedSettings:
+    """Base class of dataclasses whose fields are checked by their annotations, such as `Range`: by ``check``."""
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self), include_extras=True)
-        parts = ((name, part) for name, hint in hints.items() for part in getattr(hint, "__metadata__", ()))
-        check_ranges(self, **{name: (part.minimum, part.maximum) for name, part in parts if isinstance(part, Range)})
+        for name, hint in typing.get_type_hints(type(self), include_extras=True).items():
+            for part in getattr(hint, "__metadata__", ()):
+                if hasattr(part, "check"):
+                    part.check(name, getattr(self, name))

@@ -16,8 +16,9 @@ from alphac4.storage.records import (
     MAX_SIMULATIONS,
     MIN_POSITIVE,
     BoardConfig,
+    CheckedSettings,
+    InputError,
     Range,
-    RangedSettings,
     did_you_mean,
     parse_json,
     quote,
@@ -26,7 +27,7 @@ from alphac4.storage.records import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningConfig(RangedSettings):
+class LearningConfig(CheckedSettings):
     """Settings of learning from the replay window."""
 
     batch_size: Annotated[int, Range(1, 1 << 20)] = 128
@@ -63,7 +64,7 @@ class LearningConfig(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateConfig(RangedSettings):
+class GateConfig(CheckedSettings):
     """Settings of the gate, which promotes candidates."""
 
     pairs: Annotated[int, Range(1, 1_000_000)] = 50
@@ -76,7 +77,7 @@ class GateConfig(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineConfig(RangedSettings):
+class BaselineConfig(CheckedSettings):
     """Settings of the best network's matches against classic MCTS, a baseline that does not change during a run."""
 
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
@@ -89,11 +90,11 @@ class BaselineConfig(RangedSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.rollouts)) < len(self.rollouts):
-            raise ValueError(f"baseline.rollouts has a number twice: {', '.join(map(str, self.rollouts))}")
+            raise InputError(f"baseline.rollouts has a number twice: {', '.join(map(str, self.rollouts))}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig(RangedSettings):
+class EvaluationConfig(CheckedSettings):
     """Settings of the evaluation against exact play. It is for people only: no other part of a run depends on it."""
 
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 1
@@ -102,7 +103,7 @@ class EvaluationConfig(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineConfig(RangedSettings):
+class MachineConfig(CheckedSettings):
     """Settings of the machine and of the files to keep.
 
     A backend changes the resulting network by rounding only. A GPU also changes it by batch norm, which normalises
@@ -118,7 +119,7 @@ class MachineConfig(RangedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(RangedSettings):
+class TrainConfig(CheckedSettings):
     """Settings of a run."""
 
     iterations: Annotated[int, Range(1, MAX_NUMBER)] = 60
@@ -153,7 +154,7 @@ class TrainConfig(RangedSettings):
         for name, kind in get_type_hints(TrainConfig).items():
             group = getattr(self, name)
             if dataclasses.is_dataclass(kind) and type(group) is not kind:
-                raise ValueError(f"{name} must be its group of settings, not {quote(group)}")
+                raise InputError(f"{name} must be its group of settings, not {quote(group)}")
         if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
             self.board.geometry()
         self.network_config()

@@ -33,7 +33,7 @@ from alphac4.mcts.tree import (
     proof_value,
     root_visits,
 )
-from alphac4.storage.records import MAX_NUMBER, Range, RangedSettings
+from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
 
 HEURISTICS = {"none": NO_HEURISTIC, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
 MAX_ROOTS = 256  # more than the threads of any machine
@@ -41,7 +41,7 @@ REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class UctConfig(RangedSettings):
+class UctConfig(CheckedSettings):
     """Settings of classic search.
 
     The default, with proofs and decisive moves, is the strongest variant without a hand-written evaluation.
