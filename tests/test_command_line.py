@@ -17,8 +17,9 @@ import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
 from alphac4.commands import export, measure, play, train
 from alphac4.commands.arguments import read_arguments
+from alphac4.runs.reports import TrainedRun
 from alphac4.storage.files import check_folder, check_output
-from alphac4.training.config import PRESETS
+from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
 COMMAND_TYPES: dict[str, Any] = {
     name: vars(module)[f"{name.title().replace(' ', '')}Command"]
@@ -318,3 +319,27 @@ def test_scripts_run_the_commands_of_their_names(
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(script), run_name="__main__")
     assert f"usage: alphac4 {name} " in capsys.readouterr().out
+
+
+def test_train_changes_only_the_given_settings_and_prints_commands_for_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
+) -> None:
+    folder = tmp_path / "it's lr=0.1, $bs"
+    best, trained = folder / "checkpoints" / "best.safetensors", []
+
+    def train_nothing(_folder: Path, config: TrainConfig, **_options: Any) -> TrainedRun:
+        trained.append(config)
+        return TrainedRun(folder=folder, best=best, config=config, iterations=0, history=(), closing=())
+
+    monkeypatch.setattr("alphac4.runs.session.train", train_nothing)
+    (tmp_path / "own.json").write_text('{"iterations": 7, "board": {"diagonals": true}, "gate": {"pairs": 3}}')
+    words = (folder, "--settings", tmp_path / "own.json", "--gate.simulations=5", "--board.no-diagonals", "--seed", 4)
+    page = run_command("train --preset quick --run", *words)
+    expected = {"iterations": 7, "seed": 4, "gate": {"pairs": 3, "simulations": 5}, "board": {"diagonals": False}}
+    assert trained == [from_dict(expected, PRESETS["quick"])]
+    printed = [shlex.split(line) for line in page.partition("Next:\n")[2].splitlines()]
+    assert printed == [
+        ["alphac4", "play", "--network", str(best)],
+        ["alphac4", "arena", f"{best}@100", "uct:1000"],
+        ["tensorboard", "--logdir", str(folder)],
+    ]
