@@ -17,8 +17,7 @@ from alphac4.version import __version__
 GROUPS = {
     "Play": {
         "play": "play a game in the terminal",
-        "play web": "play in the browser",
-        "play puzzles": "solve puzzles: positions where only one move wins",
+        "play web": "play in the browser, solve puzzles, review games",
         "review": "judge every move of a game and show the mistakes",
         "search": "search a position and draw the tree",
         "solve": "score positions exactly",

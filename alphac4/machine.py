@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # before a message explains a wait
-CACHE_VARIABLE, STATE_VARIABLE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # environment variables
+CACHE_VARIABLE = "ALPHAC4_CACHE"
 COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 
 _thread = threading.local()
@@ -72,27 +72,14 @@ def cache_folder() -> Path:
     Raises:
         RuntimeError: if the user has no home folder.
     """
-    return _folder(CACHE_VARIABLE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
-
-
-def state_folder() -> Path:
-    """Return the folder for the user's progress: ``ALPHAC4_STATE``, or the system's; it may not exist.
-
-    Raises:
-        RuntimeError: if the user has no home folder.
-    """
-    return _folder(STATE_VARIABLE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
-
-
-def _folder(override: str, *, mac: str, variable: str, usual: str) -> Path:
-    if os.environ.get(override):
-        return Path(os.environ[override])
+    if os.environ.get(CACHE_VARIABLE):
+        return Path(os.environ[CACHE_VARIABLE])
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / mac
+        base = Path.home() / "Library" / "Caches"
     else:
-        base = os.environ.get(variable) or Path.home() / usual
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "alphac4"
 
 

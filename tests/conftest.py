@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Use a temporary cache, and restore the handler of Ctrl-C, which background processes of a shell ignore."""
     if not hasattr(config, "workerinput"):  # workers of pytest-xdist share the cache of their parent process
         cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
-        os.environ["ALPHAC4_CACHE"] = os.environ["ALPHAC4_STATE"] = cache.name
+        os.environ["ALPHAC4_CACHE"] = cache.name
         config.add_cleanup(cache.cleanup)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

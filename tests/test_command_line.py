@@ -44,7 +44,6 @@ COMMAND_TYPES: dict[str, Any] = {
         ("arena a b --sprt 1", "Error parsing --sprt"),
         ("play web --no-opn", "Perhaps you meant: --open"),
         ("train --learning.batchsize 64", "Perhaps you meant: --learning.batch-size"),
-        ("play puzzles --difficulty 6", "difficulty must be at most 5"),
     ],
 )
 def test_invalid_options_are_reported_with_the_most_similar_one(
@@ -202,7 +201,6 @@ def test_json_is_a_flag_in_every_command_that_has_it() -> None:
     ("line", "message", "status"),
     [
         ("play human", "is neither a column from 1 to 7", 0),
-        ("play puzzles", "is neither a column nor a command", 0),
         ("engine --player uct:10", "error unknown command '\\xe9'", 0),
         ("solve --batch", "line 1: illegal move", 2),
         ("review - --player none --seconds 0", "the standard input, line 1: illegal move", 2),

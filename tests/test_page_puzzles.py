@@ -1,6 +1,7 @@
 """Puzzles and reviews on the page, in a browser."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from page_browser import (
 )
 
 from alphac4.game import Position
+from alphac4.game.position import mirror_moves
 from alphac4.play.web.pages import review_page
 from alphac4.puzzles import Puzzle, packaged_puzzles
 from alphac4.review import review_game
@@ -38,9 +40,13 @@ def open_puzzles(browser: Browser, address: str, puzzle: Puzzle | None = None, s
     return page
 
 
+def mirrored(puzzle: Puzzle) -> Puzzle:
+    return replace(puzzle, moves=mirror_moves(puzzle.moves, 7), solution=6 - puzzle.solution)
+
+
 def shown(page: Any) -> Puzzle:
     moves = page.evaluate("location.hash").removeprefix("#puzzles/")
-    return next(image for one in packaged_puzzles() for image in (one, one.mirrored) if image.moves == moves)
+    return next(image for one in packaged_puzzles() for image in (one, mirrored(one)) if image.moves == moves)
 
 
 def finish(page: Any, puzzle: Puzzle) -> None:

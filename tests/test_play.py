@@ -82,9 +82,8 @@ def test_terminal_review_uses_the_board_of_the_game(
     assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the boards of the game and of the review
 
 
-@pytest.mark.parametrize("command", ["play human human", "play puzzles"])
-def test_a_byte_order_mark_before_the_first_command_is_ignored(command: str, run_command: Callable[..., str]) -> None:
-    output = run_command(command, given="\ufeffquit\nhelp\n")
+def test_a_byte_order_mark_before_the_first_command_is_ignored(run_command: Callable[..., str]) -> None:
+    output = run_command("play human human", given="\ufeffquit\nhelp\n")
     assert "neither" not in output
     assert "leave" not in output  # the second command is not read
 

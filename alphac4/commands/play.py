@@ -51,7 +51,7 @@ class PlayCommand(CheckedSettings):
         alphac4 play human human          two people
         alphac4 play uct:1000 best@100    watch two programs
 
-    `alphac4 play web` opens a page in the browser, and `alphac4 play puzzles` sets puzzles.
+    `alphac4 play web` opens a page in the browser, which also has puzzles.
 
     A player is `human`, a level by number or name, or any player that `alphac4 players` lists, such as best@600 (a
     network with 600 simulations per move), best@1s, uct:1000, negamax:4, solver or random. The levels:
@@ -61,7 +61,7 @@ class PlayCommand(CheckedSettings):
         tuple[str, ...],
         tyro.conf.Positional,
         metavar("[PLAYER [PLAYER]]"),
-        PlayerCheck(others=(HUMAN, *LEVELS_BY_NAME, "web", "puzzles")),
+        PlayerCheck(others=(HUMAN, *LEVELS_BY_NAME, "web")),
     ] = ()
     """Your opponent, by default level 1; or the first and the second player."""
     network: NetworkName = "best"
@@ -83,7 +83,7 @@ class PlayCommand(CheckedSettings):
             find_level(number)
         super().__post_init__()
         check_network(self.network)
-        if len(self.players) > 2 or {"web", "puzzles"} & set(self.players):
+        if len(self.players) > 2 or "web" in self.players:
             raise InputError(f"name one opponent or two players, not {' '.join(self.players)}")
 
     def unused_options(self) -> dict[str, str]:
@@ -196,51 +196,6 @@ class PlayWebCommand(CheckedSettings):
             allowed_hosts=self.allowed_hosts,
             open_browser=self.open,
         )
-        return 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlayPuzzlesCommand(CheckedSettings):
-    """Solve puzzles: positions with a single winning move.
-
-        alphac4 play puzzles
-        alphac4 play puzzles --difficulty 3
-
-    Easy puzzles come first, and among equally difficult ones those with the nearest win; otherwise the order is random.
-    Puzzles that you solved in earlier sessions come last. Half of the puzzles are mirrored.
-    """
-
-    file: Annotated[Path | None, tyro.conf.Positional, metavar("[FILE]")] = None
-    """File written by `alphac4 puzzles`; by default the puzzles of the package."""
-    difficulty: Annotated[int, Range(0, 5)] = 0
-    """1 (easy) to 5 (hard), by how much search it takes to find the move; 0 for all."""
-    seed: Annotated[Count, Range(0, MAX_SEED)] = None
-    """Seed of the order of the puzzles."""
-
-    def __call__(self) -> int:
-        """Set the puzzles until the input ends."""
-        with loading():
-            import numpy as np
-
-            from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
-            from alphac4.play.screen import Screen
-            from alphac4.play.terminal import read_line
-            from alphac4.puzzles import load_puzzles, packaged_puzzles
-
-        available = packaged_puzzles() if self.file is None else load_puzzles(self.file)
-        puzzles = [puzzle for puzzle in available if self.difficulty in (0, puzzle.difficulty)]
-        if not puzzles:
-            raise ValueError(f"{self.file}: contains no puzzle of difficulty {self.difficulty}")
-        rng = np.random.default_rng(self.seed)
-        order = rng.permutation(len(puzzles))
-        ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
-        solved, screen = SolvedPuzzles(), Screen(sys.stdout)
-        if count := sum(puzzle in solved for puzzle in ordered):
-            screen.line(f"You have solved {count} of {len(ordered)}; the others come first.\n")
-        # Half are mirrored, because most wins at a border in the file are at the left one.
-        ordered.sort(key=solved.__contains__)
-        shown = [puzzle.mirrored if rng.random() < 0.5 else puzzle for puzzle in ordered]
-        PuzzleGame(shown, screen, read_line, rng, solved.add).run()
         return 0
 
 
@@ -539,7 +494,6 @@ class PuzzlesCommand(CheckedSettings):
     """Make puzzles: positions with a single winning move that a network's policy misses.
 
         alphac4 puzzles --output mine.txt --count 50
-        alphac4 play puzzles mine.txt
 
     A network plays games with some randomness, and the exact solver finds the positions with a single winning move. The
     difficulty is how much search it takes to find that move.

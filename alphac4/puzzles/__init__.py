@@ -5,13 +5,13 @@ this move included, and the difficulty. Comments follow "#".
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
 from alphac4.game import Position
-from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
+from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.game.rules import STANDARD
 from alphac4.storage.files import FileError
 from alphac4.storage.records import quote
@@ -35,12 +35,6 @@ class Puzzle:
     def position(self) -> Position:
         """The position to solve."""
         return Position.from_moves(self.moves)
-
-    @property
-    def mirrored(self) -> "Puzzle":
-        """The mirror image of the puzzle."""
-        columns = STANDARD.columns
-        return replace(self, moves=mirror_moves(self.moves, columns), solution=columns - 1 - self.solution)
 
 
 def format_puzzles(puzzles: Sequence[Puzzle]) -> str:
