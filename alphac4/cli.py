@@ -21,7 +21,6 @@ GROUPS = {
         "review": "judge every move of a game and show the mistakes",
         "search": "search a position and draw the tree",
         "solve": "score positions exactly",
-        "puzzles": "make puzzles",
         "players": "list the players that commands accept",
     },
     "Train": {
@@ -33,7 +32,6 @@ GROUPS = {
         "evaluate": "measure a network or any player against exact play",
         "prove": "check a player's moves against every reply, exhaustively",
         "certificate": "build or verify a proof that a player wins against every reply",
-        "positions": "make sets of positions with exact scores to evaluate on",
     },
     "Export": {
         "export": "export a network for Kaggle, ONNX, the web or the hub",

@@ -1,4 +1,4 @@
-"""Metrics against exact play, sets of positions, and the commands `evaluate` and `positions`."""
+"""Metrics against exact play, sets of positions, the command `evaluate`, and `scripts/positions.py`."""
 
 import dataclasses
 import hashlib
@@ -17,7 +17,7 @@ import naive
 import numpy as np
 import pytest
 import torch
-from helpers import Terminal, save_untrained
+from helpers import Terminal, load_script, save_untrained
 
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
@@ -45,10 +45,6 @@ from alphac4.evaluation.positions import (
     load_positions,
     packaged_positions,
     parse_positions,
-    random_positions,
-    set_of,
-    stage_of,
-    write_set,
 )
 from alphac4.evaluation.report import BudgetReport, StrengthReport, SubjectReport
 from alphac4.game import Position, make_geometry
@@ -187,13 +183,19 @@ def test_illegal_answers_are_rejected(column: Any, message: str) -> None:
         collect_answers([Odd(np.random.default_rng(0))], packaged_positions(2))
 
 
-def test_packaged_sets_match_their_names_and_the_solvers_scores() -> None:
+@pytest.fixture(scope="module")
+def maker() -> Any:
+    return load_script("positions")
+
+
+def test_packaged_sets_match_their_names_and_the_solvers_scores(maker: Any) -> None:
     """The sample has few early positions, because solving them takes long. Late outcomes agree with plain minimax."""
     sets, solver = packaged_positions(), Solver()
     assert [part.name for part in sets] == list(SETS)
     for part in sets:
         assert len(set(part.positions)) == len(part) >= 120
-        assert {set_of(p, int(best)) for p, best in zip(part.positions, part.best_score, strict=True)} == {part.name}
+        names = {maker.set_of(p, int(best)) for p, best in zip(part.positions, part.best_score, strict=True)}
+        assert names == {part.name}
         for index in range(0, len(part), len(part) if part.name.startswith("begin-") else 15):
             assert solver.analyze(part.positions[index]) == scores_of(part.scores[index])
     late = [index for index, position in enumerate(sets[5].positions) if position.plies >= 36]
@@ -231,64 +233,48 @@ def test_repeated_positions_in_a_file_are_reported(tmp_path: Path, caplog: pytes
         load_positions(path)
 
 
-def test_positions_are_assigned_to_sets_by_their_stones() -> None:
-    fourteen = Position.from_moves("44444433333355")
-    assert (stage_of(fourteen), stage_of(fourteen.play(5))) == ("begin", "middle")
+def test_positions_are_assigned_to_sets_by_their_stones(maker: Any) -> None:
+    fourteen, set_of = Position.from_moves("44444433333355"), maker.set_of
+    assert (maker.stage_of(fourteen), maker.stage_of(fourteen.play(5))) == ("begin", "middle")
     # With 14 stones, a score of 14 wins with the next stone; -8 loses with the 14th stone from here, -7 with the 16th.
     assert set_of(fourteen, 14) == set_of(fourteen, -8) == "begin-easy"
     assert set_of(fourteen, -7) == set_of(fourteen, 0) == "begin-medium"  # 28 stones fill the board
     assert set_of(Position.from_moves("4444443333335"), 0) == "begin-hard"
 
 
-def test_generation_resumes_incomplete_sets_and_keeps_other_files(tmp_path: Path) -> None:
-    solver = Solver()
-    whole, cut = tmp_path / "whole.columns", tmp_path / "cut.columns"
-
-    def write(path: Path) -> str:
-        write_set(path, "end-easy", 8, random_positions("end", np.random.default_rng(4)), solver)
-        return path.read_text()
-
-    text = write(whole)
-    cut.write_text("".join(text.splitlines(keepends=True)[:4]))
-    assert write(cut) == text
-    assert len(load_positions(whole)) == 8
-    for count in (4, 8, 9):
-        for others in (random_positions("end", np.random.default_rng(5)), []):
-            with pytest.raises(FileError, match="has positions of another seed or source"):
-                write_set(whole, "end-easy", count, others, solver)
-    assert whole.read_text() == text
-    for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n", b"hello", b"\xff\xfe", text.encode() + b"world"):
-        whole.write_bytes(content)
-        with pytest.raises(FileError, match=re.escape(str(whole))):
-            write_set(whole, "begin-hard", 1, [], solver)
-        assert whole.read_bytes() == content
-
-
-def test_generation_replaces_an_incomplete_last_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Wherever the line is cut, even between the digits of its last score."""
-    path, solver = tmp_path / "cut.columns", Solver()
+def test_making_positions_resumes_wherever_a_line_is_cut(
+    maker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["positions.py", str(tmp_path), "--sets", "end-easy", "--count", "4"])
+    path = tmp_path / "end-easy.columns"
 
     def write() -> str:
-        write_set(path, "end-easy", 2, random_positions("end", np.random.default_rng(4)), solver)
+        maker.main()
         return path.read_text()
 
     text = write()
-    first, last = text.splitlines(keepends=True)
-    for end in range(1, len(last)):
-        path.write_text(first + last[:end])
-        assert write() == text
-    path.write_text(first[:5])
+    assert len(load_positions(path)) == 4
     assert write() == text
-    assert f"{path}: the last line is incomplete and is computed again" in caplog.text
+    for end in range(0, len(text), 5):
+        path.write_text(text[:end])
+        assert write() == text
 
 
-def test_generation_rejects_positions_of_another_set(tmp_path: Path) -> None:
-    path, solver = tmp_path / "begin-hard.columns", Solver()
-    write_set(path, "end-easy", 1, random_positions("end", np.random.default_rng(4)), solver)
-    text = path.read_text()
-    with pytest.raises(FileError, match="belongs to the set end-easy, not to begin-hard"):
-        write_set(path, "begin-hard", 1, [], solver)
-    assert path.read_text() == text
+def test_sources_of_positions_are_files_named_after_public_sets(
+    maker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "Test_L3_R1"
+    source.write_text("2252576253462244111563365343671351441 -1\n7422341735647741166133573473242566 1\n4455 18\n")
+    monkeypatch.setattr("sys.argv", ["positions.py", str(tmp_path), "--sources", str(source)])
+    maker.main()
+    made = load_positions(tmp_path / "end-easy.columns")
+    assert {p.moves: best for p, best in zip(made.positions, made.best_score.tolist(), strict=True)} == {
+        "2252576253462244111563365343671351441": -1,
+        "7422341735647741166133573473242566": 1,
+    }
+    monkeypatch.setattr("sys.argv", ["positions.py", str(tmp_path), "--sources", str(tmp_path / "mine.txt")])
+    with pytest.raises(SystemExit, match="2"):
+        maker.main()
 
 
 def test_report_is_printed_even_if_its_picture_cannot_be_written(
@@ -305,29 +291,6 @@ def test_report_is_printed_even_if_its_picture_cannot_be_written(
         output = capsys.readouterr()
         assert expected in output.out
         assert output.err.startswith(f"alphac4 evaluate: {path}: No space left on device")
-
-
-def test_sources_provide_positions_but_no_scores(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    run_command: Callable[..., str],
-    error_line: Callable[..., str],
-) -> None:
-    """Wrong scores in a source are ignored. Too few positions cause a warning."""
-    part = packaged_positions(12)[5]
-    source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
-    source.write_text("".join(f"{position.moves} 0\n" for position in part.positions))
-    run_command(f"positions {made.parent} --count 15 --sources", source)
-    assert "wrote only 12 of 15 positions, because the source has no others for this set" in caplog.text
-    source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board
-    error = error_line(f"positions {made.parent} --sets end-easy --count 99 --sources", source)
-    assert "end-easy.columns, line 1: the game is over after 6661" in error
-    error = error_line(f"positions {made.parent} --sources", source.rename(tmp_path / "other.columns"))
-    assert "unknown set 'other', the name of" in error
-    found = load_positions(made)
-    assert dict(zip([p.moves for p in found.positions], found.scores.tolist(), strict=True)) == dict(
-        zip([p.moves for p in part.positions], part.scores.tolist(), strict=True)
-    )
 
 
 @pytest.fixture
@@ -608,11 +571,11 @@ def test_unsuitable_files_are_reported_in_one_line(
     assert message in error_line(f"evaluate {arguments}")
 
 
-def test_positions_command_makes_sets_for_evaluate(
-    tmp_path: Path, evaluate: Callable[..., dict[str, Any]], run_command: Callable[..., str]
+def test_evaluate_takes_the_sets_that_the_script_makes(
+    maker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluate: Callable[..., dict[str, Any]]
 ) -> None:
-    for _ in ("new", "complete"):
-        run_command(f"positions {tmp_path} --sets end-easy middle-easy --count 5")
+    monkeypatch.setattr("sys.argv", f"positions.py {tmp_path} --sets end-easy middle-easy --count 5".split())
+    maker.main()
     files = [tmp_path / f"{name}.columns" for name in ("end-easy", "middle-easy")]
     (subject,) = evaluate("solver", "--positions", *files)["subjects"]  # no untrained network
     assert list(subject["budgets"][0]["sets"]) == ["middle-easy", "end-easy", "all"]

@@ -60,7 +60,6 @@ FOREIGN = {
         "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder} ",
         "",
     ),
-    "puzzles --output": ("puzzles --output ", ""),
 }
 
 
@@ -95,7 +94,6 @@ APPENDING = {
     "arena": ("arena random uct:1 --games 2 --processes 1 --output {folder}/t.jsonl", "t.jsonl"),
     "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
     "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {folder}", ""),
-    "positions": ("positions {folder} --count 1 --sets end-easy", ""),
     "certificate": ("certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder}", ""),
 }
 

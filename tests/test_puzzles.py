@@ -1,29 +1,23 @@
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers import load_script
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.arena.registry import parse_player
 from alphac4.game import Position
 from alphac4.game.position import mirror_moves
-from alphac4.puzzles import Puzzle, format_puzzles, load_puzzles, packaged_puzzles, parse_puzzles
-from alphac4.puzzles.generation import (
-    MAX_DISTANCE,
-    MAX_PLIES,
-    MIN_PLIES,
-    generate_puzzles,
-    grade_puzzles,
-    only_winning_column,
-)
+from alphac4.puzzles import Puzzle, packaged_puzzles
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
-from alphac4.storage.files import FileError
 
 PUZZLES = packaged_puzzles()
 PUZZLE = PUZZLES[0]
@@ -70,25 +64,30 @@ def test_solutions_are_neither_immediate_wins_nor_blocks() -> None:
                 assert position.play(column).outcome() is None, puzzle
 
 
+@pytest.fixture(scope="module")
+def maker() -> Any:
+    return load_script("puzzles")
+
+
 @pytest.fixture
-def random_players(monkeypatch: pytest.MonkeyPatch) -> None:
+def random_players(maker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace all networks by random players, which are fast and make mistakes."""
 
     def make(_name: str, *, rng: np.random.Generator, batch_size: int) -> Player:  # noqa: ARG001
         return RandomPlayer(np.random.default_rng(rng.integers(2**31)))
 
-    monkeypatch.setattr("alphac4.puzzles.generation.parse_player", make)
+    monkeypatch.setattr(maker, "parse_player", make)
 
 
 @pytest.mark.usefixtures("random_players")
-def test_generated_puzzles_depend_on_the_seed_and_have_one_winning_move() -> None:
-    first, again, other = (next(generate_puzzles(np.random.default_rng(seed))) for seed in (5, 5, 6))
+def test_generated_puzzles_depend_on_the_seed_and_have_one_winning_move(maker: Any) -> None:
+    first, again, other = (next(maker.generate_puzzles(np.random.default_rng(seed))) for seed in (5, 5, 6))
     assert first == again != other
     assert first
     for puzzle in first:
         assert winning_moves(puzzle) == [puzzle.solution]
-        assert MIN_PLIES <= len(puzzle.moves) <= MAX_PLIES
-        assert 2 <= puzzle.distance <= MAX_DISTANCE
+        assert maker.MIN_PLIES <= len(puzzle.moves) <= maker.MAX_PLIES
+        assert 2 <= puzzle.distance <= maker.MAX_DISTANCE
 
 
 class MirroredDraws:
@@ -120,23 +119,23 @@ class ByMoves:
         return legal[zlib.crc32(f"{self.name} {moves}".encode()) % len(legal)]
 
 
-def test_a_position_and_its_mirror_image_become_one_puzzle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.puzzles.generation.parse_player", lambda name, **_options: ByMoves(name))
-    rounds = generate_puzzles(MirroredDraws())  # type: ignore[arg-type]
+def test_a_position_and_its_mirror_image_become_one_puzzle(maker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maker, "parse_player", lambda name, **_options: ByMoves(name))
+    rounds = maker.generate_puzzles(MirroredDraws())  # type: ignore[arg-type]
     puzzles = [*next(rounds), *next(rounds), *next(rounds)]
     assert len(puzzles) > 2
     assert len({min(puzzle.moves, mirror_moves(puzzle.moves, 7)) for puzzle in puzzles}) == len(puzzles)
 
 
-def test_positions_with_an_immediate_threat_are_not_puzzles() -> None:
+def test_positions_with_an_immediate_threat_are_not_puzzles(maker: Any) -> None:
     """Only column 5 wins, but it also blocks a diagonal from 4 to 7, so that it is found without foresight."""
     position = Position.from_moves("641221414554273643")
     assert [c for c, outcome in enumerate(shared_solver().analyze(position, weak=True)) if outcome == 1] == [4]
-    assert only_winning_column(position) is None
-    assert only_winning_column(PUZZLE.position) == PUZZLE.solution
+    assert maker.only_winning_column(position) is None
+    assert maker.only_winning_column(PUZZLE.position) == PUZZLE.solution
 
 
-def test_difficulty_is_the_number_of_the_last_player_that_misses_the_solution_plus_one() -> None:
+def test_difficulty_is_the_number_of_the_last_player_that_misses_the_solution_plus_one(maker: Any) -> None:
     """A position is not a puzzle if all shallow players find the solution."""
     puzzles = PUZZLES[:4]
 
@@ -151,23 +150,19 @@ def test_difficulty_is_the_number_of_the_last_player_that_misses_the_solution_pl
         finds(False, True, False, True),
         finds(False, True, True, False),
     ]
-    graded = list(grade_puzzles([(puzzle.position, puzzle.solution) for puzzle in puzzles], shallow, graders))
+    graded = list(maker.grade_puzzles([(puzzle.position, puzzle.solution) for puzzle in puzzles], shallow, graders))
     expected = zip(puzzles[1:], (1, 4, 5), strict=True)
     assert graded == [replace(puzzle, difficulty=difficulty) for puzzle, difficulty in expected]
 
 
-@pytest.mark.parametrize(
-    "line", ["44", "44 9 3 1", "444444 4 3 1", "49 1 3 1", "44 1 x 1", "44 1 3 6", "1122334 1 2 1"]
-)
-def test_invalid_line_is_rejected(line: str) -> None:
-    with pytest.raises(FileError, match="here, line 2"):
-        parse_puzzles(["# comment", line], "here")
-
-
 @pytest.mark.usefixtures("random_players")
-def test_command_makes_puzzles(tmp_path: Path, run_command: Callable[..., str]) -> None:
+def test_script_makes_puzzles(maker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made.txt"
-    run_command("puzzles --count 3 --output", path)
-    made = load_puzzles(path)
-    assert len(made) == 3
-    assert path.read_text() == format_puzzles(made)
+    monkeypatch.setattr("sys.argv", ["puzzles.py", "--count", "3", "--output", str(path)])
+    maker.main()
+    made = path.read_text()
+    assert len(made.splitlines()) == 1 + 3
+    assert maker.format_puzzles(PUZZLES) == resources.files("alphac4.puzzles").joinpath("puzzles.txt").read_text()
+    with pytest.raises(SystemExit, match="2"):  # the file exists
+        maker.main()
+    assert path.read_text() == made

@@ -1,20 +1,18 @@
-"""Text files of positions, games and puzzles in the encodings of common editors, and the standard input."""
+"""Text files of positions and games in the encodings of common editors, and the standard input."""
 
 import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from alphac4.commands.play import SolveCommand
-from alphac4.evaluation.positions import load_positions, sampled_positions
+from alphac4.evaluation.positions import load_positions, parse_position
 from alphac4.game import STANDARD
 from alphac4.play.games import Session, read_games
-from alphac4.puzzles import load_puzzles
 from alphac4.storage.files import FileError
-from alphac4.storage.text import read_text_lines
+from alphac4.storage.text import parse_lines, read_text_lines
 
 PUBLIC = (
     "2252576253462244111563365343671351441 -1",
@@ -44,16 +42,7 @@ def written(form: str, lines: tuple[str, str], blank: str) -> bytes:
 
 
 def read_sample(path: Path) -> list[str]:
-    positions = sampled_positions(path, np.random.default_rng(0))
-    return sorted(position.moves or "" for position in positions)
-
-
-def test_sampled_positions_are_those_of_the_file_in_random_order(tmp_path: Path) -> None:
-    path = tmp_path / "positions.txt"
-    path.write_text("\n".join(f"{first}{second}" for first in range(1, 8) for second in range(1, 8)))
-    one, other = ([p.moves for p in sampled_positions(path, np.random.default_rng(seed))] for seed in (0, 1))
-    assert one != other
-    assert sorted(map(str, one)) == sorted(map(str, other)) == path.read_text().split()
+    return [position.moves or "" for position, _ in parse_lines(read_text_lines(path), str(path), parse_position)]
 
 
 def read_scored(path: Path) -> list[tuple[str | None, list[int]]]:
@@ -76,7 +65,6 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
     "sample": (read_sample, PUBLIC, [line.split()[0] for line in PUBLIC]),
     "games": (lambda path: read_games(str(path), [], STANDARD), ("4455", "1 1 2"), ["4455", "112"]),
     "saved game": (read_saved_game, ("4455", ""), "4455"),
-    "puzzles": (lambda path: [p.solution for p in load_puzzles(path)], ("4453 4 5 2", "44 5 3 1"), [3, 4]),
 }
 
 
@@ -109,7 +97,6 @@ def test_text_files_of_any_editor_are_read(form: str, kind: str, blank: str, tmp
         ("positions", "112233 -2 0 1 18 0 -3 -\u0661"),
         ("games", "44 5"),
         ("games", "48"),
-        ("puzzles", "44 9 3 1"),
     ],
 )
 def test_an_error_in_a_text_file_names_the_file_and_the_line(kind: str, line: str, tmp_path: Path) -> None:
@@ -120,12 +107,11 @@ def test_an_error_in_a_text_file_names_the_file_and_the_line(kind: str, line: st
         read(path)
 
 
-@pytest.mark.parametrize("kind", ["positions", "sample"])
-def test_a_file_of_comments_contains_no_positions(kind: str, tmp_path: Path) -> None:
+def test_a_file_of_comments_contains_no_positions(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("# a comment\n\n")
     with pytest.raises(FileError, match=f"^{path}: contains no positions"):
-        READERS[kind][0](path)
+        load_positions(path)
 
 
 UNMARKED = ("utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")

@@ -1,4 +1,4 @@
-"""Commands of the group "Play": games, puzzles, reviews and exact scores for people."""
+"""Commands of the group "Play": games, reviews and exact scores for people."""
 
 import json
 import sys
@@ -487,55 +487,6 @@ class SolveCommand:
                     print(f"line {number}: the score{where} is {ours}, but the line gives {expected}", file=sys.stderr)
                     code = 2
         return code
-
-
-@dataclass(frozen=True, kw_only=True)
-class PuzzlesCommand(CheckedSettings):
-    """Make puzzles: positions with a single winning move that a network's policy misses.
-
-        alphac4 puzzles --output mine.txt --count 50
-
-    A network plays games with some randomness, and the exact solver finds the positions with a single winning move. The
-    difficulty is how much search it takes to find that move.
-    """
-
-    output: Annotated[Path, metavar("FILE")] = Path("puzzles.txt")
-    """New file to write. It is updated after every round of games, so that Ctrl-C keeps the puzzles found so far."""
-    count: Annotated[int, Range(1, 1_000_000)] = 500
-    """Number of puzzles to make."""
-    seed: Seed = 0
-    """Seed of the random choices; on one machine it determines the puzzles."""
-
-    def __call__(self) -> int:
-        """Make `count` puzzles."""
-        with loading():
-            from collections import Counter
-
-            import numpy as np
-
-            from alphac4.bars import Bar
-            from alphac4.game.position import count_of
-            from alphac4.puzzles import Puzzle, format_puzzles
-            from alphac4.puzzles.generation import generate_puzzles
-            from alphac4.storage.locks import lock_file
-
-        puzzles: list[Puzzle] = []
-        with (
-            lock_file(self.output),
-            Bar(total=self.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar,
-        ):
-            if self.output.is_file() and self.output.stat().st_size:
-                raise ValueError(f"{self.output}: exists already; choose another file with --output, or remove it")
-            for found in generate_puzzles(np.random.default_rng(self.seed)):
-                puzzles = [*puzzles, *found][: self.count]
-                bar.update(len(puzzles) - bar.n)
-                write_atomically(self.output, format_puzzles(puzzles).encode())
-                if len(puzzles) == self.count:
-                    break
-        counts = Counter(puzzle.difficulty for puzzle in puzzles)
-        shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
-        print(f"Wrote {count_of(len(puzzles), 'puzzle')} to {self.output}: {shown}.", file=sys.stderr)
-        return 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""Sets of positions with the exact score of every move: the packaged ones, files, and the generation of new ones."""
+"""Sets of positions with the exact score of every move: the packaged ones, and files."""
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of, describe_outcome
 from alphac4.game.rules import STANDARD
-from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
+from alphac4.solver import FULL_COLUMN, Solver
 from alphac4.solver.solver import shared_solver
-from alphac4.storage.files import FileError, append_line, write_atomically
+from alphac4.storage.files import FileError
 from alphac4.storage.text import parse_lines, read_text_lines
 
 logger = logging.getLogger(__name__)
@@ -33,12 +33,8 @@ PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 by stage from begin to
 }
 SUFFIX = ".columns"
 ALL = "all"  # name of all sets together
-# Maximum number of stones on the board by stage, and of stones that best play adds by difficulty.
-STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
-DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
 CHECKED_CELLS = 22  # empty cells up to which scores in files are checked: the solver takes milliseconds
 _SCORE = re.compile(r"-?[0-9]{1,2}")
-_LINE_START = re.compile(rb"[1-7]+( (-?[0-9]{0,2}|\.))*")  # any part of a line from its start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,112 +221,3 @@ def _parse_score(text: str, position: Position) -> int:
     if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
         raise ValueError(f"a score of {text} is impossible after {count_of(position.plies, 'stone')}")
     return score
-
-
-def stage_of(position: Position) -> str:
-    """Return the stage of the game: "begin", "middle" or "end"."""
-    return next(stage for stage, plies in STAGES.items() if position.plies <= plies)
-
-
-def set_of(position: Position, score: int) -> str:
-    """Return the name of the set that a position with this exact score belongs to, such as "middle-easy"."""
-    plies = position.plies
-    # Moves of the winner and those of the loser between them; a draw fills the board.
-    stones = 2 * moves_to_end(STANDARD, plies, score) - (score > 0) if score else STANDARD.cells - plies
-    return f"{stage_of(position)}-{next(name for name, most in DIFFICULTIES.items() if stones <= most)}"
-
-
-def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]:
-    """Yield unfinished positions of a stage, without end, from random games of random length."""
-    names = list(STAGES)
-    fewest = 1 + STAGES[names[names.index(stage) - 1]] if stage != names[0] else 1
-    while True:
-        position = Position()
-        for _ in range(int(rng.integers(fewest, STAGES[stage] + 1))):
-            legal = position.legal_columns()
-            if not legal:
-                break
-            position = position.play(int(rng.choice(legal)))
-        if position.outcome() is None:
-            yield position
-
-
-def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position]:
-    """Yield the positions of a file's lines in random order.
-
-    Raises:
-        OSError: if the file cannot be read.
-        FileError: if a line is invalid, or there is none.
-    """
-    positions = list(parse_lines(read_text_lines(path), str(path), parse_position))
-    if not positions:
-        raise FileError(f"{path}: contains no positions")
-    for index in rng.permutation(len(positions)):
-        yield positions[index][0]
-
-
-def write_set(
-    path: Path,
-    name: str,
-    count: int,
-    candidates: Iterable[Position],
-    solver: Solver,
-    *,
-    on_position: Callable[[], object] = lambda: None,
-) -> int:
-    """Fill a file with ``count`` different candidates that belong to the set ``name``, scored by ``solver``.
-
-    Each line is written as soon as it is scored, and existing lines count: repeat an interrupted call to resume. A last
-    line without a line break is computed again, because it may have been cut off within a score.
-
-    Returns:
-        The number of lines, which is below ``count`` only if there are no more candidates.
-
-    Raises:
-        FileError: if an existing file holds anything else, such as positions of another set or of other candidates.
-        OSError: if a line cannot be written.
-    """
-    known = _read_known(path, name, solver)
-    for _ in known:
-        on_position()
-    missing = set(known)
-    for position in candidates:
-        missing.discard(position)
-        if len(known) >= count and len(missing) < len(known):  # one of its own candidates must be there
-            return len(known)
-        # Check the stage first, because the difficulty takes a search.
-        if position in known or stage_of(position) != name.partition("-")[0]:
-            continue
-        if set_of(position, solver.solve(position)) == name:
-            if missing:
-                break
-            scores = ("." if score is None else str(score) for score in solver.analyze(position))
-            append_line(path, " ".join([position.moves or "", *scores]))
-            known.add(position)
-            on_position()
-    if missing:
-        raise FileError(f"{path}: has positions of another seed or source: remove it, or choose another folder")
-    return len(known)
-
-
-def _read_known(path: Path, name: str, solver: Solver) -> set[Position]:
-    """Return the positions in a file of `write_set`, and remove an incomplete last line."""
-    if not path.exists():
-        return set()
-    content, lines = path.read_bytes(), read_text_lines(path)
-    last = content.rpartition(b"\n")[2]
-    is_incomplete = bool(_LINE_START.fullmatch(last))
-    if is_incomplete:
-        content = content.removesuffix(last)
-        del lines[-1]
-    known = set[Position]()
-    if content.strip():
-        part = parse_positions(lines, str(path), name, solver=solver)
-        for position, score in zip(part.positions, part.best_score.tolist(), strict=True):
-            if (other := set_of(position, score)) != name:
-                raise FileError(f"{path}: {position.moves} belongs to the set {other}, not to {name}: remove the file")
-        known.update(part.positions)
-    if is_incomplete:
-        logger.warning("%s: the last line is incomplete and is computed again", path)
-        write_atomically(path, content)
-    return known

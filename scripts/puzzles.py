@@ -1,18 +1,30 @@
-"""Make puzzles from games with random moves: the solver finds them, and searches of several sizes grade them."""
+"""Make the puzzles of the play page: ``python scripts/puzzles.py --output puzzles.txt``.
 
+A network plays games with some randomness, the exact solver finds the positions with a single winning move, and
+searches of several sizes grade them. The package's file is ``alphac4/puzzles/puzzles.txt``. The output is updated after
+every round of games, so that Ctrl-C keeps the puzzles found so far.
+"""
+
+import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from alphac4.arena.players import Player
 from alphac4.arena.registry import parse_player
 from alphac4.game import Position
+from alphac4.game.position import column_name
 from alphac4.game.rules import STANDARD, canonical_key, legal_cells, winning_cells
 from alphac4.puzzles import Puzzle
 from alphac4.solver.solver import TimeIsUp, moves_to_end, shared_solver
+from alphac4.storage.files import write_atomically
 
+HEADER = "# alphac4 puzzles 1: position, the only column that wins, moves until the win, difficulty from 1 to 5"
 GAMES_AT_ONCE = 64
 MIN_PLIES, MAX_PLIES = 18, 32  # stones on the board; with fewer, people cannot see the end
 MAX_DISTANCE = 9  # moves of the winner until the win; the minimum is 2
@@ -108,3 +120,34 @@ def grade_puzzles(
         missed = [grade for grade, columns in enumerate(graded, start=1) if columns[index] != solution]
         difficulty = 1 + max(missed, default=0)
         yield Puzzle(moves=position.moves or "", solution=solution, distance=distance, difficulty=difficulty)
+
+
+def format_puzzles(puzzles: Sequence[Puzzle]) -> str:
+    """Return the content of a file of puzzles."""
+    lines = [f"{p.moves} {column_name(p.solution)} {p.distance} {p.difficulty}" for p in puzzles]
+    return "\n".join([HEADER, *lines]) + "\n"
+
+
+def main() -> None:
+    """Make puzzles."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("puzzles.txt"), help="new file to write")
+    parser.add_argument("--count", type=int, default=500, help="puzzles to make")
+    parser.add_argument("--seed", type=int, default=0, help="on one machine it determines the puzzles")
+    options = parser.parse_args()
+    if options.output.exists():
+        parser.error(f"{options.output} exists already: choose another file")
+    puzzles: list[Puzzle] = []
+    with tqdm(total=options.count, unit="puzzle", disable=None) as bar:
+        for found in generate_puzzles(np.random.default_rng(options.seed)):
+            puzzles = [*puzzles, *found][: options.count]
+            bar.update(len(puzzles) - bar.n)
+            write_atomically(options.output, format_puzzles(puzzles).encode())
+            if len(puzzles) >= options.count:
+                break
+    grades = sorted(Counter(puzzle.difficulty for puzzle in puzzles).items())
+    print(f"{options.output}: {', '.join(f'{number} of difficulty {grade}' for grade, number in grades)}")
+
+
+if __name__ == "__main__":
+    main()
