@@ -5,7 +5,6 @@ import itertools
 import json
 import logging
 import os
-import re
 import shutil
 import signal
 import time
@@ -190,15 +189,10 @@ def test_commands_have_the_same_results_on_a_cluster(
     """Ray sends the network's file. An interrupted arena resumes on the cluster."""
 
     def printed(*arguments: str) -> str:
-        assert main([*arguments, "--backend", "torch-fp32"]) in (0, 1)
+        assert main([*arguments, "--backend", "torch-fp32"]) == 0
         return capsys.readouterr().out
 
     there = ("--cluster", cluster.address)
-    walk = ("prove", f"{checkpoint}@16", "--moves", "44444122", "--max-stones", "12", "--continue-after-mistakes")
-    here = printed(*walk)
-    assert re.search(r" makes \d+ mistakes? in ", here)
-    assert printed(*walk, *there) == here
-
     record = tmp_path / "games.jsonl"
     arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "60", "--json", "--output", str(record))
     here, lines = printed(*arena), record.read_text().splitlines()
@@ -206,11 +200,6 @@ def test_commands_have_the_same_results_on_a_cluster(
     assert printed(*arena, *there) == here
     assert sorted(record.read_text().splitlines()) == sorted(lines)
     assert len(lines) > 5
-
-    evaluate = ("evaluate", str(checkpoint), "--simulations", "0,8", "--count", "12", "--json")
-    expected, actual = (dict(numbers(json.loads(printed(*evaluate, *where)))) for where in ((), there))
-    assert len(actual) > 50
-    assert actual == pytest.approx(expected, abs=1e-6)  # batches differ, and so does rounding
 
     selfplay = ("selfplay", "--output", str(tmp_path), "--samples", "100", "--games", "8", "--full-simulations", "4")
     assert "positions to" in printed(*selfplay, *there)

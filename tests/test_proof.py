@@ -13,7 +13,7 @@ from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlaye
 from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
 from alphac4.compute import Compute
-from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, outcome_solver, unpack_moves, walk_games
+from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
@@ -28,9 +28,7 @@ def walk(
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(
-        walk_games([player], outcome_solver(SMALL), known, claim, max_stones=plies, continue_after_mistakes=beyond)
-    )
+    return list(walk_games([player], known, claim, max_stones=plies, continue_after_mistakes=beyond))
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
@@ -210,7 +208,7 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
     claim = Claim(after="616156132153")
-    reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, max_stones=14))
+    reports = list(walk_games([player], KnownMoves(STANDARD), claim, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
 

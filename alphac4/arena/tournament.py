@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alphac4.arena.kinds import LEAVES
+from alphac4.arena.kinds import LEAVES, NETWORK_FORM
 from alphac4.arena.match import MatchResult, match_openings, play_match
-from alphac4.arena.pool_players import parse_player_with, read_network
+from alphac4.arena.players import Player
 from alphac4.arena.ratings import Rating, SprtState, choose_anchor, elo_interval, fit_ratings, pair_counts, sprt
-from alphac4.arena.registry import find_network, player_digest
+from alphac4.arena.registry import find_network, parse_player, player_digest
 from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
@@ -239,6 +240,23 @@ def play_part(
         for side, name in enumerate(part.pairing)
     )
     return play_match(challenger, opponent, part.openings)
+
+
+def read_network(specification: str) -> bytes | None:
+    """Return the content of the network's file; None for a player that is not a network."""
+    network = find_network(specification)
+    return None if network is None else network.path.read_bytes()
+
+
+def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:
+    """Call `parse_player` in a process that may lack the network's file, whose content is ``network``."""
+    found = NETWORK_FORM.fullmatch(specification)
+    if network is None or found is None:
+        return parse_player(specification, **settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("network.onnx" if found["network"].endswith(".onnx") else "network.safetensors")
+        path.write_bytes(network)
+        return parse_player(f"{path}{specification.removeprefix(found['network'])}", **settings)
 
 
 def _prepare_process() -> None:

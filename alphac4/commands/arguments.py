@@ -21,7 +21,7 @@ from alphac4.storage.journal import read_about
 from alphac4.storage.records import MAX_SEED, InputError, Range, quote
 
 if TYPE_CHECKING:
-    from alphac4.compute import Compute, Pool
+    from alphac4.compute import Compute
 
 Options = TypeVar("Options")
 Device = Literal["auto", "cpu", "cuda"]
@@ -176,13 +176,6 @@ class ComputeOptions:
     """Device that runs networks."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest on this machine, or the one recorded in a file that is resumed."""
-    cluster: Cluster = None
-    """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the cluster of this machine or job
-    (docs/cluster.md)."""
-
-    def __post_init__(self) -> None:
-        if self.cluster is not None and self.device == "cuda":
-            raise InputError("--device cuda: --cluster uses CPU cores; leave out one of the two")
 
     def resumed(self, path: Path | None, kind: str) -> "ComputeOptions":
         """Return these options with the backend of the journal at ``path``, unless another backend is named.
@@ -207,17 +200,4 @@ class ComputeOptions:
         """Return the compute that runs networks in this process."""
         from alphac4.compute import choose_compute
 
-        return choose_compute(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
-
-    def pool(self) -> contextlib.AbstractContextManager["Pool | None"]:
-        """Return a context manager that yields a pool of the cluster's processes, or None without a cluster.
-
-        Raises:
-            RuntimeError: if the cluster cannot be used.
-            ValueError: for an invalid address.
-        """
-        if self.cluster is None:
-            return contextlib.nullcontext()
-        from alphac4.compute import open_pool
-
-        return open_pool(self.cluster)
+        return choose_compute(self.device, self.backend, threads=threads)

@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +14,7 @@ import tyro
 
 from alphac4.commands.arguments import (
     NO_PREFIX,
+    Cluster,
     ComputeOptions,
     Count,
     Device,
@@ -81,11 +82,16 @@ class ArenaCommand(CheckedSettings):
     or only by ELO0 points (H0)?"""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
+    cluster: Cluster = None
+    """Play in a process on each core of a Ray cluster: HOST:PORT of its head, or auto for the cluster of this machine
+    or job (docs/cluster.md)."""
     json: bool = False
     """Print JSON instead of a table."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.cluster is not None and self.compute.device == "cuda":
+            raise InputError("--device cuda: --cluster uses CPU cores; leave out one of the two")
         if self.games % 2:
             raise InputError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
@@ -95,7 +101,7 @@ class ArenaCommand(CheckedSettings):
 
     def unused_options(self) -> dict[str, str]:
         """Return the options that apply to a single machine only, if there is a cluster."""
-        return {} if self.compute.cluster is None else {"processes": "with --cluster, which uses one process per core"}
+        return {} if self.cluster is None else {"processes": "with --cluster, which uses one process per core"}
 
     def __call__(self) -> int:
         """Play the games that are not recorded yet; print the crosstable and the score of each pairing."""
@@ -115,9 +121,11 @@ class ArenaCommand(CheckedSettings):
 
         from alphac4.arena.registry import choose_backend, common_geometry, parse_player
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
+        from alphac4.compute import open_pool
 
         geometry = common_geometry(players, self.board.geometry())
-        options = self.compute.resumed(self.output, FORMAT)
+        options = self.compute if self.cluster is None else replace(self.compute, device="cpu")
+        options = options.resumed(self.output, FORMAT)
         processes = self.processes or options.choose().streams
         compute = options.choose(threads=max(1, cores() // processes))
         tournament = Tournament(
@@ -131,7 +139,7 @@ class ArenaCommand(CheckedSettings):
         )
         for name in players:  # report an invalid player before hours of games
             parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
-        with options.pool() as pool:
+        with contextlib.nullcontext() if self.cluster is None else open_pool(self.cluster) as pool:
             return tournament, play_round_robin(tournament, self.output, processes=processes, pool=pool)
 
 
@@ -196,14 +204,8 @@ class EvaluateCommand(CheckedSettings):
 
         requested = list(map(int, words)) if self.simulations else []
         budgets = choose_budgets(requested, BUDGETS, (self.player, *self.references))
-        with self.compute.pool() as pool, contextlib.redirect_stdout(sys.stderr):  # external players may print
-            measurement = Measurement(
-                sets=sets,
-                budgets=budgets,
-                seed=self.seed,
-                compute=self.compute.choose(),
-                pool=pool,
-            )
+        with contextlib.redirect_stdout(sys.stderr):  # external players may print
+            measurement = Measurement(sets=sets, budgets=budgets, seed=self.seed, compute=self.compute.choose())
             report = measure_strength(self.player, measurement, self.references, untrained=self.untrained)
         if self.json:
             print(report.to_json())
@@ -258,7 +260,6 @@ class ProveCommand(CheckedSettings):
             import numpy as np
 
             from alphac4.arena.kinds import LEAVES
-            from alphac4.arena.pool_players import pool_players
             from alphac4.arena.registry import (
                 choose_backend,
                 common_geometry,
@@ -269,7 +270,7 @@ class ProveCommand(CheckedSettings):
             from alphac4.bars import Bar
             from alphac4.certificate.walk import Claim
             from alphac4.evaluation.metrics import BATCH
-            from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, outcome_solver, walk_games
+            from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, walk_games
             from alphac4.game.position import count_of
 
         claim = Claim(geometry=common_geometry((self.player,)), side=self.side, after=self.moves)
@@ -284,14 +285,13 @@ class ProveCommand(CheckedSettings):
             )
         options = self.compute.resumed(self.output, FORMAT)
         compute = options.choose(threads=1)
-        is_network, is_here = find_network(self.player) is not None, options.cluster is None
-        one_per_core = is_network and is_here and compute.learning_device.type == "cpu"
+        one_per_core = find_network(self.player) is not None and compute.learning_device.type == "cpu"
         players = [
             parse_player(
                 self.player,
                 rng=np.random.default_rng(self.seed),
                 geometry=geometry,
-                threads=1 if one_per_core or not is_here else cores(),
+                threads=1 if one_per_core else cores(),
                 compute=compute,
                 batch_size=BATCH,
             )
@@ -306,18 +306,13 @@ class ProveCommand(CheckedSettings):
             "mistakes": MoveKind.MISTAKE,
         }
         reports: list[LevelReport] = []
-        with options.pool() as pool, Bar(unit="pos", disable=None, leave=False) as bar:
-            if pool is not None:
-                players = pool_players(
-                    pool, self.player, players[0], geometry=geometry, backend=backend, seed=self.seed
-                )
+        with Bar(unit="pos", disable=None, leave=False) as bar:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
             about |= {"network": player_digest(self.player), "backend": backend, "leaves": LEAVES}
             known = KnownMoves(geometry, self.output, about)
             bar.write(" ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
                 players,
-                outcome_solver(geometry, pool),
                 known,
                 claim,
                 max_stones=max_stones,

@@ -4,13 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alphac4.arena.kinds import NetworkKind, unlimited_network
 from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
-from alphac4.arena.pool_players import pool_players
 from alphac4.arena.registry import PlayerError, parse_player, player_digest
 from alphac4.bars import Bar
 from alphac4.compute import Compute, choose_compute
@@ -26,11 +24,8 @@ from alphac4.game import Geometry
 from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork, torch_seed
-from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
+from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.records import quote, shorten
-
-if TYPE_CHECKING:
-    from alphac4.compute import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +36,6 @@ class Measurement:
     budgets: Sequence[int]  # simulations per position for networks; 0 is the raw policy
     seed: int = 0
     compute: Compute = field(default_factory=choose_compute)
-    pool: "Pool | None" = None  # processes that answer instead of ``compute``
 
     @property
     def geometry(self) -> Geometry:
@@ -120,14 +114,8 @@ def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
 
 
 def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: Bar) -> SubjectReport:
-    players = [player]
-    if measurement.pool is not None:
-        backend, geometry = measurement.compute.backend, measurement.geometry
-        players = pool_players(
-            measurement.pool, name, player, geometry=geometry, backend=backend, seed=measurement.seed
-        )
     bar.set_description(name)
-    return SubjectReport(name=name, description="", budgets=[_measure(players, None, measurement, simulations, bar)])
+    return SubjectReport(name=name, description="", budgets=[_measure([player], None, measurement, simulations, bar)])
 
 
 def _measure_network(
@@ -150,16 +138,6 @@ def _measure_network(
         ]
         budget = Budget(simulations=simulations)
         players: list[Player] = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
-        if measurement.pool is not None:
-            players = pool_players(
-                measurement.pool,
-                f"network.safetensors@{simulations}{network.options}",
-                players[0],
-                geometry=checkpoint.geometry,
-                backend=evaluator.backend,
-                reuse="nothing",
-                network=pack_checkpoint(checkpoint),
-            )
         reports.append(_measure(players, simulations, measurement, simulations, bar))
     config = checkpoint.network.config
     return SubjectReport(

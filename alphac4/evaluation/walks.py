@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +35,11 @@ from alphac4.certificate.walk import (
 )
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
-from alphac4.game.rules import Words
 from alphac4.machine import check_block, cores, worker_threads
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
-from alphac4.solver.solver import Scores, shared_solver
+from alphac4.solver.solver import shared_solver
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_value
-
-if TYPE_CHECKING:
-    from alphac4.compute import Pool
 
 FORMAT = "alphac4-walk"
 MIN_JUDGED_BATCH = 256  # positions judged together; proofs end many searches of a batch early
@@ -205,21 +201,6 @@ class LevelReport:
         return int((self.kinds == kind).sum())
 
 
-SolveOutcomes = Callable[[Words, Words], Scores]
-"""Thread-safe function from ``(own, occupied)`` [B] to outcomes [B]: 1 win, 0 draw, -1 loss for the side to move."""
-
-
-def outcome_solver(geometry: Geometry, pool: "Pool | None" = None) -> SolveOutcomes:
-    """Return a function that solves in this process, or in the processes of a pool, each with its own table."""
-    if pool is None:
-        return partial(_solve_outcomes, geometry)
-    return lambda own, occupied: pool.submit(_solve_outcomes, geometry, own, occupied).result()
-
-
-def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
-    return shared_solver(geometry).solve_batch(own, occupied, weak=True, on_poll=check_block)
-
-
 OnMoves = Callable[[int, int, int], object]
 """Called with a number of stones, and of the positions with that many stones whose moves are not known yet: the number
 of those that are done, and the number of all."""
@@ -227,7 +208,6 @@ of those that are done, and the number of all."""
 
 def walk_games(
     players: Sequence[Player],
-    solve: SolveOutcomes,
     known: KnownMoves,
     claim: Claim,
     *,
@@ -243,7 +223,6 @@ def walk_games(
 
     Args:
         players: copies of a deterministic player, which share the work.
-        solve: solves positions; see `outcome_solver`.
         known: the answers so far; new ones are added.
         claim: the player's side and the start; its result is not used.
         max_stones: maximum number of stones in the positions.
@@ -251,9 +230,8 @@ def walk_games(
         on_moves: see `OnMoves`.
     """
     walk = Walk(claim, named=True)
-    workers = max(cores(), len(players))
     size = max(MIN_JUDGED_BATCH, JUDGED_PER_PLAYER * len(players))
-    with worker_threads(workers) as pool:
+    with worker_threads(cores()) as pool:
         while len(walk.keys) and walk.stones <= max_stones:
             columns, kinds = known.find(walk.stones, walk.keys)
             unknown = np.flatnonzero(columns == NO_MOVE)
@@ -261,7 +239,7 @@ def walk_games(
                 on_moves(walk.stones, first, len(unknown))
                 rows = unknown[first : first + size]
                 positions = [position_of(walk.geometry, walk.keys[row], walk.names[row]) for row in rows]
-                columns[rows], kinds[rows] = _judged_moves(players, solve, positions, pool, workers)
+                columns[rows], kinds[rows] = _judged_moves(players, positions, pool)
                 known.add([Moves(walk.keys[rows], columns[rows], kinds[rows])])
             is_mistake = kinds == MoveKind.MISTAKE
             failures = [
@@ -275,11 +253,7 @@ def walk_games(
 
 
 def _judged_moves(
-    players: Sequence[Player],
-    solve: SolveOutcomes,
-    positions: Sequence[Position],
-    pool: ThreadPoolExecutor,
-    workers: int,
+    players: Sequence[Player], positions: Sequence[Position], pool: ThreadPoolExecutor
 ) -> tuple[Columns, Columns]:
     """Return the player's columns [B] and their kinds [B]."""
 
@@ -288,7 +262,8 @@ def _judged_moves(
         if not positions:
             return np.zeros(0, np.int8)
         own, occupied = stones(positions)
-        parts = min(len(positions), PARTS_PER_WORKER * workers)
+        solve = partial(shared_solver(positions[0].geometry).solve_batch, weak=True, on_poll=check_block)
+        parts = min(len(positions), PARTS_PER_WORKER * cores())
         return np.concatenate(list(pool.map(solve, np.array_split(own, parts), np.array_split(occupied, parts))))
 
     parts = [positions[index :: len(players)] for index in range(len(players))]

@@ -10,7 +10,7 @@ import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import PlayerFactory, replicate_player
+from alphac4.arena.pool_players import PlayerFactory, PoolPlayer
 from alphac4.compute import Compute, choose_compute
 from alphac4.game.rules import Geometry, as_integer
 from alphac4.machine import cores
@@ -147,7 +147,7 @@ class Matches:
         if self._pool is None:
             threads = max(1, cores() // count)
             return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
-        seed = int(rng.integers(2**63))
+        seed, model = int(rng.integers(2**63)), UctPlayer(budget, rng, geometry)
         factories = [
             PlayerFactory(
                 ("classic", rollouts, geometry, seed, index),
@@ -155,7 +155,7 @@ class Matches:
             )
             for index in range(count)
         ]
-        return replicate_player(self._pool, factories, UctPlayer(budget, rng, geometry))
+        return [PoolPlayer(self._pool, index, factory, model) for index, factory in enumerate(factories)]
 
 
 class PlayerProvider:
@@ -210,7 +210,7 @@ class PlayerProvider:
         arguments = self.backend, self._geometry, self._rule, simulations
         make = partial(_player_in_pool, self._number, self._pool.share(network), *arguments)
         factory = PlayerFactory((self._number, self._evaluator.version, *arguments), make)
-        return replicate_player(self._pool, [factory] * self._pool.cores, players[0])
+        return [PoolPlayer(self._pool, index, factory, players[0]) for index in range(self._pool.cores)]
 
 
 _providers: dict[tuple[int, str], PlayerProvider] = {}  # in a pool's process, by number and backend
