@@ -99,7 +99,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("certificate verify --side first", "--side has no effect with verify: leave it out"),
         ("certificate verify FILE --backend torch-fp32", "--backend has no effect with verify: leave it out"),
         ("doctor --only checks --network quick", "--network has no effect without the part inference"),
-        ("doctor --only checks --device cpu", "--device has no effect without the part presets"),
+        ("doctor --only checks --device cpu", "--device has no effect without the part training"),
         ("review 44 --player none --seed 3", "--seed has no effect without a player"),
         ("review 44 --rows 5 --seed 3", "--seed has no effect without a player"),
         (

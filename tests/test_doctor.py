@@ -1,9 +1,8 @@
 import json
-import re
 import resource
 import runpy
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
@@ -17,21 +16,19 @@ from alphac4.commands import doctor
 from alphac4.commands.doctor import (
     CHECKS,
     EXTRAS,
-    LATER_WORK_SHARE,
-    OTHER_WORK_SHARE,
     find_extras,
-    measure_preset,
-    measure_presets,
+    learning_steps_rate,
+    measure_training,
     rate,
-    run_minutes,
     self_play_rate,
 )
+from alphac4.compute import choose_compute
 from alphac4.compute.gpu.device import NO_DEVICE
 from alphac4.nn.backends import make_backend
 from alphac4.nn.config import NetworkConfig
-from alphac4.runs.reports import read_reports
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.hub import SHIPPED
+from alphac4.training.device_learner import make_learner
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
@@ -156,100 +153,53 @@ def test_a_full_disk_under_the_cache_of_machine_code_fails_the_check() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
 
-def test_estimated_duration_agrees_with_a_recorded_run() -> None:
-    """Estimate within a tenth, from the first iteration's work per position and the mean time per evaluation and step.
-
-    The time per evaluation is that of the later iterations, because the first one includes compilation.
-    """
-    history = read_reports(PROJECT.parent / "docs" / "notebooks" / "quick-reports.jsonl")
-    first, later = history[0], history[1:]
-    seconds = later[-1].seconds_total - first.seconds_total
-    each = sum(report.selfplay.seconds for report in later) / sum(report.selfplay.evaluations for report in later)
-    play = sum(report.selfplay.samples for report in later) * each * first.selfplay.evaluations / first.selfplay.samples
-    learn = sum(report.learning.seconds for report in later)
-    assert (LATER_WORK_SHARE * play + learn) / (1 - OTHER_WORK_SHARE) == pytest.approx(seconds, rel=0.1)
-
-
 def test_device_cuda_is_rejected_without_a_gpu(monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert error_line("doctor --device cuda") == f"alphac4 doctor: {NO_DEVICE}"
 
 
-def actors_with(blocks: Sequence[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """Return two actors that finish blocks: name of the actor, time by the clock of this test, and evaluations."""
+def test_self_play_rate_is_measured_from_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the first block at 1 s starts the clock, and the games stop at the first block after 3 more seconds."""
     now = [0.0]
 
     def play(_samples: int, on_block: Callable[..., None]) -> None:
-        for actor, now[0], evaluations in blocks:
+        for actor, now[0], evaluations in (("a", 1, 900), ("b", 2, 50), ("a", 3, 300), ("b", 5, 100), ("a", 6, 900)):
             on_block(actor, Mock(stats=Mock(evaluations=evaluations)))
 
     monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
-    return MagicMock(play=play, __len__=lambda _self: 2, backend="scripted")
+    evaluations, blocks = self_play_rate(Mock(play=play), 3)
+    assert evaluations == pytest.approx((50 + 300 + 100) / (5 - 1))
+    assert len(blocks) == 4
 
 
-@pytest.mark.parametrize(
-    ("seconds", "names", "rate"),
-    [
-        (3, "ab", 300 / 2 + 100 / 2),  # each from its first block to its last
-        (1, "ab", 100 / 1 + 50 / 2),  # each has one block
-        (3, "a", 2 * 1200 / 4),  # b has none, and is assumed to be as fast as a
-    ],
-)
-def test_self_play_rate_is_measured_between_blocks(
-    seconds: float, names: str, rate: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("device", "preset"), [("cpu", "quick"), ("cuda", "gpu-quick")])
+def test_self_play_and_learning_of_the_devices_preset_are_measured(
+    device: str, preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Evaluations per second, computed by hand; the games stop at the first block after the time limit."""
-    blocks = (("a", 1, 100), ("b", 2, 50), ("a", 3, 300), ("b", 4, 100), ("a", 5, 900))
-    actors = actors_with([block for block in blocks if block[0] in names], monkeypatch)
-    assert self_play_rate(actors, seconds)[0] == pytest.approx(rate)
+    """A step of learning takes a batch of 32."""
+    compute = choose_compute("cpu", "torch-fp32", threads=1, for_run=True)
+    chosen = Mock(actors=compute.actors, learning_device=torch.device(device))
+    monkeypatch.setattr(doctor, "choose_compute", lambda *_device, **_options: chosen)
+    monkeypatch.setattr(doctor, "make_learner", lambda config, _compute: make_learner(config, compute))
+    monkeypatch.setattr(doctor, "PRESETS", {preset: tiny_run(learning={"batch_size": 32})})
+    monkeypatch.setattr(doctor, "SELF_PLAY_SECONDS", 0.1)
+    monkeypatch.setattr(doctor, "learning_steps_rate", lambda *_settings: 5.0)
+    self_play, learning = measure_training(Mock(device="auto"))
+    assert self_play.name == f"self-play, {preset}, torch-fp32"
+    assert self_play.value > 0
+    assert learning == (f"learning, {preset}", 5.0 * 32, "positions/s")
 
 
-def test_run_minutes_follow_from_the_settings() -> None:
-    """By hand: 10 iterations of 2,000 positions at 50/s and 125 steps at 5/s; other work is a quarter of a run."""
-    config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 32, "replay_ratio": 2})
-    assert run_minutes(config, samples=50, steps=5) == pytest.approx((0.55 * 400 + 250) / 0.75 / 60)
+def test_learning_is_timed_in_enough_steps() -> None:
+    """By hand: 8 steps/s; after the warm-up, steps are quadrupled until they take half a second."""
+    taken: list[int] = []
 
+    def learn(*_replay: object, steps: int, **_options: object) -> Mock:
+        taken.append(steps)
+        return Mock(seconds=steps / 8)
 
-def test_preset_rates_follow_from_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By hand: an untrained network takes 0.55 evaluations for each of 0.25 * 8 + 0.75 * 4 = 5 simulations.
-
-    Its two actors make 60 and 50 evaluations/s, so 40 positions/s, and the learner 8 steps/s.
-    """
-    actors = actors_with([("a", 1, 9), ("b", 2, 9), ("a", 3, 120), ("b", 4, 100)], monkeypatch)
-    learner = Mock(learn=lambda *_replay, steps, **_options: Mock(seconds=steps / 8))
-    compute = Mock(actors=lambda *_settings: actors)
-    monkeypatch.setattr(doctor, "choose_compute", lambda *_device, **_options: compute)
-    monkeypatch.setattr(doctor, "make_learner", lambda *_settings: learner)
-    for name in ("Replay", "concatenate", "make_samples"):
-        monkeypatch.setattr(doctor, name, Mock())
-    searches = {"games": 4, "full_simulations": 8, "fast_simulations": 4, "full_search_prob": 0.25}
-    learning = {"batch_size": 32, "replay_ratio": 2}
-    config = tiny_run(iterations=10, samples=2_000, selfplay=searches, learning=learning)
-    measured = measure_preset("tiny", config, seconds=3, device="cpu")
-    minutes = (0.55 * 10 * 2_000 / 40 + 10 * 125 / 8) / 0.75 / 60
-    rates = "40 positions/s of self-play by scripted, 8 steps/s of learning"
-    assert measured == ("train --preset tiny", pytest.approx(minutes), f"minutes ({rates})")
-
-
-@pytest.mark.parametrize(
-    ("device", "names"),
-    [("cpu", ["quick", "standard"]), ("cuda", ["quick", "standard", "gpu-quick", "gpu-best"])],
-)
-def test_presets_of_a_gpu_are_measured_with_a_gpu(
-    device: str, names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "choose_compute", lambda name: Mock(learning_device=torch.device(name)))
-    monkeypatch.setattr(doctor, "measure_preset", lambda *settings: (settings[0], settings[-1]))
-    assert list(measure_presets(Mock(device=device))) == [(name, device) for name in names]
-
-
-def test_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-fp32"])
-    config = tiny_run(iterations=10, samples=2_000)
-    found = measure_preset("tiny", config, seconds=0.1, device="cpu")
-    samples, steps = map(float, re.findall(r"([\d.e+]+) (?:positions|steps)/s", found.unit.replace(",", "")))
-    assert found.value == pytest.approx(run_minutes(config, samples, steps), rel=0.02)
-    assert "torch-fp32" in found.unit
+    assert learning_steps_rate(Mock(learn=learn), Mock(), tiny_run(), 1.0) == 8
+    assert taken == [2, 2, 8]
 
 
 def test_inference_measures_the_network_with_every_backend(

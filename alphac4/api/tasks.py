@@ -97,9 +97,8 @@ def train(
     """Train a new network, or resume the run in the folder.
 
     Args:
-        config: settings such as ``TrainConfig.preset("quick", iterations=12)``, or a preset's name; `alphac4 doctor`
-            estimates how long a preset takes on this machine. By default a run in the folder resumes with its own
-            settings, and a new run has the preset "standard".
+        config: settings such as ``TrainConfig.preset("quick", iterations=12)``, or a preset's name. By default a run
+            in the folder resumes with its own settings, and a new run has the preset "standard".
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, which
             override those of ``config``.

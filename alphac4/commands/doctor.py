@@ -1,4 +1,4 @@
-"""`alphac4 doctor`: checks of the installation, speed of networks, and estimated training times on this machine."""
+"""`alphac4 doctor`: checks of the installation, and the speed of inference, self-play and learning."""
 
 import contextlib
 import importlib.metadata
@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
@@ -59,19 +58,8 @@ EXTRAS = {  # name in pyproject.toml: purpose
 CACHE_PROBE_BYTES = 2**20  # one of the larger files of machine code
 INFERENCE_BATCHES = (1, 128)  # one game against a person, and an evaluation of many positions
 INFERENCE_SECONDS = 1.0  # per backend and batch size
-PRESET_SECONDS = 3.0  # seconds of self-play, and about as many of learning, per preset
-
-# A preset's duration is estimated from a few seconds of self-play and learning with an untrained network.
-OTHER_WORK_SHARE = 0.25  # share of a run's time for the gate, matches and reports; 0.15 in the recorded quick run
-# Work per self-play position over a whole run, relative to an untrained network. Over a run, proofs end more searches
-# and the cache answers more: the recorded quick run takes 11.9 evaluations and 16.6 simulations per position, an
-# untrained network 19.4 and 23.3; the standard run takes 15.5 simulations, an untrained network 27.8.
-LATER_WORK_SHARE = 0.55
-# Evaluations of an untrained network per simulation that its searches request: tree reuse, proofs and the cache save
-# the rest. With the settings of the recorded quick run, an untrained network takes 19.4 per position, for 35.2
-# requested simulations. With `LATER_WORK_SHARE` this makes 0.30 over a whole run; the recorded runs of `quick` and
-# `standard` took 0.34 and 0.25. On a GPU, which has no cache, `gpu-quick` and `gpu-best` took 0.52 and 0.38.
-EVALUATIONS_PER_SIMULATION = 0.55
+SELF_PLAY_SECONDS = 10.0
+LEARNING_SECONDS = 3.0
 UNLIMITED = 10**9  # samples or steps when time is the limit
 WARM_UP_STEPS = 2
 MIN_STEPS = 2  # steps of the first timed measurement
@@ -288,45 +276,25 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Measured]:
                 yield Measured(f"{options.network}, {name}, batch {batch}", total, "evaluations/s, all cores")
 
 
-def measure_presets(options: "DoctorCommand") -> Iterator[Measured]:
-    """Estimate the duration of each preset that this machine can run."""
-    device = choose_compute(options.device).learning_device.type
-    for name, config in PRESETS.items():
-        if config.machine.device != "cuda" or device == "cuda":
-            yield measure_preset(name, config, PRESET_SECONDS, options.device)
+def measure_training(options: "DoctorCommand") -> Iterator[Measured]:
+    """Measure self-play and learning of an untrained network with the settings of a preset."""
+    compute = choose_compute(options.device, for_run=True)
+    preset = "gpu-quick" if compute.learning_device.type == "cuda" else "quick"
+    config = PRESETS[preset]
+    geometry, learner = config.board.geometry(), make_learner(config, compute)
+    actors = compute.actors(learner.candidate(), geometry, config.selfplay, np.random.default_rng)
+    evaluations, blocks = self_play_rate(actors, SELF_PLAY_SECONDS)
+    yield Measured(f"self-play, {preset}, {actors.backend}", evaluations, "evaluations/s")
+    replay = Replay()
+    replay.add(concatenate([make_samples(geometry, config.selfplay, block.games) for block in blocks]), 1)
+    steps = learning_steps_rate(learner, replay, config, LEARNING_SECONDS)
+    yield Measured(f"learning, {preset}", steps * config.learning.batch_size, "positions/s")
 
 
 MEASUREMENTS: dict[str, Callable[["DoctorCommand"], Iterator[Measured]]] = {
     "inference": measure_inference,
-    "presets": measure_presets,
+    "training": measure_training,
 }
-
-
-def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Measured:
-    """Estimate the minutes of a run, accurate to about a third if no other program uses the cores; too low on a GPU.
-
-    An untrained network plays and learns for about ``seconds`` each; a large network takes longer, until its first
-    games and steps are finished.
-    """
-    compute, selfplay = choose_compute(device, for_run=True), config.selfplay
-    learner = make_learner(config, compute)
-    actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
-    full = selfplay.full_search_prob
-    simulations = full * selfplay.full_simulations + (1 - full) * selfplay.fast_simulations
-    evaluations, blocks = self_play_rate(actors, seconds)
-    samples = evaluations / (EVALUATIONS_PER_SIMULATION * simulations)
-    replay = Replay()
-    replay.add(concatenate([make_samples(config.board.geometry(), selfplay, block.games) for block in blocks]), 1)
-    steps = learning_steps_rate(learner, replay, config, seconds)
-    rates = f"{samples:,.3g} positions/s of self-play by {actors.backend}, {steps:,.3g} steps/s of learning"
-    return Measured(f"train --preset {name}", run_minutes(config, samples, steps), f"minutes ({rates})")
-
-
-def run_minutes(config: TrainConfig, samples: float, steps: float) -> float:
-    """Return the minutes of a run from an untrained network's self-play positions/s and the learner's steps/s."""
-    play = LATER_WORK_SHARE * config.iterations * config.samples / samples
-    learn = config.iterations * config.learning_steps / steps
-    return (play + learn) / (1 - OTHER_WORK_SHARE) / 60
 
 
 class _TimeIsUp(Exception):  # noqa: N818 - not an error
@@ -336,29 +304,21 @@ class _TimeIsUp(Exception):  # noqa: N818 - not an error
 def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
     """Return evaluations/s of network and trees together, and the finished games.
 
-    Counting finished games would be biased, because all games start together and finish at about the same time.
+    The first block starts the clock and is not counted, because it may include compilation.
     """
-    began, blocks = time.perf_counter(), list[Block]()
-    evaluations: Counter[int] = Counter()  # by actor
-    first: dict[int, tuple[float, int]] = {}  # by actor: time of its first block, and evaluations until then
-    last: dict[int, tuple[float, int]] = {}
+    started, blocks = 0.0, list[Block]()
 
-    def on_block(actor: int, block: Block) -> None:
+    def on_block(_actor: int, block: Block) -> None:
+        nonlocal started
         blocks.append(block)
-        evaluations[actor] += block.stats.evaluations
-        now = time.perf_counter()
-        last[actor] = now, evaluations[actor]
-        first.setdefault(actor, last[actor])
-        if now - min(since for since, _ in first.values()) >= seconds:
+        started = started or time.perf_counter()
+        if time.perf_counter() - started >= seconds:
             raise _TimeIsUp
 
     with contextlib.suppress(_TimeIsUp):
         actors.play(UNLIMITED, on_block)
-    total = 0.0
-    for actor, (end, after) in last.items():
-        start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # the actor had one block
-        total += (after - before) / (end - start)
-    return total * len(actors) / len(last), blocks
+    evaluations = sum(block.stats.evaluations for block in blocks[1:])
+    return evaluations / (time.perf_counter() - started), blocks
 
 
 def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:

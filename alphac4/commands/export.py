@@ -147,21 +147,22 @@ class EngineCommand(CheckedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorCommand:
-    """Check the installation, and measure the speed of networks and of training on this machine.
+    """Check the installation, and measure the speed of inference, self-play and learning on this machine.
 
         alphac4 doctor --only checks
         alphac4 doctor --only inference --network mine.safetensors
 
-    A full run takes about two minutes on two idle cores, and longer the first time, when code is compiled. The exit
-    code is 1 if a required part does not work.
+    A full run takes about a minute on two idle cores, and longer the first time, when code is compiled. The exit code
+    is 1 if a required part does not work. `alphac4 train` prints how long the rest of a run takes.
     """
 
-    only: Annotated[tuple[str, ...], metavar("PART [PART ...]")] = ("checks", "inference", "presets")
-    """Parts to run: checks; inference (speed of a network with every backend); presets (estimated training times)."""
+    only: Annotated[tuple[str, ...], metavar("PART [PART ...]")] = ("checks", "inference", "training")
+    """Parts to run: checks; inference (a network with every backend); training (self-play and learning of an untrained
+    network with the settings of quick, or gpu-quick on a GPU)."""
     network: Annotated[Path, metavar("NETWORK")] = Path("best")
     """Network that inference measures: best, quick, or a checkpoint's file."""
     device: Device = "auto"
-    """Device that the presets train on; auto takes CUDA if available."""
+    """Device of the part training; auto takes CUDA if available."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -170,7 +171,7 @@ class DoctorCommand:
 
     def unused_options(self) -> dict[str, str]:
         """Return the options of parts that do not run."""
-        parts = {"network": "inference", "device": "presets"}
+        parts = {"network": "inference", "device": "training"}
         return {name: f"without the part {part}" for name, part in parts.items() if part not in self.only}
 
     def __call__(self) -> int:

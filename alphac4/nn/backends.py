@@ -63,7 +63,7 @@ def is_bf16_faster() -> bool:
     """Return whether the CPU has instructions that multiply bf16 faster than fp32.
 
     AMX is five times as fast in inference (docs/benchmarks.md). We did not measure AMX in learning, nor Arm's
-    instructions; `alphac4 doctor --only inference presets` does. AVX-512 BF16 is fast on AMD's processors: on a Zen 5,
+    instructions; `alphac4 doctor --only inference training` does. AVX-512 BF16 is fast on AMD's processors: on a Zen 5,
     gradients per part take 14.8 ms in bf16 and 18.6 ms in fp32 for the quick preset's network, and 41.5 ms in bf16 and
     49.3 ms by Winograd's filtering in fp32 for the standard preset's. On an Intel Xeon with AVX-512 BF16 but without
     AMX, a step over 256 positions takes the quick preset's network 98 ms in bf16 and 80 ms in fp32

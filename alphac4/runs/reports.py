@@ -78,18 +78,19 @@ class IterationReport:
 
         Args:
             iterations: length of the run, for the time left.
-            first: the first iteration of this process, which is left out of the estimate because it also compiles.
+            first: the first iteration of this process, from whose end time is measured, because it also compiles; None
+                for that iteration itself, whose row has no estimate.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = (
             ("", "") if judged is None else (f"{judged.raw.mistake_rate:.1%}", f"{judged.search.mistake_rate:.1%}")
         )
         classic = " ".join(f"{match.score:.0%}" for match in self.matches)
-        count, seconds = self.iteration, self.seconds_total
-        if first is not None:
-            count, seconds = count - first.iteration, seconds - first.seconds_total
-        minutes = (iterations - self.iteration) * seconds / count / 60
-        left = f"{minutes:.0f} min" if minutes >= 1 else "< 1 min" if minutes else ""
+        left = ""
+        if first is not None and self.iteration < iterations:
+            rate = (self.seconds_total - first.seconds_total) / (self.iteration - first.iteration)
+            minutes = (iterations - self.iteration) * rate / 60
+            left = f"{minutes:.0f} min" if minutes >= 1 else "< 1 min"
         cells = [
             f"{self.iteration:>4} {self.seconds_total / 60:>6.1f}  {raw:>5} {searched:>6}",
             f"{self.gate.score_text:>4} {classic:>8}  {learned.policy_loss:>6.3f} {learned.value_loss:>5.3f}",
