@@ -32,10 +32,8 @@ def read_arguments(
 ) -> Options:
     """Parse the options of ``alphac4 COMMAND`` into a dataclass; ``--help`` prints its docstring first.
 
-    The dataclass may have a method ``unused_options``, which returns the options that have no effect, with the reasons.
-
     Raises:
-        ValueError: for values that the dataclass rejects, and for options that have no effect.
+        ValueError: for values that the dataclass rejects.
         SystemExit: after ``--help``, and with code 2 after an error message by tyro.
     """
     if {"-h", "--help"} & set(arguments):
@@ -60,10 +58,6 @@ def read_arguments(
             error = error.__context__
         sys.stderr.write(message.getvalue())
         raise
-    given = given_options(arguments)
-    for name, reason in getattr(options, "unused_options", dict)().items():
-        for form in {name, f"no_{name}"} & given:
-            raise ValueError(f"--{form.replace('_', '-')} has no effect {reason}: leave it out")
     return options
 
 

@@ -54,11 +54,6 @@ class ExportCommand:
     def __post_init__(self) -> None:
         check_network(self.checkpoint.as_posix())
 
-    def unused_options(self) -> dict[str, str]:
-        """Return the options of forms that are not written."""
-        unused = {"license": "without --hub"} if self.hub is None else {}
-        return unused | ({"web_runtime": "without --web"} if self.web is None else {})
-
     def __call__(self) -> int:
         """Write every requested form."""
         if self.kaggle is self.onnx is self.web is self.hub is None:
@@ -168,11 +163,6 @@ class DoctorCommand:
 
     def __post_init__(self) -> None:
         check_network(self.network.as_posix())
-
-    def unused_options(self) -> dict[str, str]:
-        """Return the options of parts that do not run."""
-        parts = {"network": "inference", "device": "training"}
-        return {name: f"without the part {part}" for name, part in parts.items() if part not in self.only}
 
     def __call__(self) -> int:
         """Print each result; return 1 if a check fails."""

@@ -1,11 +1,10 @@
 """Commands of the group "Measure": matches, mistakes against exact play, and proofs."""
 
 import contextlib
-import logging
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from alphac4.evaluation.walks import LevelReport
     from alphac4.game import Geometry
 
-logger = logging.getLogger(__name__)
-
 MAX_ELO = 2000  # largest hypothesis of --sprt: beyond about 6,000 Elo an expected score rounds to 1
 SHOWN_FAILURES = 10
 BUDGETS = (0, 1, 32, 100, 600, 1600)  # default of --simulations
@@ -76,7 +73,8 @@ class ArenaCommand(CheckedSettings):
     output: OutputFile = None
     """Store results and games in this file, one JSON object per line; rerun the command to resume."""
     processes: Annotated[Count, Range(1, 1024)] = None
-    """Processes that play; by default one per core, or a single one if the search trees are on a GPU."""
+    """Processes that play; by default one per core, or a single one if the search trees are on a GPU. With --cluster
+    there is always one per core."""
     sprt: Annotated[tuple[float, float] | None, Range(-MAX_ELO, MAX_ELO), metavar("ELO0 ELO1")] = None
     """End each pairing early by a sequential probability ratio test: is the first player stronger by ELO1 points (H1),
     or only by ELO0 points (H0)?"""
@@ -98,10 +96,6 @@ class ArenaCommand(CheckedSettings):
             )
         if self.sprt is not None and self.sprt[0] >= self.sprt[1]:
             raise InputError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
-
-    def unused_options(self) -> dict[str, str]:
-        """Return the options that apply to a single machine only, if there is a cluster."""
-        return {} if self.cluster is None else {"processes": "with --cluster, which uses one process per core"}
 
     def __call__(self) -> int:
         """Play the games that are not recorded yet; print the crosstable and the score of each pairing."""
@@ -176,14 +170,6 @@ class EvaluateCommand(CheckedSettings):
     seed: Seed = 0
     """Seed of the searches and of the untrained network."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
-
-    def unused_options(self) -> dict[str, str]:
-        """Return the option of an untrained network if the player is not a checkpoint without a limit."""
-        from alphac4.arena.kinds import unlimited_network
-
-        return (
-            {} if unlimited_network(self.player) else {"untrained": "unless the player is a checkpoint without a limit"}
-        )
 
     def __call__(self) -> int:
         """Measure; print tables or JSON."""
@@ -399,10 +385,10 @@ class CertificateCommand(CheckedSettings):
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
 
-    def unused_options(self) -> dict[str, str]:
-        """Return the options of `build` for `verify`."""
-        names = [item.name for item in fields(self) if item.name not in ("task", "file")]
-        return dict.fromkeys(names, "with verify") if self.task == "verify" else {}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task == "verify" and replace(self, task="build", file=None) != CertificateCommand(task="build"):
+            raise ValueError("verify takes only a file: all options are for build")
 
     def __call__(self) -> int:
         """Build a certificate, or verify one or all that come with the project; return 1 if a claim is not proven."""

@@ -86,11 +86,6 @@ class PlayCommand(CheckedSettings):
         if len(self.players) > 2 or "web" in self.players:
             raise InputError(f"name one opponent or two players, not {' '.join(self.players)}")
 
-    def unused_options(self) -> dict[str, str]:
-        """Return the options for people if none plays."""
-        is_watched = len(self.players) == 2 and HUMAN not in self.players
-        return dict.fromkeys(("analysis", "exact", "simulations"), "between two programs") if is_watched else {}
-
     def __call__(self) -> int:
         """Play until the input ends."""
         with loading(at_once=True):
@@ -226,11 +221,6 @@ class ReviewCommand(CheckedSettings):
     """Seed of the player's search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
-    def unused_options(self) -> dict[str, str]:
-        """Return the option of the player if there is none."""
-        is_shown = self.player != NO_PLAYER if self.player else self.board == BoardConfig()
-        return {} if is_shown else {"seed": "without a player"}
-
     def __call__(self) -> int:
         """Review each game; print the reviews or write the page."""
         with loading():
@@ -330,10 +320,6 @@ class SearchCommand(CheckedSettings):
     """Seed of the search."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
-    def unused_options(self) -> dict[str, str]:
-        """Return the options of the picture if none is drawn."""
-        return dict.fromkeys(("depth", "width"), "without --svg") if self.svg is None else {}
-
     def __call__(self) -> int:
         """Search, print, draw."""
         with loading():
@@ -399,10 +385,6 @@ class SolveCommand:
     json: bool = False
     """Print JSON instead of a table; with --batch, one object per line."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
-
-    def unused_options(self) -> dict[str, str]:
-        """Return the options of a batch if there is none."""
-        return {} if self.batch else {"column_scores": "without --batch"}
 
     def __call__(self) -> int:
         """Score one position or a batch; return 2 if a line of the batch is invalid."""
