@@ -155,6 +155,14 @@ def test_help_has_examples_and_describes_every_option(name: str, capsys: pytest.
     assert name == "players" or re.search(rf"^    .*alphac4 {name}", about, re.MULTILINE), "no example"
 
 
+def test_help_without_docstrings_states_why_its_introduction_is_missing() -> None:
+    program = "from alphac4.cli import main; main(['play', '--help'])"
+    texts = [run_python(program, env=os.environ | {"PYTHONOPTIMIZE": level}).stdout for level in "12"]
+    (_, options), (introduction, others) = (text.split("usage: ") for text in texts)
+    assert introduction.startswith("Unset PYTHONOPTIMIZE ")
+    assert (len(introduction.splitlines()), others) == (3, options)
+
+
 EXAMPLE = re.compile(r"^    alphac4 (.*?)(?:  .*| <.*)?$", re.MULTILINE)
 
 

@@ -38,7 +38,8 @@ def read_arguments(
     """
     if {"-h", "--help"} & set(arguments):
         _join_lines(kind)
-        print(_paragraphs(inspect.getdoc(kind) or ""), end="\n\n")
+        missing = "Unset PYTHONOPTIMIZE to see what the command does: with -OO, Python discards that text."
+        print(_paragraphs(inspect.getdoc(kind) or "" if sys.flags.optimize < 2 else missing), end="\n\n")
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message):
