@@ -20,6 +20,7 @@ for name in sys.argv[1:]:
         print(f"setup.sh: unknown extra {name!r}; the extras are {', '.join(extras)}", file=sys.stderr)
         sys.exit(2)
 END
+"$bin/python" -m pip --version > /dev/null 2>&1 || "$bin/python" -m ensurepip > /dev/null # uv's environments have no pip
 # Check the package index first, because pip retries an unreachable one for minutes, for each package.
 "$bin/python" - << 'END'
 import shlex

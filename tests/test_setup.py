@@ -12,18 +12,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """The files that the script reads, and an existing environment: this one."""
-    (tmp_path / "scripts").mkdir()
-    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the script reads, and an environment without pip, such as `uv venv` makes."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "setup.sh", folder / "scripts")
     for name in ("pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, tmp_path)
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    return tmp_path
+        shutil.copy(ROOT / name, folder)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
+    return folder
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="runs a shell script as a Python")
