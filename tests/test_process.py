@@ -13,11 +13,9 @@ import torch
 from campaigns.tiny_run import SETTINGS
 from helpers import run_python
 
-from alphac4.game.rules import STANDARD
 from alphac4.machine import SharedSetting, quiet_logging
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import torch_seed
-from alphac4.runs.tensorboard import Monitor
 
 ROOT = Path(__file__).parents[1]
 USES_OF_THE_PACKAGE = """
@@ -198,17 +196,11 @@ def test_the_last_of_overlapping_blocks_restores_a_setting() -> None:
     assert values[-1] == "another of the user's"
 
 
-def test_overlapping_runs_and_exports_restore_hook_and_logging(tmp_path: Path) -> None:
-    hook, disabled = threading.excepthook, logging.root.manager.disable
-    first, second = (Monitor(tmp_path / name, {}, STANDARD) for name in "ab")
-    assert threading.excepthook != hook
-    with quiet_logging(logging.INFO), contextlib.ExitStack() as opened:
-        opened.enter_context(quiet_logging(logging.WARNING))
+def test_overlapping_exports_restore_logging() -> None:
+    before = logging.root.manager.disable
+    with quiet_logging(logging.INFO), quiet_logging(logging.WARNING):
         assert logging.root.manager.disable == logging.WARNING
-    first.close()
-    assert threading.excepthook != hook
-    second.close()
-    assert (threading.excepthook, logging.root.manager.disable) == (hook, disabled)
+    assert logging.root.manager.disable == before
 
 
 def test_seeded_blocks_of_several_threads_take_turns() -> None:

@@ -1,5 +1,9 @@
+import contextlib
 import dataclasses
+import io
 import math
+import resource
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from matplotlib import image
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -260,17 +265,53 @@ def test_closing_text_equals_the_text_written_by_hand() -> None:
     assert text() == "The best network: best.safetensors"
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_curves_of_a_resumed_run_do_not_depend_on_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run moves to a machine whose clock is behind, and then to one whose clock is between the two."""
+    run = [dataclasses.replace(FIRST, iteration=number) for number in range(1, 7)]
+    for clock, committed, recorded in ((2e9, 0, 3), (1e9, 2, 5), (1.5e9, 4, 6)):
+        monkeypatch.setattr(time, "time", lambda now=clock: now)
+        with contextlib.closing(Monitor(tmp_path, {}, make_geometry(), run[:committed])) as monitor:
+            for report in run[committed:recorded]:
+                monitor.record(report)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    points = [(point.step, point.wall_time) for point in events.Scalars("total/games")]
+    assert points == [(1, 2e9), (2, 2e9), (3, 1e9), (4, 1e9), (5, 1.5e9), (6, 1.5e9)]
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_error_of_a_full_disk_names_the_folder_of_curves(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monitor = Monitor(tmp_path, {}, make_geometry())
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (sum(path.stat().st_size for path in tmp_path.iterdir()), limits[1]))
+        for write in (lambda: monitor.record_closing([CLASSIC], 1), monitor.close):
+            with pytest.raises(OSError, match=rf"File too large: '{tmp_path}'"):
+                write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
 def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: dict[str, Figure] = {}
+    figures: list[Figure] = []
+    save = Figure.savefig
     monkeypatch.setattr(
-        "alphac4.runs.tensorboard.SummaryWriter.add_figure",
-        lambda _writer, tag, figure, _step: drawn.update({tag: figure}),
+        Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
     )
     better = dataclasses.replace(EVALUATION, raw=EVALUATION.search, search=EVALUATION.raw)
     other = dataclasses.replace(FIRST, selfplay=dataclasses.replace(SELFPLAY, first_moves=[0, 0, 0, 0, 0, 0, 8]))
     monitor = Monitor(tmp_path, {}, make_geometry(), [other, dataclasses.replace(SECOND, evaluation=None)])
     monitor.record(dataclasses.replace(SECOND, iteration=3, evaluation=better))
     monitor.close()
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    drawn = dict(zip(events.Tags()["images"], figures, strict=True))
+    for tag, figure in drawn.items():
+        (event,) = events.Images(tag)
+        height, width, _ = image.imread(io.BytesIO(event.encoded_image_string)).shape
+        assert (event.step, event.width, event.height) == (3, width, height)
+        assert (figure.get_size_inches() * 100).round().tolist() == [width, height]
     assert list(drawn) == [
         "games/first moves",
         "games/openings",

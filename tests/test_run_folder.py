@@ -2,7 +2,6 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ import alphac4
 from alphac4.compute.cores import LocalActors
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork, torch_seed
 from alphac4.runs import folder as folder_module
 from alphac4.runs.costs import WRITE_INTERVAL_S, CostCounter
 from alphac4.runs.folder import RunFolder
@@ -177,7 +176,8 @@ def test_other_network_in_the_place_of_the_best_is_replaced_by_the_copy(
     copy, iteration = run / "checkpoints" / "best.safetensors", load_state(run / STATE_FILE).best_iteration
     best, content = run / "checkpoints" / f"{iteration:06d}.safetensors", copy.read_bytes()
     config = tiny_run(network=SETTINGS["network"] | {"channels": channels}).network_config()
-    other = PolicyValueNetwork(config)
+    with torch_seed(1):  # the run's seed is 0, and its first network may be its best
+        other = PolicyValueNetwork(config)
     save_checkpoint(best, Checkpoint(network=other, provenance=load_checkpoint(copy).provenance))
     with TrainingSession(run, tiny_run(iterations=2)):
         assert f"{best}: not the run's best network" in caplog.text
@@ -448,20 +448,6 @@ def test_kill_loses_at_most_two_seconds_of_the_costs(tmp_path: Path, monkeypatch
     counter.on_progress(Progress(iteration=1, phase="self-play", games=3, evaluations=40))
     counter.write()
     assert CostCounter(tmp_path / "costs.json", Costs()).now() == counter.now()
-
-
-def test_tensorboard_on_a_full_disk_prints_no_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """TensorBoard writes in a thread of its own; its error is raised as that of any file of the folder."""
-    monitor = Monitor(tmp_path, {}, STANDARD)
-    queue = monitor._writer.file_writer.event_writer._async_writer
-    queue._writer.write = Mock(side_effect=OSError(28, "No space left on device"))
-    with contextlib.suppress(OSError):  # raised here if the thread has failed already
-        monitor._writer.add_text("settings", "x", 0)
-    queue._worker.join(60)
-    for write in (partial(monitor.record_closing, [], 1), monitor.close):
-        with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}'"):
-            write()
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_stopped_run_returns_the_reports_of_committed_iterations(run: Path) -> None:

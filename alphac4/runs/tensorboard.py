@@ -1,19 +1,20 @@
 """Write reports to TensorBoard as curves and images."""
 
-import contextlib
+import io
 import json
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
+from torch.utils.tensorboard.summary import custom_scalars, scalar, text
 
 from alphac4.game import Geometry, column_name
 from alphac4.game.position import count_of
-from alphac4.machine import SharedSetting
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
@@ -40,16 +41,6 @@ CHARTS = {
         *("speed/evaluations per second", "speed/simulations per second"),
     ),
 }
-
-
-# TensorBoard's thread prints its errors, and no setting of it prevents that.
-_THREAD_HOOK = SharedSetting(lambda: threading.excepthook, lambda hook: setattr(threading, "excepthook", hook))
-
-
-def _on_thread_error(arguments: threading.ExceptHookArgs) -> None:
-    """Suppress the traceback that TensorBoard's thread prints for a full disk: `Monitor.record` raises that error."""
-    if arguments.thread is None or "tensorboard" not in type(arguments.thread).__module__:
-        _THREAD_HOOK.before(arguments)
 
 
 class Monitor:
@@ -79,22 +70,32 @@ class Monitor:
         self._undrawn = self._history[-1] if self._history else None  # a killed run may not have drawn them
         last = self._history[-1].iteration if self._history else 0
         with add_path_to_errors(folder):
-            self._writer: Any = SummaryWriter(str(folder), purge_step=last + 1 if self._history else 0)  # type: ignore[no-untyped-call]
+            folder.mkdir(parents=True, exist_ok=True)
+            # TensorBoard reads files in the order of their names. `SummaryWriter` begins them with the time: if the
+            # clock is behind that of an earlier session, such as another machine's, TensorBoard hides newer curves.
+            numbers = [path.suffix[1:] for path in folder.glob("events.out.tfevents.*")]
+            number = max((int(name) for name in numbers if name.isdecimal()), default=0) + 1
+            self._file = (folder / f"events.out.tfevents.{number:06d}").open("xb")
+            self._records = RecordWriter(self._file)
+            self._write(file_version="brain.Event:2")
+            hidden = last + 1 if self._history else 0  # this step and later ones, of earlier files
+            self._write(step=hidden, session_log=SessionLog(status=SessionLog.START))
             if not self._history:
                 charts = {group: {tag: ["Multiline", [tag]] for tag in tags} for group, tags in CHARTS.items()}
-                self._writer.add_custom_scalars(charts)
+                self._write(summary=custom_scalars(charts))
             if has_changed or not self._history:
                 rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
-                self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), last)
-        self._hooked = contextlib.ExitStack()
-        self._hooked.enter_context(_THREAD_HOOK.changed_to(_on_thread_error))
+                table = "\n".join(["| setting | value |", "|---|---|", *rows])
+                self._write(step=last, summary=text("settings", table))
+            self._file.flush()
+
+    def _write(self, **fields: Any) -> None:
+        self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
 
     def close(self) -> None:
         """Write the images of the last iteration and close the file."""
-        with self._hooked:
+        with add_path_to_errors(self._folder), self._file:
             self.draw(always=True)
-            with add_path_to_errors(self._folder):
-                self._writer.close()
 
     def record(self, report: IterationReport) -> None:
         """Write the curves and warnings of one iteration."""
@@ -102,10 +103,10 @@ class Monitor:
         self._undrawn = report
         with add_path_to_errors(self._folder):
             for tag, value in scalars(self._history).items():
-                self._writer.add_scalar(tag, value, report.iteration)
+                self._write(step=report.iteration, summary=scalar(tag, value))
             for warning in report.warnings:
-                self._writer.add_text("warnings", warning, report.iteration)
-            self._writer.flush()
+                self._write(step=report.iteration, summary=text("warnings", warning))
+            self._file.flush()
 
     def draw(self, *, always: bool = False) -> None:
         """Write the images of the last iteration, unless earlier ones are recent; or always."""
@@ -113,8 +114,8 @@ class Monitor:
             return
         with add_path_to_errors(self._folder):
             for tag, figure in self._figures(self._undrawn).items():
-                self._writer.add_figure(tag, figure, self._undrawn.iteration)
-            self._writer.flush()
+                self._write(step=self._undrawn.iteration, summary=_image(tag, figure))
+            self._file.flush()
         self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
@@ -122,9 +123,10 @@ class Monitor:
         with add_path_to_errors(self._folder):
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
-                self._writer.add_scalar(tag, match.score, iteration)
-                self._writer.add_text("closing matches", f"against {match.opponent}: {match.summary}", iteration)
-            self._writer.flush()
+                self._write(step=iteration, summary=scalar(tag, match.score))
+                result = f"against {match.opponent}: {match.summary}"
+                self._write(step=iteration, summary=text("closing matches", result))
+            self._file.flush()
 
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
         selfplay = report.selfplay
@@ -155,6 +157,14 @@ class Monitor:
                 game, self._geometry, moments=6, columns=2, width=3.5
             )
         return shown
+
+
+def _image(tag: str, figure: Figure) -> Any:
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    width, height = figure.canvas.get_width_height()
+    image = Summary.Image(width=width, height=height, colorspace=3, encoded_image_string=png.getvalue())
+    return Summary(value=[Summary.Value(tag=tag, image=image)])
 
 
 def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
