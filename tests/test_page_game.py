@@ -108,6 +108,29 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     expect_moves(page, "444444123")
 
 
+def test_held_keys_act_once_except_arrows(browser: Browser, address: str) -> None:
+    def hold(key: str) -> None:
+        for _ in range(5):  # the browser reports all but the first as repetitions
+            page.keyboard.down(key)
+        page.keyboard.up(key)
+
+    page = browser.open(address)
+    page.select_option("#second", "")
+    for key, moves in (("3", "3"), ("u", ""), ("3", "3"), ("4", "34"), ("5", "345")):
+        hold(key)
+        expect_moves(page, moves)
+    hold("ArrowLeft")
+    expect_moves(page, "")
+    page.focus("#forward")
+    for key, moves in (("Enter", "3"), (" ", "34")):
+        hold(key)
+        expect_moves(page, moves)
+    page.focus(".column[tabindex='0']")  # the middle
+    for key, moves in (("Enter", "344"), (" ", "3444")):
+        hold(key)
+        expect_moves(page, moves)
+
+
 def test_buttons_keep_the_focus(browser: Browser, address: str) -> None:
     """They keep it after undo of the last move. If a button disappears or a list was clicked, the board gets it."""
     page = browser.open(address)
