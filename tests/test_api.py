@@ -423,10 +423,6 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
             "unknown backend 'foo' on this machine; available: auto, torch-",
         ),
         (lambda: alphac4.load("quick", device="tpu"), "unknown device 'tpu'; available: auto, cpu, cuda"),
-        (
-            lambda: alphac4.evaluate("random", positions=["nope"]),
-            "nope: No such file .*; expected a file with moves",
-        ),
         (lambda: alphac4.evaluate("uct:9", simulations=[5]), "simulations apply to a checkpoint .* out for uct:9"),
         (lambda: alphac4.evaluate("quick", simulations=[1.5]), "simulations must be a whole number .*, not 1.5"),
         (lambda: position.play(10**5000), "column is too large: a number of 16610 bits"),

@@ -554,15 +554,11 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
 
 
 def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate, tmp_path: Path) -> None:
-    """An unreadable file raises immediately; a wrong move raises when a game reaches it."""
+    """A certificate for another board raises immediately; a wrong move raises when a game reaches it."""
     path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
-    for file, geometry, message in (
-        (path, STANDARD, "another board"),
-        (tmp_path / "none", SMALL, "none: cannot be read"),
-    ):
-        with pytest.raises(PlayerError, match=message):
-            parse_player(f"certificate:{file}", rng=rng, geometry=geometry)
+    with pytest.raises(PlayerError, match="another board"):
+        parse_player(f"certificate:{path}", rng=rng, geometry=STANDARD)
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
     player.choose([Position(geometry=SMALL)])
     for _ in range(2):  # also after its walk has failed

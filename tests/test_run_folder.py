@@ -323,6 +323,22 @@ def test_second_process_cannot_open_a_run(run: Path) -> None:
         assert session.state.iteration == 2
 
 
+def test_file_that_cannot_be_read_is_not_taken_for_damaged(run: Path) -> None:
+    """The run stops, with the name of the file, instead of continuing without it or with a copy."""
+    best = f"checkpoints/{load_state(run / STATE_FILE).best_iteration:06d}.safetensors"
+    copy, shard = "checkpoints/best.safetensors", "replay/000001.safetensors"
+    for path in (run / name for name in (best, copy, shard, STATE_FILE, "reports.jsonl", "costs.json")):
+        path.rename(run / "kept")
+        path.symlink_to("/proc/self/mem")  # Linux reads no byte of it
+        with pytest.raises(OSError, match=f"Input/output error: '{path}'"):
+            TrainingSession(run, tiny_run(iterations=3))
+        (run / "kept").rename(path)
+    (run / "config.json").unlink()
+    (run / "config.json").symlink_to("/proc/self/mem")
+    with pytest.raises(OSError, match=r"Input/output error: .*config\.json"):
+        stored_settings(run)
+
+
 def test_damaged_and_stray_files_are_reported_and_skipped(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     shard = run / "replay" / "000001.safetensors"
     strays = [

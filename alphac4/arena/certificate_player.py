@@ -124,7 +124,8 @@ class CertificatePlayer:
         name: the player's name.
 
     Raises:
-        PlayerError: if a file cannot be read; `choose` and the other methods raise it for a wrong certificate.
+        PlayerError: if a file is invalid; `choose` and the other methods raise it for a wrong certificate.
+        OSError: if a file cannot be read.
     """
 
     def __init__(

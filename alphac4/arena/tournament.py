@@ -32,6 +32,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, describe
 from alphac4.machine import adapt_process, cores, picklable_errors, wrap_text
 from alphac4.nn.backends import require_backend
+from alphac4.storage.files import read_bytes
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import finite_or_null, read_record, read_value
 
@@ -245,7 +246,7 @@ def play_part(
 def read_network(specification: str) -> bytes | None:
     """Return the content of the network's file; None for a player that is not a network."""
     network = find_network(specification)
-    return None if network is None else network.path.read_bytes()
+    return None if network is None else read_bytes(network.path)
 
 
 def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:

@@ -19,7 +19,7 @@ from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk,
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
-from alphac4.storage.files import CERTIFICATE_FILE, write_atomically
+from alphac4.storage.files import CERTIFICATE_FILE, read_bytes, write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
@@ -29,7 +29,7 @@ MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files 
 
 
 class CertificateError(ValueError):
-    """Error for a certificate that cannot be read, or that does not prove its claim."""
+    """Error for a certificate that is invalid or does not prove its claim."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +72,11 @@ def read_certificate(path: Path) -> Certificate:
     """Read a certificate; `walk_certificate` then checks its moves.
 
     Raises:
-        CertificateError: if the file cannot be read or is invalid; the message is one line and names the file.
+        CertificateError: if the file is invalid; the message is one line and names the file.
+        OSError: if the file cannot be read.
     """
     try:
-        first, _, packed = path.read_bytes().partition(b"\n")
+        first, _, packed = read_bytes(path).partition(b"\n")
         header = read_value(dict[str, Any], parse_json(first), "the header")
         if header.get("format") != FORMAT or header.get("version") != VERSION:
             raise ValueError(f"its header is not that of a certificate of version {VERSION}")
@@ -94,8 +95,6 @@ def read_certificate(path: Path) -> Certificate:
         columns = codes[np.frombuffer(text, np.uint8)]
         if (columns < 0).any():
             raise ValueError("its moves are not columns of the board")
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, zlib.error) as error:
         raise CertificateError(f"{path}: not a valid certificate: {error}") from error
     own = ("format", "version", "board", "claim", "moves", "sha256")

@@ -129,16 +129,12 @@ def load_positions(path: Path, geometry: Geometry = STANDARD, count: int | None 
     See `parse_positions` for checks.
 
     Raises:
-        FileError: if the file cannot be read, a line is invalid, or a score is wrong.
+        FileError: if a line is invalid, or a score is wrong.
+        OSError: if the file cannot be read.
     """
     stem = path.name.removesuffix(SUFFIX)
-    try:
-        lines = read_text_lines(path)
-    except OSError as error:
-        expected = "expected a file with moves and a score per column on each line"
-        raise FileError(f"{path}: {error.strerror}; {expected}") from error
     name = PUBLIC_NAMES.get(stem, stem)
-    return parse_positions(lines, str(path), name, geometry, shared_solver(geometry), count)
+    return parse_positions(read_text_lines(path), str(path), name, geometry, shared_solver(geometry), count)
 
 
 @cache

@@ -12,7 +12,7 @@ from alphac4.arena.kinds import check_network
 from alphac4.nn.network import Network
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import checkpoint_file, load_checkpoint
-from alphac4.storage.files import write_atomically
+from alphac4.storage.files import read_bytes, write_atomically
 from alphac4.storage.records import parse_json, read_record, to_json_line
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Callback, Progress
@@ -35,7 +35,7 @@ class CostCounter(Callback):
     def __init__(self, path: Path, committed: Costs) -> None:
         self._path, self._costs = path, committed
         try:
-            stored = read_record(Costs, parse_json(path.read_text()))
+            stored = read_record(Costs, parse_json(read_bytes(path)))
             self._costs = Costs(**{name: max(value, getattr(stored, name)) for name, value in vars(committed).items()})
         except FileNotFoundError:
             pass
@@ -78,7 +78,7 @@ def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] 
         total_costs(provenance)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    digest = hashlib.sha256(checkpoint_file(Path(name)).read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_bytes(checkpoint_file(Path(name)))).hexdigest()
     return checkpoint.network, {"checkpoint": name, "sha256": digest, **provenance}
 
 

@@ -38,7 +38,7 @@ from alphac4.runs.state import (
 )
 from alphac4.selfplay.replay import Replay
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, weights_digest
-from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
+from alphac4.storage.files import FileError, append_line, read_bytes, remove_leftovers, write_atomically
 from alphac4.storage.locks import LOCK_FILE, FileLock, LockedError
 from alphac4.storage.records import to_json_line
 from alphac4.training.config import TrainConfig, from_dict
@@ -59,7 +59,7 @@ class RunFolder:
 
     Raises:
         ValueError: if the folder is in use, holds a run with other settings or functions, or a damaged one.
-        OSError: if it cannot be written.
+        OSError: if a file cannot be read or written.
     """
 
     def __init__(self, path: Path, config: TrainConfig, extensions: Extensions | None = None) -> None:
@@ -115,7 +115,7 @@ class RunFolder:
     def write_config(self) -> None:
         """Store the settings. Call this when the run can start, because the folder counts as a run from then on."""
         path, content = self.path / "config.json", json.dumps(dataclasses.asdict(self.config), indent=2).encode()
-        if not path.exists() or path.read_bytes() != content:
+        if not path.exists() or read_bytes(path) != content:
             write_atomically(path, content)
 
     def checkpoint_path(self, iteration: int) -> Path:
@@ -160,14 +160,14 @@ class RunFolder:
             except FileError as error:
                 raise FileError(f"{damage}; {error}") from error
             logger.warning("%s; restored from its copy %s", damage, self.best_path)
-            write_atomically(best, self.best_path.read_bytes())
+            write_atomically(best, read_bytes(self.best_path))
 
     def _finish_commit(self) -> None:
         """Copy the best network to ``best.safetensors``, and remove old networks."""
         best = self.checkpoint_path(self.state.best_iteration)
-        if not (best.exists() and self.best_path.exists() and self.best_path.read_bytes() == best.read_bytes()):
+        if not (best.exists() and self.best_path.exists() and read_bytes(self.best_path) == read_bytes(best)):
             self._restore_best(self.state)
-            write_atomically(self.best_path, best.read_bytes())
+            write_atomically(self.best_path, read_bytes(best))
         for path in self.path.glob("checkpoints/*.safetensors"):
             is_removable = _CHECKPOINT.fullmatch(path.name) and path != best  # copies by the user are not
             if is_removable and int(path.stem) <= self.state.iteration - self.config.machine.keep_checkpoints:

@@ -65,7 +65,7 @@ def find_config(
 
     Raises:
         ValueError: for an unknown preset or setting.
-        OSError: if the folder is a file, or a link to nothing.
+        OSError: if the folder is a file or a link to nothing, or if a file of settings cannot be read.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
@@ -103,7 +103,8 @@ def train(
 
     Raises:
         StopTraining: if a callback ended the run; all committed iterations are in the folder.
-        ValueError: if the folder holds a run with other settings, or files that cannot be read.
+        ValueError: if the folder holds a run with other settings, or a damaged one.
+        OSError: if a file cannot be read or written.
     """
     check_callbacks(callbacks)
     if has_state(folder):
@@ -128,10 +129,10 @@ class TrainingSession:
     The arguments are those of `train`.
 
     Raises:
-        ValueError: if the folder holds a run with other settings or functions, or one that cannot be read, or if the
-            network to start from does not fit the run.
+        ValueError: if the folder holds a run with other settings or functions, or a damaged one, or if the network to
+            start from does not fit the run.
         RuntimeError: for a device or a cluster that cannot be used.
-        OSError: if the folder cannot be written.
+        OSError: if a file cannot be read or written.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.storage.arrays import load_arrays, load_header, save_arrays
+from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, read_record
 from alphac4.training.config import TrainConfig, from_dict, load_config
@@ -102,7 +102,7 @@ def stored_settings(path: Path) -> TrainConfig | None:
     """Return the settings of the run in a folder, from its state if ``config.json`` is damaged; None without a run.
 
     Raises:
-        ValueError: if neither can be read.
+        ValueError: if both are damaged.
     """
     config = path / "config.json"
     if not has_state(path):
@@ -111,7 +111,7 @@ def stored_settings(path: Path) -> TrainConfig | None:
         return load_config(config)
     except ValueError as error:
         logger.warning("%s; the settings are taken from %s", error, STATE_FILE)
-    header = load_header(path / STATE_FILE, STATE_FORMAT)
+    _, header = load_arrays(path / STATE_FILE, STATE_FORMAT)
     return from_dict(read_record(dict[str, Any], header["counters"]["config"]))
 
 

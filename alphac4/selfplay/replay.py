@@ -43,7 +43,8 @@ def load_shard(path: Path) -> Samples:
     """Read a shard.
 
     Raises:
-        ValueError: if it is truncated, altered or not a shard.
+        FileError: if it is missing, truncated, altered or not a shard.
+        OSError: if it cannot be read.
     """
     arrays, _ = load_arrays(path, FORMAT)
     try:
@@ -94,6 +95,9 @@ class Replay:
 
         A warning is logged for each shard that is damaged or missing and for each file with another name; they are
         skipped.
+
+        Raises:
+            OSError: for a shard that cannot be read. Without it, the run's networks would differ.
         """
         self.iterations = []
         if self.folder is None:
@@ -107,7 +111,7 @@ class Replay:
         for number in range(max(1, min(shards, default=iteration)), iteration + 1):
             try:
                 self.iterations.append((number, load_shard(shard_path(self.folder, number))))
-            except ValueError as error:
+            except FileError as error:
                 logger.warning("%s; the run continues without it", error)
 
     def window(self, size: int) -> Samples:

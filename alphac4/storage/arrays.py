@@ -1,9 +1,8 @@
 """Arrays in one `safetensors` file with a JSON header and a SHA-256 over both. Nothing is unpickled."""
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from alphac4.storage.files import FileError, write_atomically
+from alphac4.storage.files import FileError, read_bytes, write_atomically
 from alphac4.storage.records import first_line, parse_json, read_record
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -34,47 +33,29 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
     """Return the arrays and the header of a file with the format ``kind``.
 
+    The file is read, not mapped to memory: an error of the disk then is an OSError, not a signal that ends the process.
+
     Raises:
         FileError: if the file is missing, truncated, altered, or has another format.
+        OSError: if it cannot be read, which does not mean that it is damaged.
     """
-    with _opened(path, kind) as (file, header):
-        metadata = file.metadata()
-        arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    if metadata.get("sha256") != digest_arrays(arrays, metadata["header"]):
-        raise FileError(f"{path}: the digest does not match: the file was damaged or altered")
-    return arrays, header
-
-
-def load_header(path: Path, kind: str) -> Header:
-    """Return the header of a file with the format ``kind``, without reading the arrays.
-
-    Raises:
-        FileError: if the file is missing, truncated, or has another format.
-    """
-    with _opened(path, kind) as (_, header):
-        return header
-
-
-@contextlib.contextmanager
-def _opened(path: Path, kind: str) -> Iterator[tuple[Any, Header]]:
-    """Open a `safetensors` file of a format; turn errors in the block into a FileError that names the file."""
     try:
-        with safetensors.safe_open(path, framework="np") as file:
-            header = read_record(Header, parse_json(file.metadata()["header"]), "the header")
-            if header["format"] != kind:
-                raise FileError(f"{path}: contains {header['format']!r}, expected {kind!r}")
-            yield file, header
-    except FileError:
-        raise
+        content = read_bytes(path)
+        arrays: Arrays = safetensors.numpy.load(content)
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        header = read_record(Header, parse_json(metadata["header"]), "the header")
     except FileNotFoundError as error:
         raise FileError(f"{path}: no such file") from error
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error}") from error
     except (safetensors.SafetensorError, ValueError) as error:
         reason = first_line(error).removeprefix("Error while deserializing header: ")
         raise FileError(f"{path}: truncated, or not a safetensors file ({reason})") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise FileError(f"{path}: a safetensors file, but not written by alphac4") from error
+    if header.get("format") != kind:
+        raise FileError(f"{path}: contains {header.get('format')!r}, expected {kind!r}")
+    if metadata.get("sha256") != digest_arrays(arrays, metadata["header"]):
+        raise FileError(f"{path}: the digest does not match: the file was damaged or altered")
+    return arrays, header
 
 
 def digest_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: str = "") -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alphac4.game.rules import STANDARD, Geometry, board_settings
-from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, load_header, pack_arrays
+from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, pack_arrays
 from alphac4.storage.files import FileError, write_atomically
 from alphac4.storage.hub import SHIPPED, hub_file, is_hub_name
 from alphac4.storage.records import BoardConfig, first_line, read_record
@@ -98,12 +98,12 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
 
 
 def checkpoint_geometry(path: Path) -> Geometry:
-    """Return the board of a checkpoint, without reading the weights.
+    """Return the board of a checkpoint, without loading PyTorch.
 
     Raises:
-        FileError: if the file is missing, truncated, or of another format or schema.
+        FileError: if the file is missing, truncated, altered, or of another format or schema.
     """
-    return _read_geometry(path, load_header(path, FORMAT))
+    return _read_geometry(path, load_arrays(path, FORMAT)[1])
 
 
 def _read_geometry(path: Path, header: Header) -> Geometry:

@@ -97,12 +97,18 @@ def append_line(path: Path, line: str) -> None:
             flush_folder(path.parent)
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return a file's content. An OSError names the file, which that of a failing disk does not."""
+    with add_path_to_errors(path):
+        return path.read_bytes()
+
+
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file; none if it does not exist. Bytes that are not UTF-8 become U+FFFD."""
     check_regular(path)
     if not path.exists():
         return []
-    return path.read_bytes().decode("utf-8", errors="replace").split("\n")
+    return read_bytes(path).decode("utf-8", errors="replace").split("\n")
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from alphac4.storage.files import FileError
+from alphac4.storage.files import FileError, add_path_to_errors
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def read_text_lines(path: Path) -> list[str]:
         FileError: for UTF-16 without a byte-order mark, UTF-32, or more than `MAX_TEXT_BYTES`.
         OSError: if the file cannot be read.
     """
-    with path.open("rb") as file:
+    with add_path_to_errors(path), path.open("rb") as file:
         content = file.read(MAX_TEXT_BYTES + 1)
     if len(content) > MAX_TEXT_BYTES:
         raise FileError(f"{path}: larger than {MAX_TEXT_BYTES >> 20} MiB; split it into smaller files")

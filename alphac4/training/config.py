@@ -10,6 +10,7 @@ import numpy as np
 
 from alphac4.nn.config import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.storage.files import read_bytes
 from alphac4.storage.records import (
     MAX_NUMBER,
     MAX_SEED,
@@ -276,12 +277,11 @@ def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Read a JSON file of settings; missing ones are taken from ``base``.
 
     Raises:
-        ValueError: if the file cannot be read or is invalid; the message names the file and the problem in one line.
+        ValueError: if the file is invalid; the message names the file and the problem in one line.
+        OSError: if the file cannot be read.
     """
     try:
-        return from_dict(parse_json(path.read_bytes()), base)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+        return from_dict(parse_json(read_bytes(path)), base)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

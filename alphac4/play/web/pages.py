@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from alphac4.certificate.file import CertificateError, read_certificate, shipped_certificates, walk_certificate
+from alphac4.certificate.file import read_certificate, shipped_certificates, walk_certificate
 from alphac4.certificate.walk import plies_to_win
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
@@ -170,7 +170,7 @@ def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
     for path in shipped_certificates():
         try:
             certificate = read_certificate(path)
-        except CertificateError:
+        except FileNotFoundError:
             continue
         if certificate.claim.geometry != geometry or certificate.claim.result != "win":
             continue
