@@ -91,8 +91,7 @@ def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
 def review_page(reviews: Sequence[Review]) -> str:
     """Return a self-contained HTML page that steps through reviewed games."""
     scripts = "".join((STATIC / name).read_text(encoding="utf-8") for name in REVIEW_SCRIPTS)
-    scripts = re.sub(r"^import .*\n", "", scripts, flags=re.MULTILINE)  # the scripts share one scope
-    scripts = re.sub(r"^export ", "", scripts, flags=re.MULTILINE)
+    scripts = re.sub(r"^(import .*\n|export )", "", scripts, flags=re.MULTILINE)  # the scripts share one scope
     # Escape "<", so that a player's name cannot end the script.
     reviewed = json.dumps([review.to_dict() for review in reviews]).replace("<", "\\u003c")
     parts = {
