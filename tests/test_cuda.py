@@ -136,7 +136,6 @@ def test_the_device_plays_the_same_games_as_a_core(policy_target: Literal["compl
     assert ours.total() > 2
     assert same_games(ours, games_of(blocks))
     assert sum(block.stats.simulations for block in blocks) > 100
-    assert sum(block.stats.evaluations for block in blocks) % GAMES == 0
 
 
 @pytest.mark.gpu
@@ -150,6 +149,9 @@ def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) ->
     assert ours.total() > 1
     assert max(len(block.games.plies) for block in blocks) == 2 * 2
     assert same_games(ours, games_of(blocks))
+    # At most the root of each search and one leaf per simulation are evaluated; slots that wait are not counted.
+    searches, simulations = (sum(block.positions for block in blocks), sum(b.stats.simulations for b in blocks))
+    assert searches < sum(block.stats.evaluations for block in blocks) <= searches + simulations
 
 
 @pytest.mark.gpu

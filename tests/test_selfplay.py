@@ -339,11 +339,18 @@ def test_actor_cache_saves_evaluations_without_changing_games() -> None:
     assert set(evaluated[2]) <= set(evaluated[0])
 
 
-def test_actor_counts_the_evaluations_of_all_its_slots() -> None:
-    config, evaluator = SelfPlayConfig(full_simulations=24, fast_simulations=6), OddEvaluator()
-    actor = Actor(STANDARD, config, evaluator, 4, np.random.default_rng(3), make_cache(64, STANDARD))
-    blocks = list(actor.play(300, lambda: False))
-    assert sum(b.stats.evaluations for b in blocks) + actor.stats.evaluations == len(evaluator.evaluated)
+def test_actor_evaluates_and_counts_only_leaves_that_wait() -> None:
+    """An actor of eight games evaluates the same positions as eight actors of one game, which never wait."""
+    config, evaluated = SelfPlayConfig(full_simulations=24, fast_simulations=6), list[list[bytes]]()
+    for slots in (8, 1):
+        evaluator, rng = OddEvaluator(), np.random.default_rng(3)
+        for _ in range(8 // slots):
+            before = len(evaluator.evaluated)
+            actor = Actor(STANDARD, config, evaluator, slots, rng, make_cache(0, STANDARD))
+            counted = sum(block.stats.evaluations for block in actor.play(40, lambda: False))
+            assert counted + actor.stats.evaluations == len(evaluator.evaluated) - before
+        evaluated.append(sorted(evaluator.evaluated))
+    assert evaluated[0] == evaluated[1]
 
 
 def test_actor_uses_no_cached_evaluations_of_earlier_weights() -> None:

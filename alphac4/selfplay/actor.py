@@ -136,10 +136,7 @@ class Actor:
         now = last_block = time.perf_counter()
         while not stopped():
             waiting = np.flatnonzero(trees.leaf != NO_NODE)
-            if len(waiting) > slots // 2:
-                logits[:], wdl[:] = evaluate_checked(self.evaluator, planes)
-                self.stats.evaluations += slots
-            elif len(waiting):  # most slots have made their moves: evaluate only the others
+            if len(waiting):
                 logits[waiting], wdl[waiting] = evaluate_checked(self.evaluator, planes[waiting])
                 self.stats.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():

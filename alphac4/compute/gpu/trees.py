@@ -135,6 +135,7 @@ class DeviceActor:
         starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
         self._plan = copy_to_device(plan._replace(start_own=starts, start_occupied=starts), device)
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
+        self._evaluations = torch.zeros(1, dtype=torch.int64, device=device)  # of waiting leaves
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         synchronise()  # the arrays were created on another stream
         with torch.cuda.stream(self._stream):
@@ -169,10 +170,10 @@ class DeviceActor:
         trees, games = self._trees.arrays, self._games.arrays
         launch(restart, self.slots, trees, games)
         launch(write_leaves, self.slots, trees, self._network.io)
-        self._take_simulations()  # discard those of an earlier call
+        self._take_counts()  # discard those of an earlier call
         recorded, work, finished = 0, ActorStats(), list[Games]()
         now = last_block = time.perf_counter()
-        self._launch_steps(work)
+        self._launch_steps()
         is_done = False
         while not is_done:
             ended = self._ended()  # waits for the launched steps
@@ -185,19 +186,20 @@ class DeviceActor:
             work_done = work
             if due:
                 work, finished = ActorStats(), []
-                work_done.simulations = self._take_simulations()
+                work_done.simulations, work_done.evaluations = self._take_counts()
             if not is_done:
                 if len(ended):
                     finished.append(Games._make(self._games.read(name, ended) for name in Games._fields))
                     self._games.tensors["stage"][ended] = NEW_GAME
-                self._launch_steps(work)  # the device continues while the host handles finished games
+                self._launch_steps()  # the device continues while the host handles finished games
             if due:
                 block = Block(games=join_finished(due), stats=work_done)
                 recorded, last_block = recorded + block.positions, now
                 yield block
 
     def _launch_step(self) -> None:
-        """Evaluate the leaf of every slot, and walk to the next one."""
+        """Evaluate the leaf of every slot, and walk to the next one; slots without a leaf are not counted."""
+        self._evaluations += (self._trees.tensors["leaf"] != NO_NODE).sum()
         self._network.evaluate()
         launch(
             self._advance,
@@ -210,21 +212,21 @@ class DeviceActor:
             self._network.io,
         )
 
-    def _launch_steps(self, work: ActorStats) -> None:
+    def _launch_steps(self) -> None:
         for _ in range(STEPS_PER_CHECK):
             self.step()
-        work.evaluations += STEPS_PER_CHECK * self.slots
 
     def _ended(self) -> torch.Tensor:
         """Return the slots whose games have ended."""
         return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
-    def _take_simulations(self) -> int:
-        """Return the number of simulations since the last call."""
-        simulations = self._games.tensors["simulations"]
-        total = int(simulations.sum())
-        simulations.zero_()
-        return total
+    def _take_counts(self) -> tuple[int, int]:
+        """Return the numbers of simulations and evaluations since the last call."""
+        counters = self._games.tensors["simulations"], self._evaluations
+        simulations, evaluations = (int(counter.sum()) for counter in counters)
+        for counter in counters:
+            counter.zero_()
+        return simulations, evaluations
 
     def reset(self, rng: np.random.Generator) -> None:
         """Discard the games in progress and start new ones."""
