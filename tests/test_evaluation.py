@@ -51,6 +51,7 @@ from alphac4.game import Position, make_geometry
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
+from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
@@ -355,6 +356,21 @@ def test_seed_of_an_evaluation_decides_random_choices() -> None:
         (subject,) = measure_strength("random", measurement).subjects
         mistakes.append([figures.mistakes.value for figures in subject.budgets[0].sets.values()])
     assert mistakes[0] == mistakes[1] != mistakes[2]
+
+
+def test_backend_of_a_measured_network_does_not_depend_on_references(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def order(config: NetworkConfig, *_arguments: object, **_options: object) -> list[str]:
+        return ["torch-fp32" if config.channels == 32 else "torch-bf16"]
+
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", order)
+    monkeypatch.setattr("alphac4.nn.evaluator.outputs_match", lambda *_: True)
+    measurement = Measurement(sets=packaged_positions(2), budgets=[0], compute=choose_compute("cpu", threads=1))
+    for references in ([], ["quick@1"]):
+        report = measure_strength(str(checkpoint), measurement, references, untrained=False)
+        backends = [subject.description.rpartition("by ")[2] for subject in report.subjects]
+        assert backends == ["torch-bf16", "torch-fp32"][: 1 + len(references)]
 
 
 @pytest.mark.parametrize("option", ["c-init=20", "leaves=3"])

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from alphac4.arena.players import SearchingPlayer, drop_trees, keep_trees
+from alphac4.arena.players import SearchingPlayer, backends_of, drop_trees, keep_trees
 from alphac4.arena.registry import PlayerError
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
 from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, plies_to_win
@@ -154,6 +154,11 @@ class CertificatePlayer:
     def reuse(self) -> Reuse:
         """The trees that the other player's search keeps."""
         return self._other.reuse
+
+    @property
+    def inference_backend(self) -> str:
+        """Backend of the other player's network."""
+        return backends_of([self._other])
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""

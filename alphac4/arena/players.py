@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
@@ -134,6 +134,11 @@ def drop_trees(player: SearchingPlayer) -> None:
         player.drop_trees()
 
 
+def backends_of(players: Iterable[Player]) -> str:
+    """Return the inference backends of the players' networks, separated by commas; "" without a network."""
+    return ", ".join(sorted({getattr(player, "inference_backend", "") for player in players} - {""}))
+
+
 class RandomPlayer:
     """Player of uniformly random legal moves."""
 
@@ -244,6 +249,11 @@ class NetworkPlayer(TreePlayer):
         self.temperature = temperature
         self._rng = rng
         self._evaluator = evaluator
+
+    @property
+    def inference_backend(self) -> str:
+        """Backend that runs the network; "" if it is not one of the package's."""
+        return str(getattr(self._evaluator, "backend", ""))
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search the positions; a budget of 0 simulations returns the raw policy and value."""

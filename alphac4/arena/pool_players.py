@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from alphac4.arena.players import Player, SearchingPlayer
+from alphac4.arena.players import Player, SearchingPlayer, backends_of
 from alphac4.game import Position
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
@@ -29,6 +29,10 @@ def call_method(factory: PlayerFactory, method: str, *arguments: Any) -> Any:
     return getattr(_make(factory), method)(*arguments)
 
 
+def _inference_backend(factory: PlayerFactory) -> str:
+    return backends_of([_make(factory)])
+
+
 @lru_cache(maxsize=FACTORY_CACHE_SIZE)
 def _make(factory: PlayerFactory) -> Player:
     return factory.make()
@@ -40,10 +44,16 @@ class PoolPlayer:
     def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, model: SearchingPlayer) -> None:
         self.name, self.budget, self.reuse = model.name, model.budget, model.reuse
         self._call = partial(pool.call, index, call_method, factory)
+        self._find_backend = partial(pool.call, index, _inference_backend, factory)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""
         return self._call("choose", positions)  # type: ignore[no-any-return]
+
+    @property
+    def inference_backend(self) -> str:
+        """Backend of the network in the process, which may differ from that of the ``model``."""
+        return str(self._find_backend())
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search the positions; by default with the player's own budget."""

@@ -19,7 +19,6 @@ from alphac4.storage.records import InputError, did_you_mean, quote, shorten
 if TYPE_CHECKING:
     from alphac4.arena.kinds import NetworkKind
     from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
-    from alphac4.compute import Compute
     from alphac4.game import Geometry
 
 
@@ -230,18 +229,6 @@ def common_geometry(texts: Sequence[str], requested: "Geometry | None" = None) -
                 player.check(requested)
             return player.geometry
     return requested or STANDARD
-
-
-def choose_backend(compute: "Compute", texts: Sequence[str], batch_size: int) -> str:
-    """Return the backend of the players' networks, choosing the fastest one if it is still "auto".
-
-    Moves may differ between backends, so the choice is made once, before it is recorded. Players with certificates load
-    their network only when they need it.
-    """
-    networks = [network for text in texts for network in read_player(text).networks if not network.is_onnx]
-    if networks and compute.backend == "auto":
-        compute.evaluator(networks[0].load().network, batch_size=batch_size)
-    return compute.backend
 
 
 def player_digest(text: str) -> str | None:

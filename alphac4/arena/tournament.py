@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
@@ -57,7 +57,7 @@ class Tournament:
     seed: int = 0
     sprt: tuple[float, float] | None = None  # elo0 and elo1 of the sequential test that ends a pairing early
     geometry: Geometry = STANDARD
-    backend: str = "auto"  # inference backend of all networks
+    backends: Mapping[str, str] = field(default_factory=dict)  # inference backends by player; by default the fastest
     device: str = "auto"
 
     @property
@@ -86,7 +86,7 @@ class Tournament:
             "seed": self.seed,
             "sprt": self.sprt,
             "board": describe(self.geometry),
-            "backend": self.backend,
+            "backends": self.backends,
             "leaves": LEAVES,
         }
 
@@ -224,12 +224,14 @@ def play_part(
 
     In a process of a pool, ``networks`` holds the content of the networks' files by player.
     """
-    if networks is None:
-        compute, files = choose_compute(tournament.device, tournament.backend, threads=threads), None
-    else:
-        compute, files = choose_compute("cpu", require_backend(tournament.backend), threads=threads), networks.get()
-    challenger, opponent = (
-        parse_player_with(
+    files, players = None if networks is None else networks.get(), list[Player]()
+    for side, name in enumerate(part.pairing):
+        backend = tournament.backends.get(name) or "auto"
+        if files is None:
+            compute = choose_compute(tournament.device, backend, threads=threads)
+        else:
+            compute = choose_compute("cpu", require_backend(backend), threads=threads)
+        player = parse_player_with(
             None if files is None else files.get(name),
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
@@ -238,8 +240,8 @@ def play_part(
             compute=compute,
             batch_size=2 * len(part.openings),
         )
-        for side, name in enumerate(part.pairing)
-    )
+        players.append(player)
+    challenger, opponent = players
     return play_match(challenger, opponent, part.openings)
 
 

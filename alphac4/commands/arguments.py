@@ -18,7 +18,7 @@ from alphac4.arena.registry import check_players
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
-from alphac4.storage.records import MAX_SEED, InputError, Range, quote
+from alphac4.storage.records import MAX_SEED, InputError, Range, quote, read_value
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute
@@ -172,8 +172,8 @@ class ComputeOptions:
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest on this machine, or the one recorded in a file that is resumed."""
 
-    def resumed(self, path: Path | None, kind: str) -> "ComputeOptions":
-        """Return these options with the backend of the journal at ``path``, unless another backend is named.
+    def resumed(self, path: Path | None, kind: str, player: str) -> "ComputeOptions":
+        """Return these options with the player's backend in the journal at ``path``, unless another backend is named.
 
         Backends differ in the last digits, so a resumed command must keep the recorded one.
 
@@ -183,9 +183,10 @@ class ComputeOptions:
         about = None if path is None or self.backend != "auto" else read_about(path, kind)
         if not about:
             return self
+        recorded = about.get("backends", {player: about.get("backend")})
+        backend = read_value(dict[str, str | None], recorded, "backends").get(player) or "auto"
         from alphac4.nn.backends import backend_or_auto
 
-        backend = str(about.get("backend", "auto"))
         if not backend.startswith("cuda") and backend_or_auto(backend) != backend:
             text = "which does not work on this machine: resume where it does, or choose another file"
             raise ValueError(f"{path}: was made with the backend {backend}, {text}")

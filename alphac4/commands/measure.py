@@ -113,26 +113,33 @@ class ArenaCommand(CheckedSettings):
         """Return the tournament, and all its results, recorded and new."""
         import numpy as np
 
-        from alphac4.arena.registry import choose_backend, common_geometry, parse_player
+        from alphac4.arena.players import backends_of
+        from alphac4.arena.registry import common_geometry, parse_player
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
         from alphac4.compute import open_pool
 
         geometry = common_geometry(players, self.board.geometry())
         options = self.compute if self.cluster is None else replace(self.compute, device="cpu")
-        options = options.resumed(self.output, FORMAT)
         processes = self.processes or options.choose().streams
-        compute = options.choose(threads=max(1, cores() // processes))
+        backends = dict[str, str]()
+        for name in players:  # report an invalid player before hours of games
+            player = parse_player(
+                name,
+                rng=np.random.default_rng(0),
+                geometry=geometry,
+                compute=options.resumed(self.output, FORMAT, name).choose(threads=max(1, cores() // processes)),
+                batch_size=2 * PAIRS_PER_PART,
+            )
+            backends[name] = backends_of([player])
         tournament = Tournament(
             players=players,
             pairs=self.games // 2,
             seed=self.seed,
             sprt=self.sprt,
             geometry=geometry,
-            backend=choose_backend(compute, players, 2 * PAIRS_PER_PART),
+            backends=backends,
             device=options.device,
         )
-        for name in players:  # report an invalid player before hours of games
-            parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
         with contextlib.nullcontext() if self.cluster is None else open_pool(self.cluster) as pool:
             return tournament, play_round_robin(tournament, self.output, processes=processes, pool=pool)
 
@@ -246,13 +253,8 @@ class ProveCommand(CheckedSettings):
             import numpy as np
 
             from alphac4.arena.kinds import LEAVES
-            from alphac4.arena.registry import (
-                choose_backend,
-                common_geometry,
-                find_network,
-                parse_player,
-                player_digest,
-            )
+            from alphac4.arena.players import backends_of
+            from alphac4.arena.registry import common_geometry, find_network, parse_player, player_digest
             from alphac4.bars import Bar
             from alphac4.certificate.walk import Claim
             from alphac4.evaluation.metrics import BATCH
@@ -269,7 +271,7 @@ class ProveCommand(CheckedSettings):
                 f"--max-stones {max_stones}: the opponent moves first, so {self.player} has no move to judge: "
                 f"use --max-stones {max_stones + 1} or more"
             )
-        options = self.compute.resumed(self.output, FORMAT)
+        options = self.compute.resumed(self.output, FORMAT, self.player)
         compute = options.choose(threads=1)
         one_per_core = find_network(self.player) is not None and compute.learning_device.type == "cpu"
         players = [
@@ -283,7 +285,6 @@ class ProveCommand(CheckedSettings):
             )
             for _ in range(cores() if one_per_core else 1)
         ]
-        backend = choose_backend(compute, (self.player,), BATCH)
         columns = {
             "won": MoveKind.WINS,
             "proven won": MoveKind.PROOF,
@@ -294,7 +295,7 @@ class ProveCommand(CheckedSettings):
         reports: list[LevelReport] = []
         with Bar(unit="pos", disable=None, leave=False) as bar:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
-            about |= {"network": player_digest(self.player), "backend": backend, "leaves": LEAVES}
+            about |= {"network": player_digest(self.player), "backend": backends_of(players[:1]), "leaves": LEAVES}
             known = KnownMoves(geometry, self.output, about)
             bar.write(" ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
@@ -407,6 +408,7 @@ class CertificateCommand(CheckedSettings):
         """
         with loading():
             from alphac4.arena.kinds import LEAVES
+            from alphac4.arena.players import backends_of
             from alphac4.arena.registry import common_geometry, player_digest
             from alphac4.bars import Bar
             from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
@@ -418,13 +420,13 @@ class CertificateCommand(CheckedSettings):
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
         check_output(path, CERTIFICATE_FILE)
         journal = self.output / "moves.jsonl"
-        options = ComputeOptions(device=self.device, backend=self.backend).resumed(journal, FORMAT)
+        options = ComputeOptions(device=self.device, backend=self.backend).resumed(journal, FORMAT, self.player)
         compute = options.choose(threads=1)
         players = self._players(geometry, compute)
         about: dict[str, Any] = {
             "player": self.player,
             "network": player_digest(self.player),
-            "backend": compute.backend,
+            "backend": backends_of(players[:1]),
             "leaves": LEAVES,
             "code": __version__,
         }

@@ -31,8 +31,8 @@ def choose_compute(
 
     Args:
         device: "cpu", "cuda", or "auto" for CUDA if it is available. A GPU is used if it passes its self-test.
-        backend: a backend of inference, or "auto" for the fastest one, without int8, for this processor and the first
-            network that is loaded. On a GPU, "auto" and `CUDA_TREES` keep the trees on it as well.
+        backend: a backend of inference, or "auto" for the fastest one, without int8, for this processor and each
+            network. On a GPU, "auto" and `CUDA_TREES` keep the trees on it as well.
         threads: cores to use, by default all.
         for_run: for a training run, in which only self-play may use int8. "auto" then depends only on the
             weights, so a resumed run chooses the same backend as an uninterrupted one would.

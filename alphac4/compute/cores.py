@@ -172,15 +172,13 @@ class Compute:
 
     Args:
         device: device of inference and learning, "cpu" or "cuda".
-        backend: inference backend, or "auto".
+        backend: inference backend, or "auto" to choose one for each network (see `Evaluator`).
         threads: cores to use, by default all that this process may use.
-        for_run: for a training run, whose outputs must not depend on earlier networks or on batches. "auto" is decided
-            for each network (see `Evaluator`), and only self-play uses int8.
+        for_run: for a training run, whose outputs must not depend on batches, and in which only self-play uses int8.
         cluster: cluster that plays a run's games; by default there is an actor on each core of this machine.
         trees_on_gpu: keep the data of searches, self-play and learning on the GPU (`alphac4.compute.gpu`).
 
     Attributes:
-        backend: the requested one; unless ``for_run``, the one chosen for the first network replaces "auto".
         streams: recommended number of concurrent callers of an evaluator.
         learning_device: the device on which networks learn.
     """
@@ -200,30 +198,26 @@ class Compute:
         self._for_run = for_run
         self._cluster = cluster
         self._trees_on_gpu = trees_on_gpu
-        self.backend = backend
+        self._backend = backend
         self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if for_run else self._threads
         self.learning_device = torch.device(device)
 
     def evaluator(self, network: Network, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
         """Create an evaluator for ``streams`` concurrent callers with usually ``batch_size`` positions each.
 
-        Unless ``for_run``, all evaluators use the backend of the first one, because games of two backends may differ.
         Update an evaluator instead of creating many: the libraries do not free all of their memory.
 
         Raises:
             ValueError: for an unknown backend.
         """
-        evaluator = Evaluator(
+        return Evaluator(
             network,
             batch_size=batch_size,
             device=self._device,
-            backend="auto" if self._for_run and self.backend == INT8 else self.backend,
+            backend="auto" if self._for_run and self._backend == INT8 else self._backend,
             threads=max(1, self._threads // streams),
             batch_invariant=self._for_run and self._device == "cpu",  # a GPU is not bit-identical anyway
         )
-        if not self._for_run:
-            self.backend = evaluator.backend
-        return evaluator
 
     def search(
         self,
@@ -295,7 +289,7 @@ class Compute:
             network,
             batch_size=sizes[0],
             device=self._device,
-            backend=self.backend,
+            backend=self._backend,
             int8=True,
             threads=1,
             batch_invariant=self._device == "cpu",

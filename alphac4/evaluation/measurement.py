@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from alphac4.arena.kinds import NetworkKind, unlimited_network
-from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
+from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer, backends_of
 from alphac4.arena.registry import PlayerError, parse_player, player_digest
 from alphac4.bars import Bar
 from alphac4.compute import Compute, choose_compute
@@ -115,7 +115,8 @@ def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
 
 def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: Bar) -> SubjectReport:
     bar.set_description(name)
-    return SubjectReport(name=name, description="", budgets=[_measure([player], None, measurement, simulations, bar)])
+    report, backend = _measure([player], None, measurement, simulations, bar), backends_of([player])
+    return SubjectReport(name=name, description=f"by {backend}" if backend else "", budgets=[report])
 
 
 def _measure_network(
