@@ -11,6 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -332,9 +333,13 @@ def recorded_matches(
         return MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
 
     monkeypatch.setattr("alphac4.training.matches.play_shared", play)
-    providers = [Mock(backend="any") for _ in range(2)]
-    for provider in providers:
-        provider.players.side_effect = lambda network, _name, budget: [Mock(network=network, simulations=budget)]
+
+    def players(backend: str, network: Any, _name: str, budget: int) -> list[Mock]:
+        return [Mock(network=network, simulations=budget, inference_backend=backend)]
+
+    providers = [Mock(), Mock()]
+    for provider, backend in zip(providers, ("torch-fp32", "torch-bf16"), strict=True):
+        provider.players.side_effect = partial(players, backend)
     return Matches(providers, config, STANDARD, 0), providers, played
 
 
@@ -346,6 +351,7 @@ def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     report = matches.gate(candidate, best)
     assert report.accepted is accepted
+    assert (report.evaluator, report.opponent_evaluator) == ("torch-fp32", "torch-bf16")  # of those that played
     assert (report.wins, report.draws, report.losses) == (10, 2, 8)
     half = 1.959964 * ((10 * 0.55**2 + 1 - 6.5**2 / 12) / 11 / 12) ** 0.5  # with a pair of each extreme
     assert (report.low, report.high) == pytest.approx((0.55 - half, 0.55 + half))
@@ -370,7 +376,8 @@ def test_matches_against_classic_mcts_have_the_documented_budgets(monkeypatch: p
     """The printed result of a run names the network's 100 simulations per move, whatever those of the gate."""
     matches, _, played = recorded_matches(monkeypatch, GateConfig(simulations=48))
     best = Contender(network=Mock(), iteration=3)
-    matches.against_classic(best, 3, [20, 50], 4)
+    reports = matches.against_classic(best, 3, [20, 50], 4)
+    assert [(report.evaluator, report.opponent_evaluator) for report in reports] == [("torch-bf16", "")] * 2
     assert [ours.network for ours, _, _ in played] == [best.network] * 2
     assert [ours.simulations for ours, _, _ in played] == [100] * 2
     assert [theirs.budget.simulations for _, theirs, _ in played] == [20, 50]

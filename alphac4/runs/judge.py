@@ -4,6 +4,7 @@ The result must not influence learning, the gate or the choice of the best netwo
 that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
 """
 
+from alphac4.arena.players import backends_of
 from alphac4.evaluation.metrics import collect_answers, judge_sets
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
@@ -21,24 +22,28 @@ def measure_network(network: Network, provider: PlayerProvider) -> EvaluationRep
         network: the network.
         provider: of the players that choose the network's moves.
     """
+    (raw, _), (search, backends) = (_figures(network, provider, simulations) for simulations in (0, SIMULATIONS))
     return EvaluationReport(
         positions=sum(map(len, packaged_positions(POSITIONS_PER_SET))),
         simulations=SIMULATIONS,
-        raw=_figures(network, provider, 0),
-        search=_figures(network, provider, SIMULATIONS),
-        evaluator=provider.backend,
+        raw=raw,
+        search=search,
+        evaluator=backends,
     )
 
 
-def _figures(network: Network, provider: PlayerProvider, simulations: int) -> ExactPlayMetrics:
+def _figures(network: Network, provider: PlayerProvider, simulations: int) -> tuple[ExactPlayMetrics, str]:
+    """Return the network's figures, and the backends that ran it."""
     sets = packaged_positions(POSITIONS_PER_SET)
-    figures = judge_sets(sets, *collect_answers(provider.players(network, "judged", simulations), sets))
+    players = provider.players(network, "judged", simulations)
+    figures = judge_sets(sets, *collect_answers(players, sets))
     whole = figures.pop(ALL)
     assert whole.value is not None
-    return ExactPlayMetrics(
+    metrics = ExactPlayMetrics(
         mistakes_by_set={name: figure.mistakes.value for name, figure in figures.items()},
         mistake_rate=whole.mistakes.value,
         ci_low=whole.mistakes.low,
         ci_high=whole.mistakes.high,
         value_error=whole.value.absolute_error.value,
     )
+    return metrics, backends_of(players)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
-from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
+from alphac4.arena.players import NetworkPlayer, Player, UctPlayer, backends_of
 from alphac4.arena.pool_players import PlayerFactory, PoolPlayer
 from alphac4.compute import Compute, choose_compute
 from alphac4.game.rules import Geometry, as_integer
@@ -135,7 +135,8 @@ class Matches:
             games=list(result.games),
             low=result.interval.low,
             high=result.interval.high,
-            evaluator=self._providers[0].backend,
+            evaluator=backends_of(players),
+            opponent_evaluator=backends_of(opponents),
         )
 
     def _players(self, index: int, contender: Contender, simulations: int) -> Sequence[Player]:

@@ -118,7 +118,8 @@ class MatchReport:
     games: list[str] = field(default_factory=list)  # move strings
     low: float = 0.0  # 95 % interval of the score
     high: float = 1.0
-    evaluator: str = ""  # backend of the networks
+    evaluator: str = ""  # backend of the player's network; several, separated by commas, if a cluster's nodes differ
+    opponent_evaluator: str = ""  # the opponent's; "" for classic MCTS
 
     @property
     def games_played(self) -> int:
