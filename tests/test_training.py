@@ -10,6 +10,7 @@ import os
 import signal
 import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from alphac4.arena.match import MatchResult
 from alphac4.arena.players import SearchingPlayer
 from alphac4.cli import main
 from alphac4.compute import choose_compute, cores
-from alphac4.game import STANDARD, Position
+from alphac4.game import STANDARD, Geometry, Position
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.backends import INT8
 from alphac4.nn.config import NetworkConfig
@@ -37,8 +38,10 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import Games
+from alphac4.selfplay.samples import Samples, make_samples
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.training import reports
 from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
@@ -213,25 +216,43 @@ def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.Cap
     assert "simulations/s" in capsys.readouterr().out
 
 
-def test_selfplay_command_measures_the_time_of_its_actors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selfplay_command_measures_the_time_of_its_actors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
+) -> None:
     """Its clock starts after a backend has been chosen for them."""
-    times: list[float] = []
-    make, report = cores.LocalActors.__init__, reports.selfplay_report
+    make, clock = cores.LocalActors.__init__, [0.0]
 
     def made(actors: cores.LocalActors, *arguments: Any) -> None:
         make(actors, *arguments)
-        times.append(time.perf_counter())
-
-    def reported(*arguments: Any) -> reports.SelfPlayReport:
-        times.append(arguments[3])  # when self-play started
-        return report(*arguments)
+        clock[0] += 1e6
 
     monkeypatch.setattr(cores.LocalActors, "__init__", made)
-    monkeypatch.setattr(reports, "selfplay_report", reported)
-    options = ["--samples", "1", "--games", "2", "--full-simulations", "2", "--fast-simulations", "1"]
-    assert main(["selfplay", "quick", *options, "--output", str(tmp_path / "a"), "--backend", "torch-fp32"]) == 0
-    assert len(times) == 2
-    assert times == sorted(times)
+    now = time.perf_counter
+    monkeypatch.setattr("alphac4.commands.train.time.perf_counter", lambda: now() + clock[0])
+    options = "--samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --backend torch-fp32 --output"
+    shown = run_command("selfplay quick", *options.split(), tmp_path / "a")
+    assert 0 < float(shown.split()[-2].replace(",", "")) < 1e5
+
+
+def test_selfplay_command_keeps_no_games_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
+) -> None:
+    made: list[weakref.ref[Any]] = []
+
+    def tracked(geometry: Geometry, config: SelfPlayConfig, games: Games) -> Samples:
+        assert not [reference for reference in made[:-2] if reference()]  # all but those of the last block are gone
+        result = make_samples(geometry, config, games)
+        made.extend((weakref.ref(games.own), weakref.ref(result)))
+        return result
+
+    monkeypatch.setattr("alphac4.selfplay.samples.make_samples", tracked)
+    options = "--samples 200 --games 1 --full-simulations 2 --fast-simulations 1 --backend torch-fp32 --output"
+    shown = run_command("selfplay quick", *options.split(), tmp_path)
+    assert len(made) > 4
+    games = (tmp_path / "games.txt").read_text().split()
+    assert f"Added {len(games)} games with " in shown
+    lengths = sum(map(len, games)) / len(games)
+    assert f"drawn, {lengths:.1f} plies" in shown
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -5,6 +5,7 @@ import shlex
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
 from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
 if TYPE_CHECKING:
-    from alphac4.selfplay.samples import Block, Samples
+    from alphac4.selfplay.samples import Block
 
 
 @contextlib.contextmanager
@@ -166,20 +167,20 @@ class SelfplayCommand(CheckedSettings):
             from alphac4.game.position import count_of
             from alphac4.selfplay.games import move_string
             from alphac4.selfplay.replay import find_shards, save_shard, shard_path
-            from alphac4.selfplay.samples import concatenate, make_samples, sort_by_content
+            from alphac4.selfplay.samples import ActorStats, make_samples
             from alphac4.storage.checkpoints import load_checkpoint
-            from alphac4.training.reports import selfplay_report
 
         checkpoint, folder = load_checkpoint(self.checkpoint), self.output / "replay"
-        blocks, parts = list["Block"](), list["Samples"]()
+        stats, totals = ActorStats(), Counter[str]()  # only sums: the games may need more than the memory
 
         def on_block(_index: int, block: "Block") -> None:
-            samples = make_samples(checkpoint.geometry, self.config, block.games)
-            save_shard(shard_path(folder, first + len(blocks)), samples)
-            blocks.append(block)
-            parts.append(samples)
-            games = [move_string(block.games, row) for row in range(len(block.games.plies))]
-            append_line(self.output / "games.txt", "\n".join(games))
+            games, samples = block.games, make_samples(checkpoint.geometry, self.config, block.games)
+            save_shard(shard_path(folder, first + totals["blocks"]), samples)
+            moves = [move_string(games, row) for row in range(len(games.plies))]
+            append_line(self.output / "games.txt", "\n".join(moves))
+            stats.add(block.stats)
+            won, drawn, plies = ((games.outcome == 1).sum(), (games.outcome == 0).sum(), games.plies.sum())
+            totals.update(blocks=1, games=len(moves), positions=len(samples), won=won, drawn=drawn, plies=plies)
             bar.update(len(samples))
 
         def check() -> None:
@@ -202,21 +203,21 @@ class SelfplayCommand(CheckedSettings):
                     started = time.perf_counter()
                     with deferred_interrupts() as was_interrupted:
                         actors.play(self.samples, on_block, check, last=True)
-                    samples = sort_by_content(concatenate(parts))
-                    report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
+                    cluster = actors.cluster_report
+                    seconds = time.perf_counter() - started if cluster is None else cluster.seconds
         except KeyboardInterrupt:
-            games = sum(len(block.games.plies) for block in blocks)
-            print(f"Stopped. Recorded {count_of(games, 'game')} in {self.output}; rerun the command to add more.")
+            recorded = count_of(totals["games"], "game")
+            print(f"Stopped. Recorded {recorded} in {self.output}; rerun the command to add more.")
             return EXIT_INTERRUPTED
-        print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
-        print(f"{report.cache_hits:.0%} of the evaluations came from the cache")
+        games, actor_seconds = totals["games"], len(actors) * seconds
+        print(f"{stats.simulations / seconds:,.0f} simulations/s, {stats.evaluations / seconds:,.0f} evaluations/s")
+        print(f"{stats.cached / (stats.cached + stats.evaluations):.0%} of the evaluations came from the cache")
+        network, tree = stats.network_seconds / actor_seconds, stats.tree_seconds / actor_seconds
+        print(f"network {network:.0%}, tree {tree:.0%} of the actors' time ({actors.backend})")
         print(
-            f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})"
+            f"finished games: first player won {totals['won'] / games:.1%}, {totals['drawn'] / games:.1%} drawn, "
+            f"{totals['plies'] / games:.1f} plies"
         )
-        print(
-            f"finished games: first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, "
-            f"{report.mean_plies:.1f} plies"
-        )
-        added = f"{count_of(report.games, 'game')} with {count_of(report.samples, 'position')}"
-        print(f"Added {added} to {self.output} in {report.seconds:.1f} s.")
+        added = f"{count_of(games, 'game')} with {count_of(totals['positions'], 'position')}"
+        print(f"Added {added} to {self.output} in {seconds:.1f} s.")
         return 0
