@@ -242,4 +242,4 @@ def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> N
 def runs_network(player: object) -> bool:
     """Return whether a player is the name of one that runs a network from a file."""
     kind = find_kind(str(player)) if isinstance(player, str | Path) else None
-    return kind is not None and bool(kind(str(player)).networks)
+    return kind is not None and kind.runs_network

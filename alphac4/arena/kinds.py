@@ -134,6 +134,7 @@ class CertificateKind(PlayerKind):
         "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
     }
     names = (CERTIFICATE,)
+    runs_network = True
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -169,18 +170,13 @@ class CertificateKind(PlayerKind):
         return self._other
 
     @property
-    def networks(self) -> Sequence["NetworkKind"]:
-        """The network of the specification, or those that made the certificates."""
+    def files(self) -> Sequence[Path]:
+        """The certificates, and the network of the specification or those that made the certificates."""
         from alphac4.certificate.file import read_certificate
 
-        if self._other is not None:
-            return [self._other]
-        authors = {str(read_certificate(path).about.get("player", "")) for path in self._paths}
-        return [network for network in map(find_network, sorted(authors)) if network is not None]
-
-    @property
-    def files(self) -> Sequence[Path]:
-        return [*self._paths, *super().files]
+        authors = sorted({str(read_certificate(path).about.get("player", "")) for path in self._paths})
+        networks = map(find_network, authors) if self._other is None else [self._other]
+        return [*self._paths, *(network.path for network in networks if network is not None)]
 
     @property
     def is_repeatable(self) -> bool:
@@ -229,6 +225,7 @@ class NetworkKind(PlayerKind):
         "other that maps planes to a policy and a value (needs alphac4[onnx])",
     }
     names = tuple(SHIPPED)
+    runs_network = True
 
     def __init__(self, text: str) -> None:
         from alphac4.storage.checkpoints import checkpoint_file

@@ -40,6 +40,8 @@ class PlayerKind(ABC):
     """The ways to write such a player, each with a description."""
     names: ClassVar[tuple[str, ...]] = ()
     """Words before the first "@", ":" or "," of its specifications."""
+    runs_network: ClassVar[bool] = False
+    """Whether device, backend and batch size apply."""
     is_fixed: ClassVar[bool] = False
     """Whether `forms` are the only specifications."""
 
@@ -57,11 +59,6 @@ class PlayerKind(ABC):
         return None
 
     @property
-    def networks(self) -> Sequence["NetworkKind"]:
-        """All networks that the player may run."""
-        return [] if self.network is None else [self.network]
-
-    @property
     def geometry(self) -> "Geometry | None":
         """The only board that the player can play on, read without loading weights; None for a player of any board."""
         return None if self.network is None else self.network.geometry
@@ -69,7 +66,7 @@ class PlayerKind(ABC):
     @property
     def files(self) -> Sequence[Path]:
         """The files that decide the player's moves."""
-        return [network.path for network in self.networks]
+        return [] if self.network is None else [self.network.path]
 
     @property
     def is_repeatable(self) -> bool:
