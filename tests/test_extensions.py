@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,72 @@ def test_the_name_of_a_selection_rule_has_its_parameters() -> None:
     assert re.fullmatch(
         r"alphac4\.mcts\.config\.PuctConfig\(c_init=2\.0, .*, prior_temperature=1\)", names["selection"]
     )
+
+
+def scaled(factor: float) -> Any:
+    """Return a function that encloses a number, itself, and a list, which does not identify it."""
+    calls: list[int] = []
+
+    def schedule(step: int, steps: int) -> float:
+        calls.append(step)
+        return factor if step or steps else schedule(1, 1)
+
+    return schedule
+
+
+HALF = lambda _step, _steps: 0.5  # noqa: E731
+QUARTER = lambda _step, _steps: 0.25  # noqa: E731
+
+
+class Counting:
+    """A function with state."""
+
+    calls = 0
+
+    def __call__(self, _step: int, _steps: int) -> float:
+        """Count the calls."""
+        self.calls += 1
+        return 1.0
+
+
+counting = Counting()
+
+
+@pytest.mark.parametrize(
+    ("same", "first", "second"),
+    [
+        (True, scaled(0.5), scaled(0.5)),
+        (False, scaled(0.5), scaled(0.25)),
+        (False, HALF, QUARTER),
+        (False, *(lambda _step, _steps, rate=rate: rate for rate in (0.5, 0.25))),
+        (True, partial(scaled(1.0), steps=2), partial(scaled(1.0), steps=2)),
+        (False, partial(scaled(1.0), steps=2), partial(scaled(1.0), steps=3)),
+        (False, partial(math.pow, 2), partial(math.fmod, 2)),
+        (True, counting, Counting()),
+        (False, counting, counting.__call__),
+        (True, math.pow, math.pow),
+    ],
+)
+def test_digest_of_a_function_covers_its_source_and_what_it_encloses(same: bool, first: Any, second: Any) -> None:
+    counting(0, 1)
+    scaled(0.5)(0, 0)
+    assert (Extensions(schedule=first).sources() == Extensions(schedule=second).sources()) == same
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_run_that_resumes_with_changed_code_warns_and_records_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schedules = [scaled(0.5), scaled(0.25)]
+    options: dict[str, Any] = {"run": tmp_path, "progress": False}
+    alphac4.train(CONFIG, callbacks=[RecordAndStop()], schedule=schedules[0], **options)
+    assert not caplog.messages
+    alphac4.train(CONFIG, schedule=schedules[1], **options)
+    (message,) = caplog.messages
+    assert message.startswith("`schedule`: the code of test_extensions.scaled.<locals>.schedule has changed")
+    (change,) = load_checkpoint(tmp_path / "checkpoints" / "000002.safetensors").provenance["changes"]
+    digests = [Extensions(schedule=each).sources()["schedule"] for each in schedules]
+    assert change == {"after_iteration": 1, "setting": "schedule", "from": digests[0], "to": digests[1]}
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -5,13 +5,18 @@ folder records their names, and the run resumes only with the same ones. Shapes:
 samples.
 """
 
+import contextlib
 import dataclasses
+import functools
+import hashlib
 import inspect
 import logging
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from types import CellType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,6 +27,7 @@ from alphac4.game.planes import stones
 from alphac4.game.position import column_name
 from alphac4.game.rules import column_cells
 from alphac4.mcts.network_search import NetworkParameters
+from alphac4.mcts.simulation import selection_rules
 from alphac4.nn.config import qualified_name
 from alphac4.nn.network import NetworkBuilder
 from alphac4.selfplay.games import MAX_STARTS, Games
@@ -117,6 +123,33 @@ class Extensions:
             parameters = (f"{name}={value}" for name, value in self.selection._asdict().items())
             names["selection"] += f"({', '.join(parameters)})"
         return names
+
+    def sources(self) -> dict[str, str]:
+        """Return digests of the given functions' source code, by argument, for a run's folder.
+
+        They cover the numbers, texts and names of functions that are default values, enclosed, or arguments of a
+        `functools.partial`, but neither other values nor the functions that are called.
+        """
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        if type(self.selection) in selection_rules:
+            values["selection"] = selection_rules[type(self.selection)].score
+        texts = {name: _source(value) for name, value in values.items() if value is not None}
+        return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
+
+
+def _source(function: Any) -> str:
+    """Return the text that `Extensions.sources` covers; only names for a function without source, as a compiled one."""
+    held: list[object] = []
+    while isinstance(function, functools.partial):
+        held += [function.args, *function.keywords.items()]
+        function = function.func
+    held += getattr(function, "__defaults__", None) or ()
+    held += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if cell != CellType()]
+    values = [value if isinstance(value, Real | str | tuple) else qualified_name(value) for value in held]
+    text = re.sub(r" at 0x\w+", "", repr([qualified_name(function), *values]))
+    with contextlib.suppress(OSError, TypeError):
+        text += inspect.getsource(function if hasattr(function, "__qualname__") else type(function))
+    return text
 
 
 def checked_schedule(schedule: LearningSchedule, steps: int) -> Callable[[int], float]:
