@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from alphac4.api.agent import Agent, load
     from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, solve
     from alphac4.api.tasks import evaluate, play_match, read_reports, train
+    from alphac4.arena import PlayerError
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
-    from alphac4.arena.registry import PlayerError
     from alphac4.game import IllegalMove, Position, make_geometry
     from alphac4.mcts.config import PuctConfig
     from alphac4.mcts.results import SearchedPosition
@@ -74,9 +74,9 @@ _HOMES = {
     "alphac4.api.agent": ("Agent", "load"),
     "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "solve"),
     "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "train"),
+    "alphac4.arena": ("PlayerError",),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "SearchingPlayer"),
-    "alphac4.arena.registry": ("PlayerError",),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
     "alphac4.mcts.config": ("PuctConfig",),
     "alphac4.mcts.results": ("SearchedPosition",),

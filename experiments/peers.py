@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.arena.external import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
 from alphac4.commands.doctor import rate
@@ -27,6 +26,7 @@ from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Network, PolicyValueNetwork
+from alphac4.plugins.adapters.openspiel_player import OpenSpielPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import ActorStats
 from alphac4.storage.checkpoints import load_checkpoint

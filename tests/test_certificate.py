@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from helpers import DRAWN, SCRIPTS, ConstantEvaluator, load_script, save_untrained
 
+from alphac4.arena import PlayerError
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, SearchingPlayer
-from alphac4.arena.registry import PlayerError, parse_player
+from alphac4.arena.registry import parse_player
 from alphac4.certificate.file import (
     Certificate,
     CertificateError,

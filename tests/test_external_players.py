@@ -12,11 +12,11 @@ import pytest
 from helpers import run_python
 
 import alphac4
-from alphac4.arena import external
+from alphac4.arena import PlayerError, external
 from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import RandomPlayer, SearchingPlayer
-from alphac4.arena.registry import PlayerError, parse_player
+from alphac4.arena.registry import parse_player
 from alphac4.arena.tournament import PAIRS_PER_PART, Tournament, play_round_robin
 from alphac4.cli import main
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry

@@ -6,15 +6,13 @@ import numpy.typing as npt
 import pytest
 from helpers import ConstantEvaluator, random_positions, save_untrained
 
-from alphac4.arena import alpha_beta
+from alphac4.arena import PlayerError, alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
-from alphac4.arena.external import OpenSpielPlayer
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,
     Player,
-    PlayerError,
     RandomPlayer,
     SearchingPlayer,
     TimeManagement,
@@ -42,11 +40,6 @@ RAW = Budget(simulations=0)
 COMPUTE = choose_compute("cpu", "torch-fp32")
 
 
-def make_openspiel(rng: np.random.Generator) -> Player:
-    pytest.importorskip("pyspiel")
-    return OpenSpielPlayer(300, rng)
-
-
 def uniform(rng: np.random.Generator, temperature: float = 0.0) -> NetworkPlayer:
     return NetworkPlayer("network", UniformEvaluator(), Budget(simulations=100), rng, temperature=temperature)
 
@@ -58,7 +51,6 @@ THINKERS: dict[str, Make] = {
     "negamax": lambda rng: NegamaxPlayer(2, rng),
     "solver": SolverPlayer,
     "solver:outcome": lambda rng: SolverPlayer(rng, fastest=False),
-    "openspiel": make_openspiel,
 }
 
 
@@ -166,12 +158,6 @@ def test_solver_player_draws_among_exactly_the_best_moves(rng: np.random.Generat
         for fastest, equal in ((True, lambda score: score), (False, np.sign)):
             played = SolverPlayer(rng, fastest=fastest).choose([position] * 60)
             assert set(played) == {c for c, score in scores.items() if equal(score) == equal(best)}
-
-
-def test_openspiel_rejects_positions_without_move_strings(rng: np.random.Generator) -> None:
-    known = Position.from_moves("44")
-    with pytest.raises(PlayerError, match="needs a position's move string"):
-        make_openspiel(rng).choose([Position(known.own, known.occupied)])
 
 
 def test_classic_player_reuses_its_tree_only_with_tree_keep(rng: np.random.Generator) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from alphac4.api.positions import PositionLike, read_positions
+from alphac4.arena import PlayerError
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import (
     NetworkPlayer,
@@ -20,7 +21,7 @@ from alphac4.arena.players import (
     is_player,
     keep_trees,
 )
-from alphac4.arena.registry import PlayerError, common_geometry, find_kind, find_network, parse_player
+from alphac4.arena.registry import common_geometry, find_kind, find_network, parse_player
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES

@@ -10,8 +10,8 @@ from typing import cast
 
 import numpy as np
 
+from alphac4.arena import PlayerError
 from alphac4.arena.players import SearchingPlayer, backends_of, drop_trees, keep_trees
-from alphac4.arena.registry import PlayerError
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
 from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, plies_to_win
 from alphac4.game import Geometry, Outcome, Position

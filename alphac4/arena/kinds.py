@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from alphac4.arena import PlayerError
 from alphac4.arena.registry import (
-    PlayerError,
+    CountedKind,
     PlayerKind,
     find_network,
     first_word,
@@ -22,15 +23,12 @@ from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
 from alphac4.storage.records import (
     MAX_SIMULATIONS,
-    InputError,
     Range,
     did_you_mean,
-    is_whole_number,
     quote,
     read_number,
     read_record,
     read_value,
-    shorten,
 )
 
 if TYPE_CHECKING:  # each takes a second to import
@@ -122,85 +120,6 @@ def read_budget(text: str, specification: str, words: Sequence[str] = ()) -> "Bu
             f"{quote(specification)}: {text!r:.60} is not a budget{did_you_mean(text, words)}; {expected}"
         ) from error
     return budget
-
-
-@register
-class CertificateKind(PlayerKind):
-    """Moves of certificates, and of another player in the positions that they do not cover."""
-
-    forms = {
-        "best@certificate": "the moves of the certificates that come with the project, and best@auto in all other "
-        "positions: wins every game as first player, and loses as second only after 4; also written certificate",
-        "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
-    }
-    names = (CERTIFICATE,)
-    runs_network = True
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._other: NetworkKind | None = None  # None if the certificates' author plays the other positions
-        if found := self._network_form(text):
-            self._other = NetworkKind(f"{found['network']}@{AUTO}{found['options'] or ''}")
-        elif text != CERTIFICATE and not all(text.removeprefix(f"{CERTIFICATE}:").split(",")):
-            form = f"{CERTIFICATE}:FILE"
-            raise PlayerError(f"{quote(text)}: a file's name is missing; write {form} or {form},FILE")
-
-    @classmethod
-    def matches(cls, text: str) -> bool:
-        return text == CERTIFICATE or text.startswith(f"{CERTIFICATE}:") or cls._network_form(text) is not None
-
-    @staticmethod
-    def _network_form(text: str) -> re.Match[str] | None:
-        """Return the match of a network at `CERTIFICATE`; None for any other text."""
-        found = NETWORK_FORM.fullmatch(text)
-        return found if found and found["limit"] == f"@{CERTIFICATE}" and NetworkKind.matches(text) else None
-
-    @property
-    def _paths(self) -> list[Path]:
-        """The certificates: those of the text, or those that come with the project."""
-        from alphac4.certificate.file import shipped_certificates
-
-        if self._other is not None or self.text == CERTIFICATE:
-            return shipped_certificates()
-        names = self.text.removeprefix(f"{CERTIFICATE}:")
-        return [Path(name) for name in ([names] if os.path.exists(names) else names.split(","))]  # noqa: PTH110
-
-    @property
-    def network(self) -> "NetworkKind | None":
-        return self._other
-
-    @property
-    def files(self) -> Sequence[Path]:
-        """The certificates, and the network of the specification or those that made the certificates."""
-        from alphac4.certificate.file import read_certificate
-
-        authors = sorted({str(read_certificate(path).about.get("player", "")) for path in self._paths})
-        networks = map(find_network, authors) if self._other is None else [self._other]
-        return [*self._paths, *(network.path for network in networks if network is not None)]
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether it has the shipped certificates, which a network made."""
-        return self.text == CERTIFICATE or self._other is not None
-
-    def build(self, options: "BuildOptions") -> "Player":
-        from alphac4.arena.certificate_player import CertificatePlayer
-
-        other, name = self._other, CERTIFICATE
-        if other is not None:
-            name = f"{other.name}@{CERTIFICATE}{other.options}"
-
-        def make(author: str) -> "SearchingPlayer":
-            if other is not None:
-                return other.build(options)
-            kind = read_player(author)
-            if not isinstance(kind, UctKind | NetworkKind):
-                # Other specifications run programs or import modules, which an untrusted file must not do.
-                raise PlayerError(f"the certificate's player {quote(author)} is neither a network nor uct")
-            kind.check(options.geometry)
-            return kind.build(dataclasses.replace(options, batch_size=1))
-
-        return CertificatePlayer(self._paths, options.geometry, make, name=name)
 
 
 @register
@@ -396,17 +315,6 @@ def named_checkpoint(text: str) -> NetworkKind:
     return network
 
 
-def check_network(name: str) -> None:
-    """Check that a network's file exists.
-
-    Raises:
-        ValueError: if not; the message suggests a similar shipped network.
-    """
-    if name not in SHIPPED and not is_hub_name(name) and (not Path(name).exists() or Path(name).is_dir()):
-        problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
-        raise InputError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
-
-
 @register
 class UctKind(PlayerKind):
     """Classic MCTS with random rollouts."""
@@ -439,25 +347,8 @@ class UctKind(PlayerKind):
         )
 
 
-class _CountedKind(PlayerKind):
-    """A kind whose specifications have a number after the colon."""
-
-    @property
-    def number(self) -> int:
-        """The number after the colon.
-
-        Raises:
-            PlayerError: if there is none.
-        """
-        kind, _, text = self.text.partition(":")
-        if not is_whole_number(text, 1, MAX_SIMULATIONS):
-            expected = f"a number from 1 to {MAX_SIMULATIONS:,}; write {kind}:4"
-            raise PlayerError(f"{self.text!r:.200}: {text!r:.60} is not {expected}")
-        return int(text)
-
-
 @register
-class NegamaxKind(_CountedKind):
+class NegamaxKind(CountedKind):
     """Alpha-beta search of a fixed depth."""
 
     forms = {"negamax:4": "alpha-beta search to a depth of 4 plies with a simple evaluation"}
@@ -501,22 +392,82 @@ class RandomKind(PlayerKind):
 
 
 @register
-class OpenSpielKind(_CountedKind):
-    """OpenSpiel's bot."""
+class CertificateKind(PlayerKind):
+    """Moves of certificates, and of another player in the positions that they do not cover."""
 
-    forms = {"openspiel:1000": "OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])"}
-    names = ("openspiel",)
+    forms = {
+        "best@certificate": "the moves of the certificates that come with the project, and best@auto in all other "
+        "positions: wins every game as first player, and loses as second only after 4; also written certificate",
+        "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
+    }
+    names = (CERTIFICATE,)
+    runs_network = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._other: NetworkKind | None = None  # None if the certificates' author plays the other positions
+        if found := self._network_form(text):
+            self._other = NetworkKind(f"{found['network']}@{AUTO}{found['options'] or ''}")
+        elif text != CERTIFICATE and not all(text.removeprefix(f"{CERTIFICATE}:").split(",")):
+            form = f"{CERTIFICATE}:FILE"
+            raise PlayerError(f"{quote(text)}: a file's name is missing; write {form} or {form},FILE")
+
+    @classmethod
+    def matches(cls, text: str) -> bool:
+        return text == CERTIFICATE or text.startswith(f"{CERTIFICATE}:") or cls._network_form(text) is not None
+
+    @staticmethod
+    def _network_form(text: str) -> re.Match[str] | None:
+        """Return the match of a network at `CERTIFICATE`; None for any other text."""
+        found = NETWORK_FORM.fullmatch(text)
+        return found if found and found["limit"] == f"@{CERTIFICATE}" and NetworkKind.matches(text) else None
 
     @property
-    def geometry(self) -> "Geometry":
-        from alphac4.game.rules import STANDARD
+    def _paths(self) -> list[Path]:
+        """The certificates: those of the text, or those that come with the project."""
+        from alphac4.certificate.file import shipped_certificates
 
-        return STANDARD
+        if self._other is not None or self.text == CERTIFICATE:
+            return shipped_certificates()
+        names = self.text.removeprefix(f"{CERTIFICATE}:")
+        return [Path(name) for name in ([names] if os.path.exists(names) else names.split(","))]  # noqa: PTH110
+
+    @property
+    def network(self) -> "NetworkKind | None":
+        return self._other
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The certificates, and the network of the specification or those that made the certificates."""
+        from alphac4.certificate.file import read_certificate
+
+        authors = sorted({str(read_certificate(path).about.get("player", "")) for path in self._paths})
+        networks = map(find_network, authors) if self._other is None else [self._other]
+        return [*self._paths, *(network.path for network in networks if network is not None)]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it has the shipped certificates, which a network made."""
+        return self.text == CERTIFICATE or self._other is not None
 
     def build(self, options: "BuildOptions") -> "Player":
-        from alphac4.arena.external import OpenSpielPlayer
+        from alphac4.arena.certificate_player import CertificatePlayer
 
-        return OpenSpielPlayer(self.number, options.rng)
+        other, name = self._other, CERTIFICATE
+        if other is not None:
+            name = f"{other.name}@{CERTIFICATE}{other.options}"
+
+        def make(author: str) -> "SearchingPlayer":
+            if other is not None:
+                return other.build(options)
+            kind = read_player(author)
+            if not isinstance(kind, UctKind | NetworkKind):
+                # Other specifications run programs or import modules, which an untrusted file must not do.
+                raise PlayerError(f"the certificate's player {quote(author)} is neither a network nor uct")
+            kind.check(options.geometry)
+            return kind.build(dataclasses.replace(options, batch_size=1))
+
+        return CertificatePlayer(self._paths, options.geometry, make, name=name)
 
 
 @register

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.registry import PlayerError
+from alphac4.arena import PlayerError
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.position import count_of

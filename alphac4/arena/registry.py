@@ -14,16 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from alphac4.storage.records import InputError, did_you_mean, quote, shorten
+from alphac4.arena import PlayerError
+from alphac4.discovery import load_plugins
+from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, is_whole_number, quote, shorten
 
 if TYPE_CHECKING:
     from alphac4.arena.kinds import NetworkKind
     from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
     from alphac4.game import Geometry
-
-
-class PlayerError(InputError):
-    """Error for a player that cannot be created or cannot play here; the message is one line."""
 
 
 class PlayerKind(ABC):
@@ -93,20 +91,38 @@ class PlayerKind(ABC):
         """
 
 
+class CountedKind(PlayerKind):
+    """A kind whose specifications have a number after the colon."""
+
+    @property
+    def number(self) -> int:
+        """The number after the colon.
+
+        Raises:
+            PlayerError: if there is none.
+        """
+        kind, _, text = self.text.partition(":")
+        if not is_whole_number(text, 1, MAX_SIMULATIONS):
+            expected = f"a number from 1 to {MAX_SIMULATIONS:,}; write {kind}:4"
+            raise PlayerError(f"{self.text!r:.200}: {text!r:.60} is not {expected}")
+        return int(text)
+
+
 _kinds: list[type[PlayerKind]] = []
 _Kind = TypeVar("_Kind", bound=type[PlayerKind])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Add a kind, as a decorator. Kinds that were registered first match first."""
+    """Add a kind, as a decorator. If several match a specification, the kind that was registered last has it."""
     _kinds.append(kind)
     return kind
 
 
 def player_kinds() -> Sequence[type[PlayerKind]]:
-    """Return all kinds."""
-    import alphac4.arena.kinds  # noqa: F401 - registers the kinds
+    """Return all kinds: those of the core and of all plugins."""
+    import alphac4.arena.kinds  # noqa: F401 - registers the core's kinds
 
+    load_plugins()
     return _kinds
 
 
@@ -127,7 +143,7 @@ def first_word(text: str) -> str:
 
 def find_kind(text: str) -> type[PlayerKind] | None:
     """Return the kind of a specification; None for an unknown player."""
-    return next((kind for kind in player_kinds() if kind.matches(text)), None)
+    return next((kind for kind in reversed(player_kinds()) if kind.matches(text)), None)
 
 
 def read_player(text: str) -> PlayerKind:

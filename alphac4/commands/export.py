@@ -8,7 +8,6 @@ from typing import Annotated
 
 import tyro
 
-from alphac4.arena.kinds import check_network
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
 from alphac4.storage.files import (
@@ -19,6 +18,7 @@ from alphac4.storage.files import (
     check_output,
     write_atomically,
 )
+from alphac4.storage.hub import check_network
 from alphac4.storage.records import BoardConfig, CheckedSettings
 
 logger = logging.getLogger(__name__)

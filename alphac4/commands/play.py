@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from alphac4.arena.kinds import check_network, named_checkpoint
+from alphac4.arena.kinds import named_checkpoint
 from alphac4.arena.registry import describe_players
 from alphac4.commands.arguments import (
     NO_PREFIX,
@@ -26,6 +26,7 @@ from alphac4.commands.arguments import (
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import REVIEW_PAGE, SVG_FILE, check_output, write_atomically
+from alphac4.storage.hub import check_network
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, InputError, Range
 from alphac4.storage.text import content_lines, read_stdin_lines
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from alphac4.arena.kinds import check_network
 from alphac4.commands import EXIT_INTERRUPTED
 from alphac4.commands.arguments import (
     Cluster,
@@ -28,6 +27,7 @@ from alphac4.commands.arguments import (
 from alphac4.machine import wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line
+from alphac4.storage.hub import check_network
 from alphac4.storage.locks import lock_folder
 from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
 from alphac4.training.config import PRESETS, TrainConfig, from_dict

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from alphac4.arena import PlayerError
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.kinds import named_checkpoint
 from alphac4.arena.players import Player
-from alphac4.arena.registry import PlayerError, check_players, find_network, parse_player
+from alphac4.arena.registry import check_players, find_network, parse_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from alphac4.arena import PlayerError
 from alphac4.arena.players import Player, checked_moves
-from alphac4.arena.registry import PlayerError
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
 from alphac4.mcts.results import SearchedPosition

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alphac4.machine import install_advice, quiet_logging
 from alphac4.storage.files import FileError
-from alphac4.storage.records import quote
+from alphac4.storage.records import InputError, did_you_mean, quote, shorten
 
 # Networks that come with the project.
 SHIPPED = {
@@ -35,6 +35,17 @@ def short_name(name: str) -> str:
     if match is None:
         return name
     return match["repository"] + ("" if match["file"] is None else f"/{Path(match['file']).with_suffix('').as_posix()}")
+
+
+def check_network(name: str) -> None:
+    """Check that a network's file exists.
+
+    Raises:
+        ValueError: if not; the message suggests a similar shipped network.
+    """
+    if name not in SHIPPED and not is_hub_name(name) and (not Path(name).exists() or Path(name).is_dir()):
+        problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
+        raise InputError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
 
 
 @cache  # a command calls it several times, and each time the hub's library sends a request

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from alphac4.arena import PlayerError
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.kinds import CACHE, LEAVES, named_checkpoint
 from alphac4.arena.players import BuildOptions, SearchingPlayer
-from alphac4.arena.registry import PlayerError
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of

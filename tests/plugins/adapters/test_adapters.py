@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from alphac4.arena import PlayerError
 from alphac4.arena.players import NetworkPlayer
-from alphac4.arena.registry import PlayerError, parse_player
+from alphac4.arena.registry import parse_player
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
-from alphac4.integrations.pettingzoo import make_policy, position_from_observation
 from alphac4.mcts.network_search import UniformEvaluator
 from alphac4.mcts.search import Budget
+from alphac4.plugins.adapters.pettingzoo import make_policy, position_from_observation
 
 Observation = dict[str, npt.NDArray[np.int8]]
-MODULE = "alphac4.integrations.openspiel"
+MODULE = "alphac4.plugins.adapters.openspiel"
 
 
 @pytest.fixture
@@ -65,6 +66,18 @@ def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.Monkey
         importlib.import_module(MODULE)
     with pytest.raises(PlayerError, match=r"^openspiel needs .*setup.sh openspiel$"):
         parse_player("openspiel:100", rng=np.random.default_rng(0))
+
+
+@pytest.mark.usefixtures("pyspiel")
+def test_openspiels_bot_as_a_player_repeats_its_moves_and_needs_move_strings(rng: np.random.Generator) -> None:
+    wins, block = Position.from_moves("131415"), Position.from_moves("13141")
+    batch = [wins, block, wins.mirror(), block.mirror()]
+    first, second = (parse_player("openspiel:300", rng=np.random.default_rng(5)).choose(batch) for _ in range(2))
+    assert first == second == [0, 0, 6, 6]
+    with pytest.raises(PlayerError, match="needs a position's move string"):
+        parse_player("openspiel:300", rng=rng).choose([Position(wins.own, wins.occupied)])
+    with pytest.raises(PlayerError, match="plays on 6 x 7"):
+        parse_player("openspiel:300", rng=rng, geometry=make_geometry(5, 5, 3))
 
 
 def test_the_bot_beats_openspiels_random_bot(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:

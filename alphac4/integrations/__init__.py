@@ -1,1 +1,0 @@
-"""Adapters of players for other environments of Connect Four."""

@@ -1,0 +1,1 @@
+"""Features beside the core. Each package here registers itself, and can be deleted; the core mentions none of them."""
