@@ -6,41 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
-from alphac4.commands import EXIT_BAD_INPUT, EXIT_BROKEN_INSTALL, EXIT_INTERRUPTED
+from alphac4.commands import EXIT_BAD_INPUT, EXIT_BROKEN_INSTALL, EXIT_INTERRUPTED, all_commands
 from alphac4.machine import adapt_process, install_advice, wrap_text
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
 from alphac4.version import __version__
 
-# Commands by group. A group's module in `alphac4.commands` has a class for each, such as PlayWebCommand.
-GROUPS = {
-    "Play": {
-        "play": "play a game in the terminal",
-        "play web": "play in the browser, solve puzzles, review games",
-        "review": "judge every move of a game and show the mistakes",
-        "search": "search a position and draw the tree",
-        "solve": "score positions exactly",
-        "players": "list the players that commands accept",
-    },
-    "Train": {
-        "train": "train a network: self-play, learning, gating",
-        "selfplay": "record games of a network against itself",
-    },
-    "Measure": {
-        "arena": "play matches between any players and rate them",
-        "evaluate": "measure a network or any player against exact play",
-        "prove": "check a player's moves against every reply, exhaustively",
-        "certificate": "build or verify a proof that a player wins against every reply",
-    },
-    "Export": {
-        "export": "export a network for Kaggle, ONNX, the web or the hub",
-        "engine": "answer other programs over a line protocol",
-        "doctor": "check the installation and measure the speed of this machine",
-    },
-}
 HELP_WORDS = ("-h", "--help", "help")
-COMMANDS = [name for group in GROUPS.values() for name in group]
 EXAMPLES = """\
   alphac4 play 5                                  play against level 5 of 8
   alphac4 train --preset quick --run runs/mine    train a network in 8 to 24 minutes
@@ -65,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with contextlib.suppress(io.UnsupportedOperation):  # after a read
                 # Show characters that cannot be decoded or encoded as \xe9 instead of failing.
                 text.reconfigure(errors="backslashreplace")
-    name = f"alphac4 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "alphac4"
+    name = f"alphac4 {arguments[0]}" if arguments and arguments[0] in all_commands() else "alphac4"
     try:
         try:
             return _dispatch(arguments)
@@ -102,16 +74,15 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         print(f"alphac4 {__version__}")
         return 0
-    words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
+    commands = all_commands()
+    words = 2 if " ".join(arguments[:2]) in commands else 1
     name, rest = " ".join(arguments[:words]), arguments[words:]
-    if name not in COMMANDS:
-        guess = did_you_mean(name, COMMANDS)
-        raise ValueError(f"unknown command {quote(name)}{guess}; the commands are {', '.join(COMMANDS)}")
+    if name not in commands:
+        guess = did_you_mean(name, commands)
+        raise ValueError(f"unknown command {quote(name)}{guess}; the commands are {', '.join(commands)}")
     from alphac4.commands.arguments import read_arguments  # imports tyro, which the overview does not need
 
-    group = next(group for group, commands in GROUPS.items() if name in commands)
-    module = import_module(f"alphac4.commands.{group.lower()}")
-    kind = getattr(module, f"{name.title().replace(' ', '')}Command")
+    kind = commands[name].load()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("alphac4.commands").setLevel(logging.INFO)  # other modules only print warnings
     command = kind.read(rest) if hasattr(kind, "read") else read_arguments(kind, rest, name)
@@ -120,8 +91,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 def _overview() -> str:
     lines = ["usage: alphac4 COMMAND [options]"]
-    for group, commands in GROUPS.items():
-        lines += ["", f"{group}:", *(f"  {name:<12} {summary}" for name, summary in commands.items())]
+    groups: dict[str, list[str]] = {}
+    for name, command in all_commands().items():
+        groups.setdefault(command.group, []).append(f"  {name:<12} {command.summary}")
+    for group, listed in groups.items():
+        lines += ["", f"{group}:", *listed]
     lines += ["", "Examples:", EXAMPLES, "", "alphac4 COMMAND --help lists a command's options."]
     return "\n".join(lines)
 

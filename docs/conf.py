@@ -17,7 +17,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 from alphac4 import __version__
 from alphac4.arena.registry import describe_players
-from alphac4.cli import GROUPS
+from alphac4.commands import all_commands
 from alphac4.training.config import PRESETS, TrainConfig
 
 project = "alphac4"
@@ -92,14 +92,14 @@ def _describe(config: Any, group: str, without: set[str]) -> str:
 def command_reference() -> str:
     """Return the `--help` of every command, as Markdown."""
     environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    parts = []
-    for group, commands in GROUPS.items():
-        parts.append(f"## {group}")
-        for name, summary in commands.items():
-            command = [sys.executable, "-m", "alphac4", *name.split(), "--help"]
-            shown = subprocess.run(command, env=environment, capture_output=True, check=True, encoding="utf-8").stdout
-            parts.append(f"### alphac4 {name}\n\n{summary[0].upper()}{summary[1:]}.\n\n````text\n{shown.strip()}\n````")
-    return "\n\n".join(parts)
+    groups: dict[str, list[str]] = {}
+    for name, command in all_commands().items():
+        words = [sys.executable, "-m", "alphac4", *name.split(), "--help"]
+        shown = subprocess.run(words, env=environment, capture_output=True, check=True, encoding="utf-8").stdout
+        summary = f"{command.summary[0].upper()}{command.summary[1:]}."
+        part = f"### alphac4 {name}\n\n{summary}\n\n````text\n{shown.strip()}\n````"
+        groups.setdefault(command.group, [f"## {command.group}"]).append(part)
+    return "\n\n".join(part for parts in groups.values() for part in parts)
 
 
 REFERENCES = {

@@ -14,18 +14,15 @@ import pytest
 from helpers import run_python
 
 import alphac4
-from alphac4.cli import COMMANDS, GROUPS, main
-from alphac4.commands import export, measure, play, train
+from alphac4.cli import main
+from alphac4.commands import all_commands
 from alphac4.commands.arguments import read_arguments
 from alphac4.runs.reports import TrainedRun
 from alphac4.storage.files import check_folder, check_output
 from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
-COMMAND_TYPES: dict[str, Any] = {
-    name: vars(module)[f"{name.title().replace(' ', '')}Command"]
-    for module, group in ((play, "Play"), (train, "Train"), (measure, "Measure"), (export, "Export"))
-    for name in GROUPS[group]
-}
+COMMANDS = list(all_commands())
+COMMAND_TYPES: dict[str, Any] = {name: command.load() for name, command in all_commands().items()}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +131,10 @@ def test_invalid_input_is_reported_in_one_line_without_side_effects(
 
 def test_overview_lists_commands_in_groups_with_valid_examples(run_command: Callable[..., str]) -> None:
     page = run_command("")
-    assert re.findall(r"^(\w+):$", page, re.MULTILINE) == [*GROUPS, "Examples"]
+    assert re.findall(r"^(\w+):$", page, re.MULTILINE) == [
+        *dict.fromkeys(command.group for command in all_commands().values()),
+        "Examples",
+    ]
     assert set(re.findall(r"^  alphac4 (\w+)", page, re.MULTILINE)) <= set(COMMANDS)
     assert "uct:1000" in run_command("players")
     assert "usage: alphac4 play web" in run_command("help play web")
@@ -220,8 +220,9 @@ def test_a_missing_required_package_is_reported_in_one_line(
 
 HELP = """
 import sys
-from alphac4.cli import COMMANDS, main
-assert all(main([*name.split(), "--help"]) == 0 for name in COMMANDS if name not in ("selfplay", "train"))
+from alphac4.cli import main
+from alphac4.commands import all_commands
+assert all(main([*name.split(), "--help"]) == 0 for name in all_commands() if name not in ("selfplay", "train"))
 for typo in (
     "arena --gamess 2", "arena bestt", "play mastr", "prove utc:5"
 ):

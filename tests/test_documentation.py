@@ -13,6 +13,7 @@ import pytest
 
 import alphac4
 from alphac4 import cli
+from alphac4.commands import all_commands
 from alphac4.commands.train import TrainCommand
 from alphac4.compute import choose_compute
 from alphac4.storage.checkpoints import load_checkpoint
@@ -148,7 +149,7 @@ def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixt
             continue
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
         for command in re.findall(r"(?:^|[`/ ])alphac4 ([a-z][^`#|\n]*)", text, re.MULTILINE):
-            name = max((name for name in cli.COMMANDS if f"{command} ".startswith(f"{name} ")), key=len, default="")
+            name = max((name for name in all_commands() if f"{command} ".startswith(f"{name} ")), key=len, default="")
             options = re.findall(r"(?<!\S)--[a-z][\w.-]*", command.partition("--cluster auto --")[0])
             used.setdefault(name, set()).update((option, page.name) for option in options)
     unknown = []
