@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import logging
+import math
 import os
 import pickle
 import platform
@@ -13,13 +14,15 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
 
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # before a message explains a wait
 CACHE_VARIABLE = "ALPHAC4_CACHE"
 COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
+ROOT = Path("/")
+BINDING_VARIABLE = "OMP_PROC_BIND"  # environment variable by which OpenMP binds threads to cores
 
 _thread = threading.local()
 
@@ -29,19 +32,75 @@ class WorkerThreadsEndedError(Exception):
 
 
 def cores() -> int:
-    """Return the number of cores to use: ``ALPHAC4_CORES``, or all cores that this process may run on.
+    """Return the number of cores to use: those of `core_limit`, rounded up.
 
-    The variable may exceed the machine's cores.
+    Half a core is one thread that pauses; without a thread for it, the half would be idle.
 
     Raises:
-        ValueError: if the variable is not an integer from 1 to `MAX_CORES`.
+        ValueError: if ``ALPHAC4_CORES`` is not an integer from 1 to `MAX_CORES`.
+    """
+    return math.ceil(core_limit()[0])
+
+
+def describe_cores() -> str:
+    """Return the number of cores to use and the reason, such as "1 of 8 cores (a CPU quota of 0.5)"."""
+    total, (limit, reason) = os.cpu_count() or 1, core_limit()
+    noun = "core" if total == 1 else "cores"
+    return f"{total} {noun}" if limit == total else f"{cores()} of {total} {noun} ({reason})"
+
+
+def core_limit() -> tuple[float, str]:
+    """Return the cores that this process may use on average, and what limits them.
+
+    This is ``ALPHAC4_CORES``, which may exceed the machine's cores, or the least of affinity and CPU quota.
     """
     requested = os.environ.get("ALPHAC4_CORES", "")
     if requested:
         if not (requested.isascii() and requested.isdigit() and 0 < int(requested) <= MAX_CORES):
             raise ValueError(f"ALPHAC4_CORES must be a number of cores, 1 to {MAX_CORES}, not {requested!r}")
-        return int(requested)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return int(requested), "ALPHAC4_CORES"
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    is_bound = os.environ.get(BINDING_VARIABLE, "false").lower() != "false"  # when a program loads PyTorch
+    affinity = f"CPU affinity, perhaps because {BINDING_VARIABLE} is set" if is_bound else "CPU affinity"
+    quota = cpu_quota()
+    return min((allowed, affinity), (quota, f"a CPU quota of {quota:.3g}"))
+
+
+def cpu_quota(root: Path = ROOT) -> float:
+    """Return the CPU seconds per second that the control groups of this process allow; infinity without a quota.
+
+    ``cpu.max`` of version 2 contains the quota and its period (https://docs.kernel.org/admin-guide/cgroup-v2.html), as
+    do two files of version 1, with -1 for no quota (https://docs.kernel.org/scheduler/sched-bwc.html).
+    """
+    limits = [*_group_limits("cpu", "cpu.max", root=root)]
+    limits += _group_limits("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us", root=root)
+    return min((quota / period for quota, period in limits if quota > 0), default=math.inf)
+
+
+def memory_limit(root: Path = ROOT) -> float:
+    """Return the bytes that the control groups of this process allow; infinity without a limit.
+
+    Version 1 may have a limit of about 2^63 instead (https://docs.kernel.org/admin-guide/cgroup-v1/memory.html).
+    """
+    names = ("memory.max", "memory.limit_in_bytes")
+    return min((limit for name in names for (limit,) in _group_limits("memory", name, root=root)), default=math.inf)
+
+
+def _group_limits(controller: str, *names: str, root: Path) -> Iterator[list[int]]:
+    """Yield the numbers in files of this process's control group and of its parents, which also limit it.
+
+    ``/proc/self/cgroup`` has lines "number:controllers:path", without controllers in version 2
+    (https://man7.org/linux/man-pages/man7/cgroups.7.html). Folders outside a container are missing in it. Files
+    without a number, such as "max", are left out.
+    """
+    with contextlib.suppress(OSError):  # another system
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers or controller in controllers.split(","):
+                mount, group = root / "sys/fs/cgroup" / (controllers and controller), PurePosixPath(path[1:])
+                for folder in (group, *group.parents):
+                    with contextlib.suppress(OSError, ValueError):
+                        yield [int(word) for name in names for word in (mount / folder / name).read_text().split()]
 
 
 def install_advice(extra: str) -> str:
@@ -86,7 +145,9 @@ def cache_folder() -> Path:
 def adapt_process() -> None:
     """Configure a process of this program's own, such as a command's. Importing the package changes nothing.
 
-    Call it before PyTorch is loaded. Settings of the user have priority. Child processes inherit the first setting.
+    Call it before PyTorch is loaded. Child processes inherit the environment. Settings of the user have priority, but
+    OpenMP may not bind threads to cores: it would bind the thread that loads PyTorch to the first core, and all threads
+    and processes that this thread starts would share that core.
 
     PyTorch's threads spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for 15 ms by
     default: while another program ran, a search took 100 times as long as on an idle machine. A shorter time is slower
@@ -95,6 +156,7 @@ def adapt_process() -> None:
     glibc keeps the memory that a forward pass frees, instead of returning it to the system. Otherwise page faults take
     a third of the time of a forward pass in PyTorch.
     """
+    os.environ[BINDING_VARIABLE] = "false"
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     options = {  # by the environment variables with the same effect

@@ -50,8 +50,10 @@ def started() -> Iterator[Cluster]:
     head = {**NODE, "num_cpus": 0, "include_dashboard": False, "_system_config": QUICK_TO_NOTICE}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        for _ in range(2):
-            cluster.add_node(**NODE, num_cpus=1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OMP_PROC_BIND", "true")
+            for _ in range(2):
+                cluster.add_node(**NODE, num_cpus=1)
         yield cluster
     finally:
         cluster.shutdown()
@@ -253,6 +255,7 @@ def test_a_pool_completes_its_calls_when_processes_and_nodes_die(cluster: Cluste
 
         return str(ray.get_runtime_context().get_node_id())
 
+    assert pool.call(0, os.sched_getaffinity, 0) == os.sched_getaffinity(0)  # OpenMP would bind it to one core
     before = [pool.call(index, os.getpid) for index in range(2)]
     assert len(set(before)) == 2
     answers: list[Future[int]] = [pool.submit(killed_once, number) for number in range(6)]

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -18,7 +19,15 @@ from alphac4.compute.cores import MIN_GAMES
 from alphac4.compute.gpu.device import CUDA_TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
-from alphac4.machine import WorkerThreadsEndedError, adapt_process, cores, worker_threads
+from alphac4.machine import (
+    WorkerThreadsEndedError,
+    adapt_process,
+    cores,
+    cpu_quota,
+    describe_cores,
+    memory_limit,
+    worker_threads,
+)
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import INT8, make_backend
@@ -213,9 +222,11 @@ def test_a_missing_compiler_for_the_gpu_is_an_error_only_for_its_own_backend(
 
 
 LOADED = """
-import sys
+import os, sys
 from pathlib import Path
 from alphac4.cli import main
+affinity = getattr(os, "sched_getaffinity", int)
+before = affinity(0)
 sys.argv = ["alphac4", "--version"]
 assert main() == 0  # as the command's own process
 import alphac4.runs.session
@@ -223,17 +234,18 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.compute import choose_compute
 choose_compute("cpu", "torch-fp32").evaluator(load_checkpoint(Path("quick")).network)
 unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.trees", "ray.", "alphac4.compute.cluster")
-print([name for name in sys.modules if name.startswith(unwanted)])
+print([name for name in sys.modules if name.startswith(unwanted)], affinity(0) == before)
 """
 
 
 @pytest.mark.slow
-def test_inference_on_cores_imports_no_compiler_cuda_or_ray_and_limits_spinning() -> None:
-    """Importing them takes seconds, and threads that spin for long slow down other processes."""
+def test_inference_on_cores_imports_no_compiler_cuda_or_ray_and_limits_openmp() -> None:
+    """Importing them takes seconds, threads that spin for long slow down others, and bound ones share one core."""
     environment = {name: value for name, value in os.environ.items() if name not in OPENMP_VARIABLES}
+    environment["OMP_PROC_BIND"] = "true"
     environment["OMP_DISPLAY_ENV"] = "verbose"  # GNU's OpenMP then prints its settings
     done = run_python(LOADED, env=environment)
-    assert done.stdout.splitlines()[1:] == ["[]"]
+    assert done.stdout.splitlines()[1:] == ["[] True"]
     counts = [line.split("'")[1] for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
     assert counts == ["10000"] or "GOMP" not in done.stderr  # with another OpenMP than GNU's
 
@@ -242,7 +254,59 @@ def test_the_users_openmp_settings_have_priority(monkeypatch: pytest.MonkeyPatch
     for variable in OPENMP_VARIABLES:
         monkeypatch.setattr("os.environ", users := {variable: "77"})
         adapt_process()
-        assert users == {variable: "77"}
+        assert users == {variable: "77", "OMP_PROC_BIND": "false"}
+
+
+NESTED = "0::/slice/job"
+OLD = "9:name=systemd:/\n4:memory:/docker/f00\n1:cpu,cpuacct:/docker/f00"
+OLD_CPU = "cpu/docker/f00/cpu.cfs_{}_us"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "quota", "limit"),
+    [
+        (NESTED, {"slice/cpu.max": "50000 100000", "slice/job/cpu.max": "max 100000"}, 0.5, math.inf),
+        (NESTED, {"slice/cpu.max": "400000 100000", "slice/job/cpu.max": "30000 20000"}, 1.5, math.inf),
+        (NESTED, {"slice/memory.max": "2000", "slice/job/memory.max": "3000", "memory.max": "max"}, math.inf, 2000),
+        ("0::/", {"cpu.max": "200000 100000", "memory.max": "734003200"}, 2, 734003200),  # as a container sees itself
+        ("0::/../other", {}, math.inf, math.inf),
+        (OLD, {OLD_CPU.format("quota"): "-1", OLD_CPU.format("period"): "100000"}, math.inf, math.inf),
+        (OLD, {"cpu/cpu.cfs_quota_us": "25000", "cpu/cpu.cfs_period_us": "50000"}, 0.5, math.inf),
+        (OLD, {"memory/docker/f00/memory.limit_in_bytes": "5", "memory.max": "4"}, math.inf, 5),
+    ],
+)
+def test_control_groups_and_their_parents_limit_cores_and_memory(
+    groups: str, files: dict[str, str], quota: float, limit: float, tmp_path: Path
+) -> None:
+    for name, text in {"../../../proc/self/cgroup": groups, **files}.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    assert (cpu_quota(tmp_path), memory_limit(tmp_path)) == (quota, limit)
+    assert cpu_quota(tmp_path / "another system") == memory_limit(tmp_path / "another system") == math.inf
+
+
+@pytest.mark.parametrize(
+    ("quota", "affinity", "variables", "expected"),
+    [
+        (math.inf, 8, {}, "8 cores"),
+        (0.5, 8, {}, "1 of 8 cores (a CPU quota of 0.5)"),
+        (1.5, 2, {"ALPHAC4_CORES": ""}, "2 of 8 cores (a CPU quota of 1.5)"),
+        (9.5, 8, {"OMP_PROC_BIND": "close"}, "8 cores"),
+        (4, 2, {}, "2 of 8 cores (CPU affinity)"),
+        (4, 1, {"OMP_PROC_BIND": "true"}, "1 of 8 cores (CPU affinity, perhaps because OMP_PROC_BIND is set)"),
+        (0.5, 8, {"ALPHAC4_CORES": "3"}, "3 of 8 cores (ALPHAC4_CORES)"),
+    ],
+)
+def test_the_least_limit_of_cores_is_used_and_described(
+    quota: float, affinity: int, variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.environ", variables)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: set(range(affinity)), raising=False)
+    monkeypatch.setattr("alphac4.machine.cpu_quota", lambda: quota)
+    assert describe_cores() == expected
+    assert cores() == int(expected.split()[0])
 
 
 @pytest.mark.parametrize("count", [1, 64])

@@ -22,7 +22,7 @@ from alphac4.arena.registry import parse_searching_player
 from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose_compute
 from alphac4.game import Position
-from alphac4.machine import cores, install_advice, processor_name, worker_threads, wrap_text
+from alphac4.machine import cores, describe_cores, install_advice, processor_name, worker_threads, wrap_text
 from alphac4.nn.backends import backend_names, make_backend, random_inputs
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, concatenate, make_samples
@@ -99,7 +99,7 @@ def diagnose(options: "DoctorCommand") -> bool:
         choose_compute(options.device)
     machine = {
         "processor": processor_name(),
-        "cores": cores(),
+        "using": describe_cores(),
         "system": platform.system(),
         "alphac4": __version__,
         "Python": platform.python_version(),

@@ -16,7 +16,7 @@ from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores, resident_memory_mb, wrap_text
+from alphac4.machine import cores, describe_cores, resident_memory_mb, wrap_text
 from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, load_initial_network, make_provenance
 from alphac4.runs.folder import RunFolder
@@ -201,10 +201,9 @@ class TrainingSession:
                 is_trained = state.iteration >= config.iterations
                 rest = "the closing matches" if is_trained else f"iteration {state.iteration + 1}"
                 self._write(f"Resuming with {rest}.")
-            machine = count_of(cores(), "core")
             actors = f"by {loop.actors.backend}" if cluster is None else "on the cluster"
             backends = f"self-play {actors}, matches by {loop.providers[0].backend}"
-            self._write(f"On {machine}: {backends}, learning in {learner.precision}.")
+            self._write(f"On {describe_cores()}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
             has_changed = any(change["after_iteration"] == state.iteration for change in state.changes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from alphac4.machine import install_advice
+from alphac4.machine import BINDING_VARIABLE, install_advice
 from alphac4.storage.records import first_line, quote
 from alphac4.version import __version__
 
@@ -127,13 +127,14 @@ def connect(address: str) -> Connection:
     ours = not ray.is_initialized()
     if ours:
         resolved = address
+        unbound = {"env_vars": {BINDING_VARIABLE: "false"}}  # actors load PyTorch before they can call `adapt_process`
         try:
             if address == "auto":
                 resolved = find_cluster() or address
             if resolved != "auto":
                 check_port(resolved)
             with warnings.catch_warnings(action="ignore"):
-                ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
+                ray.init(address=address, runtime_env=unbound, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # Ray raises many types
             is_absent = resolved == "auto" and isinstance(error, ConnectionError)  # Ray's text names Ray's commands
             reason = "none runs here; name its head, as HOST:PORT" if is_absent else first_line(error)
