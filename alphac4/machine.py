@@ -24,6 +24,7 @@ COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 ROOT = Path("/")
 BINDING_VARIABLE = "OMP_PROC_BIND"  # environment variable by which OpenMP binds threads to cores
 
+logger = logging.getLogger(__name__)
 _thread = threading.local()
 
 
@@ -101,6 +102,37 @@ def _group_limits(controller: str, *names: str, root: Path) -> Iterator[list[int
                 for folder in (group, *group.parents):
                     with contextlib.suppress(OSError, ValueError):
                         yield [int(word) for name in names for word in (mount / folder / name).read_text().split()]
+
+
+def check_memory(user: str, needed: int, settings: str, *, is_certain: bool = True) -> None:
+    """Check that this process may use ``needed`` more bytes; Linux would end it later, without a message.
+
+    A warning is logged instead if the need is not certain, or if only other programs, which may end, use the memory.
+    ``user`` begins the message, such as "the games need".
+
+    Raises:
+        MemoryError: if this machine, a container or ``ulimit`` has not enough memory; it names the settings to lower.
+    """
+    import psutil  # every start loads this module, few need psutil
+
+    process, machine = psutil.Process(), psutil.virtual_memory()
+    used = process.memory_info()
+    spare = psutil.swap_memory().total - used.rss + getattr(used, "shared", 0)  # pages of files can be dropped
+    room = {
+        "this machine leaves": machine.total + spare,
+        "the limit of this container or job leaves": memory_limit() + spare,
+    }
+    if psutil.LINUX and (limit := process.rlimit(psutil.RLIMIT_AS)[0]) != psutil.RLIM_INFINITY:
+        room["ulimit -v leaves"] = limit - used.vms
+    source = min(room, key=room.__getitem__)
+    if needed <= room[source]:
+        source, is_certain = "other programs leave", False
+        room[source] = machine.available
+    if needed > room[source]:
+        text = f"{user} {needed / 1e9:,.2f} GB, but {source} {max(room[source], 0) / 1e9:,.2f} GB: lower {settings}"
+        if is_certain:
+            raise MemoryError(text)
+        logger.warning(text)
 
 
 def install_advice(extra: str) -> str:

@@ -2,14 +2,17 @@ import contextlib
 import copy
 import math
 import os
+import re
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from helpers import run_python
@@ -19,9 +22,11 @@ from alphac4.compute.cores import MIN_GAMES
 from alphac4.compute.gpu.device import CUDA_TREES
 from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
+from alphac4.game.rules import STANDARD
 from alphac4.machine import (
     WorkerThreadsEndedError,
     adapt_process,
+    check_memory,
     cores,
     cpu_quota,
     describe_cores,
@@ -30,10 +35,16 @@ from alphac4.machine import (
 )
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, Reuse
+from alphac4.mcts.tree import make_trees
 from alphac4.nn.backends import INT8, make_backend
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import bytes_per_game
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import make_games
+from alphac4.selfplay.replay import replay_bytes, window_size
+from alphac4.training.config import TrainConfig
+from alphac4.training.loop import iterate
 
 OPENMP_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
@@ -307,6 +318,65 @@ def test_the_least_limit_of_cores_is_used_and_described(
     monkeypatch.setattr("alphac4.machine.cpu_quota", lambda: quota)
     assert describe_cores() == expected
     assert cores() == int(expected.split()[0])
+
+
+def test_memory_is_counted_before_it_is_allocated() -> None:
+    geometry, config = make_geometry(5, 6), SelfPlayConfig(full_simulations=200)
+    tracemalloc.start()
+    made = [make_trees(100, 302, geometry, np.random.default_rng(0)), *(make_games(100, geometry) for _ in range(4))]
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(made) == 5
+    assert used == pytest.approx(100 * bytes_per_game(geometry, config, 300), rel=0.01)
+    # A sample has 62 bytes on the standard board. Two windows of samples are kept, and one is copied to learn from it.
+    assert replay_bytes(STANDARD, 900, 1000) == 62 * (900 + 900)
+    assert replay_bytes(STANDARD, 5000, 1000) == 62 * 3 * window_size(5000, 1000)
+
+
+def test_memory_that_does_not_exist_is_refused_and_that_of_others_only_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = psutil.virtual_memory()
+    monkeypatch.setattr("psutil.virtual_memory", lambda: machine._replace(total=2**40, available=2**33))
+    check_memory("they need", 2**32, "games")
+    assert not caplog.messages
+    check_memory("they need", 2**34, "games")
+    assert caplog.messages == ["they need 17.18 GB, but other programs leave 8.59 GB: lower games"]
+    with pytest.raises(MemoryError, match=r"they need 9,000\.00 GB, but this machine leaves 1,[\d.]+ GB: lower"):
+        check_memory("they need", 9 * 10**12, "games")
+    monkeypatch.setattr("alphac4.machine.memory_limit", lambda: 0)
+    with pytest.raises(MemoryError, match="but the limit of this container or job leaves "):
+        check_memory("they need", 2**50, "games")
+
+
+def test_run_that_does_not_fit_the_memory_does_not_start(caplog: pytest.LogCaptureFixture) -> None:
+    """A run may be stopped before its window is too large, so that is only a warning."""
+    large = {"games": 2**20, "full_simulations": 10**6}
+    config = TrainConfig.preset("quick", samples=10**12, selfplay=large, machine={"device": "cpu"})
+    with pytest.raises(MemoryError, match=r"^the games of self-play need .+ leaves .+: lower games or simulations"):
+        next(iterate(config))
+    (warning,) = caplog.messages
+    assert re.fullmatch("the last replay window needs .+ leaves .+: lower samples or learning.min_window", warning)
+
+
+LIMITED = """
+import resource
+import psutil
+from alphac4.machine import check_memory
+limit = psutil.Process().memory_info().vms + 2**29
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+check_memory("they need", 2**28, "games")
+try:
+    check_memory("they need", 2**30, "games")
+except MemoryError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not hasattr(psutil, "RLIMIT_AS"), reason="needs a system that limits a process's memory")
+def test_ulimit_limits_the_memory() -> None:
+    expected = r"they need 1\.07 GB, but ulimit -v leaves 0\.\d\d GB: lower games\n"
+    assert re.fullmatch(expected, run_python(LIMITED).stdout)
 
 
 @pytest.mark.parametrize("count", [1, 64])

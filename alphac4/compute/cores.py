@@ -10,13 +10,13 @@ import numpy.typing as npt
 import torch
 
 from alphac4.game import Geometry
-from alphac4.machine import cores
+from alphac4.machine import check_memory, cores
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import MAX_CACHED_EVALUATIONS, Actor, SelfPlayer, play_together
+from alphac4.selfplay.actor import MAX_CACHED_EVALUATIONS, Actor, SelfPlayer, bytes_per_game, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
@@ -271,6 +271,7 @@ class Compute:
             max_simulations: the largest budget of any plan.
 
         Raises:
+            MemoryError: if the games do not fit the memory.
             ValueError: for a function of the user that a cluster cannot run.
         """
         if self._cluster is not None:
@@ -283,6 +284,8 @@ class Compute:
             from alphac4.compute.gpu.trees import device_actors
 
             return device_actors(network, geometry, config, seeds, selection, max_simulations)
+        needed = config.games * bytes_per_game(geometry, config, max_simulations)
+        check_memory("the games of self-play need", needed, "games or simulations of self-play")
         count = max(1, min(self._threads, config.games // MIN_GAMES))  # each has full batches
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(

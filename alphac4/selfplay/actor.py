@@ -47,6 +47,7 @@ MAX_BLOCK_INTERVAL_S = 2.0  # longest time for which finished games are held bac
 # Cached evaluations, of 64 bytes each on the standard board, so that few positions are evaluated twice. The size of the
 # cache changes the speed of self-play, not the games.
 MAX_CACHED_EVALUATIONS = 2**19
+RECORD_COPIES = 4  # of each game in progress: for play, in the run's state, and two while the state's file is written
 UNLIMITED_MOVES = 2**62  # moves per game of an actor that plays until it is stopped
 CHECK_INTERVAL_S = 0.1  # longest time between two checks while actors play
 
@@ -81,6 +82,13 @@ class SelfPlayer(Protocol):
         """
 
 
+def bytes_per_game(geometry: Geometry, config: SelfPlayConfig, max_simulations: int) -> int:
+    """Return the size of a game's tree and of the copies of its record."""
+    trees = make_trees(1, config.tree_nodes(max_simulations), geometry, np.random.default_rng(0))
+    parts = [*trees, *RECORD_COPIES * make_games(1, geometry)]
+    return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
+
+
 class Actor:
     """`SelfPlayer` on one core, whose games continue from one call of `play` to the next.
 
@@ -113,8 +121,7 @@ class Actor:
         self.evaluator = evaluator
         self.slots = slots
         self._selection = selection or config.puct(PRIOR_TEMPERATURE)
-        nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
-        self._trees = make_trees(slots, nodes, geometry, rng)
+        self._trees = make_trees(slots, config.tree_nodes(max_simulations), geometry, rng)
         check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
         self.stats = ActorStats()  # statistics of the work since the last block

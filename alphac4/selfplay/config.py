@@ -58,6 +58,10 @@ class SelfPlayConfig(CheckedSettings):
     """Weight of the prior in all searches of the run: self-play, gate, matches and evaluation (AlphaZero 2018: 1.25).
     `alphac4.mcts.puct` has the formula."""
 
+    def tree_nodes(self, max_simulations: int = 0) -> int:
+        """Return the largest number of nodes of a tree, if plans have budgets of up to ``max_simulations``."""
+        return max(self.full_simulations, self.fast_simulations, max_simulations) + 2
+
     def puct(self, prior_temperature: float | None = None) -> PuctConfig:
         """Return the search parameters of matches and measurements; self-play passes its own ``prior_temperature``."""
         puct = PuctConfig(c_init=self.c_init)

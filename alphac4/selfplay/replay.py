@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.selfplay.samples import Samples, concatenate, sort_by_content
+from alphac4.game.rules import Geometry
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import make_games
+from alphac4.selfplay.samples import Samples, concatenate, make_samples, sort_by_content
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 
@@ -20,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "alphac4-replay-6"
 WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # exponent and slope of the window's growth (KataGo)
+KEPT_WINDOWS = 2  # samples in memory, in windows
 _NAME = re.compile(r"\d{6,}\.safetensors")
 
 
@@ -61,6 +65,14 @@ def window_size(total: int, minimum: int) -> int:
     if total <= minimum:
         return total
     return int(minimum * (1 + WINDOW_SLOPE * ((total / minimum) ** WINDOW_EXPONENT - 1) / WINDOW_EXPONENT))
+
+
+def replay_bytes(geometry: Geometry, total: int, minimum: int) -> int:
+    """Return the size of a run's samples after ``total`` of them: those in memory, and the window's copy to learn."""
+    games = make_games(1, geometry)._replace(plies=np.ones(1, np.int32))
+    sample = sum(array.nbytes for array in make_samples(geometry, SelfPlayConfig(), games).arrays().values())
+    window = window_size(total, minimum)
+    return sample * (min(KEPT_WINDOWS * window, total) + window)
 
 
 class Replay:

@@ -14,10 +14,11 @@ from functools import partial
 import numpy as np
 
 from alphac4.compute import Compute, choose_compute
+from alphac4.machine import check_memory
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
-from alphac4.selfplay.replay import Replay, window_size
+from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, recorded_plies
 from alphac4.storage.records import quote
 from alphac4.training.config import TrainConfig, from_dict, random_generator
@@ -150,6 +151,8 @@ class TrainingLoop:
         self.geometry = geometry = config.board.geometry()
         self.callbacks = callbacks
         end = config.learning_steps * config.iterations
+        needed = replay_bytes(geometry, config.iterations * config.samples, config.learning.min_window)
+        check_memory("the last replay window needs", needed, "samples or learning.min_window", is_certain=False)
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
         given = extensions.schedule
         self.schedule: Schedule = self.cosine if given is None else checked_schedule(given, end)
@@ -283,7 +286,7 @@ class TrainingLoop:
             self.report_progress("learning", done=learner.steps - steps_before, total=steps)
 
         report = learner.learn(self.replay, window, steps=steps, schedule=self.schedule, rng=rng, on_step=on_step)
-        self.replay.drop_old(2 * window)
+        self.replay.drop_old(KEPT_WINDOWS * window)
         if not learner.is_finite():
             learner.restore(before)
             learner.steps = steps_before + steps

@@ -123,9 +123,8 @@ class DeviceActor:
         self.geometry = geometry
         self.config = config
         self.slots = slots
-        nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         empty = make_trees(slots, 1, geometry, rng)
-        self._trees = make_device_trees(empty, nodes, device)
+        self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
         self._games = copy_to_device(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
         self._selection = selection or config.puct(PRIOR_TEMPERATURE)
