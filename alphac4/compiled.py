@@ -4,8 +4,8 @@ import contextlib
 import functools
 import hashlib
 import logging
+import pickle
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from alphac4.machine import SharedSetting, cache_folder
 logger = logging.getLogger(__name__)
 
 MAX_CACHED_SOURCES = 4  # versions of the source, so that switching between two branches does not recompile
-MIN_FREE_BYTES = 2**25  # the machine code of all commands takes half as much
+cache_problems: list[str] = []  # messages that were logged because machine code could not be saved
 _MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|force_inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
@@ -68,7 +68,7 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a `compiled` function again without the cache on disk.
 
     Use it for arguments whose types contain code from outside the package. A cached version would miss edits of that
-    code, and a program without these types could not read Numba's cache index.
+    code.
     """
     return _njit(function.py_func, cache=False, nrt=False)  # type: ignore[attr-defined]
 
@@ -85,22 +85,79 @@ def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: obje
     search takes 2.5 times as long. A Numba without it raises an error at the first compilation.
     """
     njit: Any = numba.njit  # its type lacks some options
-    with machine_code_cache() as is_writable:
-        decorate = njit(nogil=True, error_model="numpy", cache=cache and is_writable, _nrt=nrt, **options)
-        return decorate(function)  # type: ignore[no-any-return]
+    dispatcher = njit(nogil=True, error_model="numpy", _nrt=nrt, **options)(function)
+    return cached_on_disk(dispatcher) if cache else dispatcher  # type: ignore[no-any-return]
+
+
+def cached_on_disk(dispatcher: Any) -> Any:
+    """Make Numba's dispatcher of a function or kernel cache machine code in `machine_code_folder`, and return it.
+
+    Numba has no public interface for another format of its cache, hence the private names here and below.
+    """
+    folder = machine_code_folder()
+    if folder is not None:
+        with _CACHE_DIR.changed_to(str(folder)):
+            dispatcher.enable_caching()
+        cache = dispatcher._cache
+        cache._cache_file = _MachineCode(cache, folder)
+        cache._guard_against_spurious_io_errors = _logged_errors
+    return dispatcher
+
+
+class _MachineCode:
+    """Files with a function's machine code, one per combination of argument types. Each starts with a digest.
+
+    They replace Numba's index and its numbered files, which processes that compile at the same time mix up. Numba would
+    run whatever a crash has left in them. A file that does not match its digest is compiled again and replaced.
+    """
+
+    def __init__(self, cache: Any, folder: Path) -> None:
+        self._numba = cache._cache_file
+        self._start = f"{cache.cache_path}/{cache._impl.filename_base}"
+        self._source = folder.name, cache._impl.locator.get_source_stamp(), numba.__version__
+
+    def load(self, key: object) -> Any:
+        """Return the machine code for a key: argument types, processor and bytecode; None if it does not match."""
+        digest, _, content = self._path(key).read_bytes().partition(b"\n")
+        if digest != self._digest(key, content):
+            return None
+        saved_key, machine_code = pickle.loads(content)
+        return machine_code if saved_key == key else None  # the texts of named tuples lack their fields
+
+    def save(self, key: object, machine_code: Any) -> None:
+        """Write the machine code for a key to a temporary file, and rename that."""
+        content = self._numba._dump((key, machine_code))
+        with self._numba._open_for_write(self._path(key)) as file:
+            file.write(self._digest(key, content) + b"\n" + content)
+
+    def _path(self, key: object) -> Path:
+        return Path(f"{self._start}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc")
+
+    def _digest(self, key: object, content: bytes) -> bytes:
+        return hashlib.sha256(repr((self._source, key)).encode() + content).hexdigest().encode()
 
 
 @contextlib.contextmanager
-def machine_code_cache() -> Iterator[bool]:
-    """Set the folder in which Numba caches the functions decorated in this block; yield whether there is one."""
-    folder = machine_code_folder()
-    with _CACHE_DIR.changed_to("" if folder is None else str(folder)):
-        yield folder is not None
+def _logged_errors() -> Iterator[None]:
+    """Log an error of reading or writing machine code; without it, the function is compiled."""
+    try:
+        yield
+    except FileNotFoundError:  # not compiled yet
+        pass
+    except OSError as error:
+        _report_uncached(f"{machine_code_folder()}: {error.strerror}")
+
+
+@functools.cache
+def _report_uncached(problem: str) -> None:
+    advice = "so code is compiled at each start: make room, or set NUMBA_CACHE_DIR to another folder"
+    cache_problems.append(f"{problem}, {advice}")
+    logger.warning(cache_problems[-1])
 
 
 @functools.cache
 def machine_code_folder() -> Path | None:
-    """Create the folder of this source's machine code and return it; None if no folder is writable or has room.
+    """Create the folder of this source's machine code and return it; None if no folder is writable.
 
     To decide whether machine code is outdated, Numba looks only at the function's own file. But machine code includes
     the functions it calls and depends on the fields of named tuples, which may be in other files. So the folder's name
@@ -118,17 +175,12 @@ def machine_code_folder() -> Path | None:
             is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-            free = shutil.disk_usage(folder).free
         except (OSError, RuntimeError):  # not writable, or the user has no home folder
             continue
-        if free < MIN_FREE_BYTES:
-            logger.warning("%s: the disk is almost full: make room, or set NUMBA_CACHE_DIR to another folder", base)
-            if is_new:
-                folder.rmdir()
-                continue
         if is_new:
             _remove_outdated(base)
         return folder
+    _report_uncached("no cache folder is writable")
     return None
 
 
@@ -139,7 +191,7 @@ def _remove_outdated(base: Path) -> None:
     """
     folders = sorted(base.glob(f"{_MACHINE_CODE}*"), key=lambda folder: -folder.stat().st_mtime)
     for folder in folders[MAX_CACHED_SOURCES:]:
-        for file in folder.glob("*/*.nb[ci]"):
+        for file in folder.glob("*/*.nb*"):
             file.unlink(missing_ok=True)
 
 

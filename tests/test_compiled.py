@@ -3,9 +3,9 @@
 import itertools
 import math
 import os
+import resource
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numba
@@ -26,6 +26,7 @@ from alphac4.mcts.simulation import NodeTotals, register_selection_rule
 from alphac4.mcts.tree import Trees
 
 RISING_PRIOR = ConstantEvaluator(np.arange(7) / 3)
+UNCACHED = "so code is compiled at each start: make room, or set NUMBA_CACHE_DIR to another folder"
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
 
 
@@ -145,30 +146,56 @@ def test_machine_code_of_the_latest_sources_stays_cached(tmp_path: Path, monkeyp
 
 
 def test_without_a_writable_folder_functions_are_compiled_without_a_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(blocked))
+    monkeypatch.setattr(compiled, "cache_problems", [])
     assert compiled.machine_code_folder.__wrapped__() is None
+    assert caplog.messages == [f"no cache folder is writable, {UNCACHED}"]
     monkeypatch.setattr(compiled, "machine_code_folder", lambda: None)
     twice = compiled.compiled(lambda x: 2 * x)
     assert twice(3) == 6
     assert twice.stats.cache_path is None
 
 
-def test_machine_code_is_not_cached_on_a_full_disk(
+def test_on_a_full_disk_functions_run_without_a_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    free = compiled.MIN_FREE_BYTES - 1
-    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=free))
-    assert compiled.machine_code_folder.__wrapped__() is None
-    assert not list(tmp_path.iterdir())
-    message = f"{tmp_path}: the disk is almost full: make room, or set NUMBA_CACHE_DIR to another folder"
-    assert caplog.messages == [message]
-    free += 1
-    folder = compiled.machine_code_folder.__wrapped__()
-    assert folder is not None
-    free -= 1  # the machine code that is there is used
-    assert compiled.machine_code_folder.__wrapped__() == folder
+    """The limit of a file's size ends the write as a full disk does."""
+    monkeypatch.setattr(compiled, "machine_code_folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "cache_problems", [])
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**10, limit[1]))
+    try:
+        twice = compiled.compiled(lambda x: 2 * x)
+        assert (twice(3), twice(0.5)) == (6, 1.0)
+        assert caplog.messages == [f"{tmp_path}: File too large, {UNCACHED}"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_damaged_or_exchanged_machine_code_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba would raise an error for some of these files, and run the others."""
+    monkeypatch.setattr(compiled, "machine_code_folder", lambda: tmp_path)
+
+    def half(x: float) -> float:
+        return x / 2 if x > 0 else 0
+
+    def misses() -> int:
+        dispatcher = compiled.compiled(half)
+        assert [dispatcher(x) for x in (3, 3.0, np.float32(3))] == [1.5] * 3
+        return sum(dispatcher.stats.cache_misses.values())  # type: ignore[attr-defined]
+
+    assert [misses(), misses()] == [3, 0]
+    file, other, _ = tmp_path.rglob("*.nbc")
+    good = file.read_bytes()
+    middle = len(good) // 2
+    flipped = good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :]
+    for content in (b"", good[:20], good[:-1], bytes(len(good)), flipped, other.read_bytes()):
+        file.write_bytes(content)
+        assert [misses(), misses()] == [1, 0]
+    file.unlink()
+    assert [misses(), misses()] == [1, 0]

@@ -6,7 +6,6 @@ import json
 import logging
 import platform
 import sys
-import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ import torch
 from packaging.requirements import Requirement
 
 from alphac4.arena.registry import parse_searching_player
-from alphac4.compiled import machine_code_folder
+from alphac4.compiled import cache_problems, machine_code_folder
 from alphac4.compute import Actors, choose_compute
 from alphac4.game import Position
 from alphac4.machine import cores, describe_cores, install_advice, processor_name, worker_threads, wrap_text
@@ -55,7 +54,6 @@ EXTRAS = {  # name in pyproject.toml: purpose
     "docs": "building the documentation by ./scripts/docs.sh",
 }
 
-CACHE_PROBE_BYTES = 2**20  # one of the larger files of machine code
 INFERENCE_BATCHES = (1, 128)  # one game against a person, and an evaluation of many positions
 INFERENCE_SECONDS = 1.0  # per backend and batch size
 SELF_PLAY_SECONDS = 10.0
@@ -179,19 +177,9 @@ def _check_page() -> str:
 
 
 def _check_compiled() -> str:
-    folder = machine_code_folder()
-    if folder is None:
-        raise PermissionError(
-            "no cache folder is writable or has room, so code is compiled at each start: set NUMBA_CACHE_DIR"
-        )
-    try:
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            file.write(bytes(CACHE_PROBE_BYTES))
-            file.write(b"0")  # raises if the disk has become full, unlike the first, partial write
-    except OSError as error:
-        advice = "so code is compiled at each start: make room, or set NUMBA_CACHE_DIR to another folder"
-        raise OSError(f"{folder}: {error.strerror}, {advice}") from error
-    return str(folder)
+    if cache_problems:  # the checks before this one have compiled code, or loaded it
+        raise OSError(cache_problems[-1])
+    return str(machine_code_folder())
 
 
 CHECKS: dict[str, Callable[[], str]] = {

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from alphac4.compiled import machine_code_cache
+from alphac4.compiled import cached_on_disk
 from alphac4.game.rules import Geometry
 from alphac4.machine import SharedSetting, install_advice
 from alphac4.mcts.simulation import is_builtin_rule
@@ -98,8 +98,7 @@ def is_gpu(name: str) -> bool:
 def kernel(function: Callable[..., None]) -> Any:
     """Turn a function into a kernel. It is compiled at its first launch and cached on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
-    with machine_code_cache() as is_writable:
-        return cuda.jit(cache=is_writable)(function)
+    return cuda.jit(function) if is_simulated() else cached_on_disk(cuda.jit(function))
 
 
 def kernel_for(parameters: Any, kernel: Any) -> Any:
