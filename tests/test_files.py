@@ -223,9 +223,18 @@ def test_a_lock_is_held_until_its_process_is_killed(tmp_path: Path) -> None:
     lock = FileLock(path)
     with pytest.raises(LockedError, match=f"process {os.getpid()} on {socket.gethostname()}"):
         FileLock(path)
-    assert path.stat().st_size > 0
     lock.close()
-    assert not path.exists()
+
+
+def test_a_released_lock_is_free_for_one_process_that_waited_and_for_no_other(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    path = tmp_path / "lock"
+    lock = FileLock(path)
+    with path.open() as waiting:
+        lock.close()
+        fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(LockedError):
+            FileLock(path)
 
 
 def test_a_child_process_does_not_hold_its_parents_lock(tmp_path: Path) -> None:

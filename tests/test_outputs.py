@@ -43,7 +43,7 @@ def test_commands_write_through_links_but_not_to_devices(
     assert link.is_symlink()
     assert not real.is_symlink()
     assert real.stat().st_size > 0
-    assert [path.name for path in real.parent.iterdir()] == ["file"]
+    assert {path.name for path in real.parent.iterdir()} <= {"file", ".file.lock"}
     device = tmp_path / f"device{suffix}"
     device.symlink_to("/dev/null")
     assert error_line(line, device) == f"alphac4 {line.split()[0]}: {device}: is a device or a pipe, not a file"
@@ -113,8 +113,7 @@ def test_output_in_use_by_another_process_is_rejected_until_that_ends(
             assert error_line(line.format(folder=path)).startswith(refusal)
             assert list(folder.iterdir()) == [lock]
     run_command(line.format(folder=folder))
-    assert not lock.exists()
-    assert any(folder.iterdir())
+    assert len(list(folder.iterdir())) > 1
 
 
 def test_interrupted_selfplay_has_recorded_the_games_of_all_its_shards(

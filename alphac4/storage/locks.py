@@ -1,9 +1,10 @@
 """Locks, so that two processes or threads do not write to the same run or record.
 
 The library filelock uses the operating system's lock on a file. The lock ends with its process, so a killed process
-does not block others. Shared file systems support it between machines (NFS, SMB, CephFS, GPFS, Lustre mounted with
-`flock`). On a file system without locks, filelock creates a marker file instead. If a process on another machine
-was killed, you have to remove its marker by hand.
+does not block others. The file stays: if it were removed, a waiting process that has opened it and another that creates
+it again could both hold the lock. filelock notices this only on local disks; NFS renames a removed file that is open.
+On a file system without locks, filelock creates a marker file and removes it. If a process on another machine was
+killed, you have to remove its marker by hand.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ class FileLock:
     """A lock held until `close` or until the process ends.
 
     Args:
-        path: the lock's file, which names its holder.
+        path: the lock's file, which names its latest holder.
         of: the protected file or folder, for the error message; by default the lock's folder.
 
     Raises:
@@ -47,21 +48,14 @@ class FileLock:
                 text = self.path.read_text(errors="replace").strip()
                 holder = text if text.startswith("process ") and len(text) < 200 else holder
             raise LockedError(f"{of or self.path.parent} is in use by {holder}") from None
-        if not self._is_marker():
+        if not isinstance(self._lock, filelock.SoftFileLock):  # only filelock writes its marker
             with contextlib.suppress(OSError):  # the holder's name is optional
                 since = time.strftime("%Y-%m-%d %H:%M:%S")
                 self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}\n")
 
     def close(self) -> None:
         """Release the lock."""
-        if not self._is_marker():
-            with contextlib.suppress(OSError):  # Windows cannot remove open files
-                self.path.unlink()
         self._lock.release()
-
-    def _is_marker(self) -> bool:
-        """Return whether the file is filelock's marker, which only filelock writes."""
-        return isinstance(self._lock, filelock.SoftFileLock)
 
 
 def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
