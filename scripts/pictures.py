@@ -20,8 +20,8 @@ from playwright.sync_api import ViewportSize, sync_playwright
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = (sys.executable, "-m", "alphac4")
 DRAWING_COMMANDS = (
-    "search 44 --player best@600 --svg docs/gallery/tree.svg",
-    "evaluate best --simulations 0,100,600 --picture docs/gallery/mistakes.png",  # four minutes
+    "search 44 --player best@600 --svg docs/gallery/tree.svg --overwrite",
+    "evaluate best --simulations 0,100,600 --picture docs/gallery/mistakes.png --overwrite",  # four minutes
 )
 REVIEWED = "4444452226671"  # four of its thirteen moves are mistakes
 PLAYED = "43373322244754565"  # Red's second move gives the win away, and Yellow gives it back

@@ -16,8 +16,6 @@ from helpers import held_elsewhere
 
 from alphac4.runs.state import Costs
 from alphac4.storage.files import (
-    REVIEW_PAGE,
-    SVG_FILE,
     FileError,
     append_line,
     check_output,
@@ -105,21 +103,15 @@ def test_an_appended_line_is_whole_or_absent(before: str, tmp_path: Path) -> Non
     assert path.read_text().split() == [*before.split(), "last"]
 
 
-def test_a_file_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    drawing, page = b'<?xml version="1.0"?>\n<svg width="1">', b"<!doctype html>\n<title>Connect Four review</title>"
-    write_atomically(path, drawing, SVG_FILE)
-    for content in (b"44444\n", b"<!doctype html>\n<title>Mine</title>", drawing, b"x" + page):
-        path.write_bytes(content)
-        for use in (lambda: check_output(path, REVIEW_PAGE), lambda: write_atomically(path, page, REVIEW_PAGE)):
-            with pytest.raises(FileError, match=f"{path} exists and is not a review's page: choose another name"):
-                use()
-        assert path.read_bytes() == content
-    for content in (b"", page + b"<p>older"):
-        path.write_bytes(content)
-        check_output(path, REVIEW_PAGE)
-        write_atomically(path, page, REVIEW_PAGE)
-        assert path.read_bytes() == page
+def test_an_output_needs_its_suffix_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "mine.svg"
+    check_output(path, ".svg", overwrite=False)
+    path.touch()
+    check_output(path, ".png", ".svg")
+    with pytest.raises(FileError, match=f"{path} exists already: choose another name, or replace it by --overwrite"):
+        check_output(path, ".svg", overwrite=False)
+    with pytest.raises(FileError, match=f"{path}: the name must end in .png or .pdf"):
+        check_output(path, ".png", ".pdf")
 
 
 def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

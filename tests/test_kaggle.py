@@ -271,7 +271,7 @@ def test_a_submission_with_different_outputs_is_not_written(
     monkeypatch.setattr("alphac4.export.kaggle.fold_batch_norm", lambda _network: folded)
     getattr(folded, head).bias[2] += 0.5
     for deviation in ("0.1", "nan"):
-        error = error_line(f"export {checkpoint} --kaggle", path)
+        error = error_line(f"export {checkpoint} --overwrite --kaggle", path)
         assert f"the submission was not written: its outputs differ from PyTorch's by {deviation}" in error
         assert path.read_text() == before
         for parameter in folded.parameters():

@@ -176,7 +176,7 @@ def test_a_file_with_different_outputs_is_not_written(
     other = export.onnx_bytes(Checkpoint(network=network))
     target.write_bytes(other)
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
-    assert "was not written: the outputs of ONNX differ" in error_line(f"export {source} --onnx {target}")
+    assert "was not written: the outputs of ONNX differ" in error_line(f"export {source} --overwrite --onnx {target}")
     assert target.read_bytes() == other
 
 

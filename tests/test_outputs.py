@@ -19,10 +19,10 @@ WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
     "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
-    "export --kaggle": ("export {checkpoint} --kaggle ", ""),
+    "export --kaggle": ("export {checkpoint} --kaggle ", ".py"),
     "arena --output": ("arena random uct:1 --games 2 --processes 1 --output ", ""),
     "prove --output": ("prove negamax:1 --max-stones 1 --output ", ""),
-    "export --onnx": pytest.param("export {checkpoint} --onnx ", "", marks=pytest.mark.slow),
+    "export --onnx": pytest.param("export {checkpoint} --onnx ", ".onnx", marks=pytest.mark.slow),
 }
 
 
@@ -51,43 +51,50 @@ def test_commands_write_through_links_but_not_to_devices(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-FOREIGN = {
-    **{name: value for name, value in WRITERS.items() if isinstance(value, tuple)},
-    "evaluate --picture x.svg": (EVALUATE + "--picture ", ".svg"),
-    "evaluate --picture x.pdf": (EVALUATE + "--picture ", ".pdf"),
-    "export --onnx": ("export {checkpoint} --onnx ", ""),
-    "certificate build": (
-        "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder} ",
-        "",
-    ),
+ONE_SHOT = {
+    **{name: value for name, value in WRITERS.items() if name.startswith(("search", "review", "evaluate"))},
+    "export --kaggle": ("export {checkpoint} --kaggle ", ".py"),
+    "export --onnx": ("export {checkpoint} --onnx ", ".onnx"),
 }
 
 
-@pytest.mark.parametrize(("line", "suffix"), FOREIGN.values(), ids=FOREIGN)
-def test_commands_replace_no_file_of_another_kind(
+@pytest.mark.parametrize(("line", "suffix"), ONE_SHOT.values(), ids=ONE_SHOT)
+def test_commands_replace_no_file_unasked_and_none_of_another_suffix(
     line: str, suffix: str, checkpoint: Path, tmp_path: Path, error_line: Callable[..., str]
 ) -> None:
     """A mistyped name must not cost the user's file, such as the network that the command reads."""
-    line = line.format(checkpoint=checkpoint, folder=tmp_path / "folder")
+    line, path, other = line.format(checkpoint=checkpoint), tmp_path / f"mine{suffix}", tmp_path / "mine.txt"
+    for file in (path, other):
+        file.write_text("mine")
+    assert f"{path} exists already: choose another name, or replace it by --overwrite" in error_line(line, path)
+    assert f"{other}: the name must end in {suffix}" in error_line(f"{line} {other} --overwrite")
+    assert path.read_text() == other.read_text() == "mine"
+
+
+RECORDS = {
+    "arena": "arena random uct:1 --games 2 --processes 1 --output ",
+    "prove": "prove negamax:1 --max-stones 1 --output ",
+    "certificate": "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder} ",
+}
+
+
+@pytest.mark.parametrize("line", RECORDS.values(), ids=RECORDS)
+def test_records_and_certificates_replace_no_other_file(
+    line: str, checkpoint: Path, tmp_path: Path, error_line: Callable[..., str]
+) -> None:
     for content in (checkpoint.read_bytes(), b"4444452226671\n"):
-        path = tmp_path / f"mine{suffix}"
+        path = tmp_path / "mine"
         path.write_bytes(content)
-        assert str(path) in error_line(line, path)
+        assert str(path) in error_line(line.format(folder=tmp_path / "folder"), path)
         assert path.read_bytes() == content
 
 
-REPLACED = {name: value for name, value in FOREIGN.items() if name.startswith(("search", "review", "eval", "export"))}
-
-
-@pytest.mark.parametrize(
-    ("line", "suffix"),
-    [pytest.param(*REPLACED[n], id=n, marks=pytest.mark.slow if "onnx" in n else ()) for n in REPLACED],
-)
-def test_commands_replace_their_own_earlier_file(
-    line: str, suffix: str, checkpoint: Path, tmp_path: Path, run_command: Callable[..., str]
-) -> None:
-    for _ in range(2):
-        run_command(line.format(checkpoint=checkpoint), tmp_path / f"mine{suffix}")
+@pytest.mark.parametrize("line", ["search 44 --player uct:20 --svg", "review 44 --player none --seconds 0 --html"])
+def test_an_existing_file_is_replaced_on_request(line: str, tmp_path: Path, run_command: Callable[..., str]) -> None:
+    path = tmp_path / f"mine.{line.split('--')[-1]}"
+    path.write_text("mine")
+    run_command(f"{line} {path} --overwrite")
+    assert path.read_text().startswith(("<svg", "<!doctype html>"))
 
 
 APPENDING = {

@@ -19,7 +19,7 @@ from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk,
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
-from alphac4.storage.files import CERTIFICATE_FILE, read_bytes, write_atomically
+from alphac4.storage.files import read_bytes, write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
@@ -65,7 +65,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
         "sha256": hashlib.sha256(text).hexdigest(),
         **certificate.about,
     }
-    write_atomically(path, json.dumps(header).encode() + b"\n" + zlib.compress(text, 9), CERTIFICATE_FILE)
+    write_atomically(path, json.dumps(header).encode() + b"\n" + zlib.compress(text, 9))
 
 
 def read_certificate(path: Path) -> Certificate:

@@ -11,8 +11,6 @@ import tyro
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
 from alphac4.storage.files import (
-    KAGGLE_FILE,
-    ONNX_FILE,
     check_folder,
     check_not_existing,
     check_output,
@@ -40,6 +38,8 @@ class ExportCommand:
     """Write a submission for Kaggle's ConnectX: one Python file, such as main.py, that needs only NumPy."""
     onnx: OutputFile = None
     """Write an ONNX file, such as network.onnx, and check it against PyTorch (extra alphac4[onnx])."""
+    overwrite: bool = False
+    """Replace an existing file of --kaggle or --onnx; folders are never replaced."""
     web: Annotated[Path | None, metavar("FOLDER")] = None
     """Write to this folder a page that plays in the visitor's browser; any web server can serve it."""
     hub: Annotated[Path | None, metavar("FOLDER")] = None
@@ -61,8 +61,8 @@ class ExportCommand:
         paths = [path.resolve() for path in (self.kaggle, self.onnx, self.web, self.hub) if path is not None]
         if len(set(paths)) < len(paths):
             raise ValueError("each form needs a path of its own")
-        check_output(self.kaggle, KAGGLE_FILE)
-        check_output(self.onnx, ONNX_FILE)
+        check_output(self.kaggle, ".py", overwrite=self.overwrite)
+        check_output(self.onnx, ".onnx", overwrite=self.overwrite)
         for folder in self.web, self.hub:
             if folder is not None:
                 check_folder(folder.absolute().parent, folder)
@@ -87,7 +87,7 @@ class ExportCommand:
         if self.kaggle is not None:
             from alphac4.export.kaggle import submission_text
 
-            write_atomically(self.kaggle, submission_text(checkpoint).encode(), KAGGLE_FILE)
+            write_atomically(self.kaggle, submission_text(checkpoint).encode())
             logger.info("%s: submission of %d KB", self.kaggle, self.kaggle.stat().st_size // 1000)
         if self.onnx is not None:
             logger.info("%s: converting the network ...", self.onnx)

@@ -27,7 +27,7 @@ from alphac4.commands.arguments import (
     metavar,
 )
 from alphac4.machine import cores, wrap_text
-from alphac4.storage.files import CERTIFICATE_FILE, check_output
+from alphac4.storage.files import check_output
 from alphac4.storage.locks import lock_file, lock_folder
 from alphac4.storage.records import (
     MAX_NUMBER,
@@ -174,6 +174,8 @@ class EvaluateCommand(CheckedSettings):
     """Print JSON instead of tables."""
     picture: OutputFile = None
     """Draw the report to this file, whose name ends in .png, .svg or .pdf."""
+    overwrite: bool = False
+    """Replace an existing file."""
     seed: Seed = 0
     """Seed of the searches and of the untrained network."""
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
@@ -189,9 +191,9 @@ class EvaluateCommand(CheckedSettings):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
             raise ValueError(f"{text}; the maximum is {MAX_SIMULATIONS:,}")
         if self.picture is not None:
-            from alphac4.evaluation.pictures import check_picture, save_picture  # imports Matplotlib
+            from alphac4.evaluation.pictures import SUFFIXES, save_picture  # imports Matplotlib
 
-            check_picture(self.picture)
+            check_output(self.picture, *SUFFIXES, overwrite=self.overwrite)
         with loading():
             from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
 
@@ -418,7 +420,7 @@ class CertificateCommand(CheckedSettings):
 
         geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
-        check_output(path, CERTIFICATE_FILE)
+        check_output(path, ".certificate")
         journal = self.output / "moves.jsonl"
         options = ComputeOptions(device=self.device, backend=self.backend).resumed(journal, FORMAT, self.player)
         compute = options.choose(threads=1)

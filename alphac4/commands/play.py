@@ -25,7 +25,7 @@ from alphac4.commands.arguments import (
     metavar,
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
-from alphac4.storage.files import REVIEW_PAGE, SVG_FILE, check_output, write_atomically
+from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.hub import check_network
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, InputError, Range
 from alphac4.storage.text import content_lines, read_stdin_lines
@@ -210,7 +210,9 @@ class ReviewCommand(CheckedSettings):
     """The game as 1-based columns from the empty board, such as 4455; or a file with a game per line; or - to read
     games from the standard input."""
     html: OutputFile = None
-    """Write a self-contained web page to this file."""
+    """Write a self-contained web page to this file, whose name ends in .html."""
+    overwrite: bool = False
+    """Replace an existing file."""
     json: bool = False
     """Print JSON instead of text: one object per game, each on its own line."""
     player: Annotated[str, metavar("PLAYER"), PlayerCheck(others=(NO_PLAYER,))] = ""
@@ -236,7 +238,7 @@ class ReviewCommand(CheckedSettings):
         board = self.board.geometry()
         specification = self.player or (REVIEWER if board == STANDARD else NO_PLAYER)
         geometry = board if specification == NO_PLAYER else common_geometry((specification,), board)
-        check_output(self.html, REVIEW_PAGE)
+        check_output(self.html, ".html", overwrite=self.overwrite)
         games = read_games(" ".join(self.game), read_stdin_lines(), geometry)
         player, screen = None, Screen(sys.stdout)
         if specification != NO_PLAYER:
@@ -268,7 +270,7 @@ class ReviewCommand(CheckedSettings):
     def _write_page(self, path: Path, reviews: "list[Review]") -> None:
         from alphac4.play.web.pages import review_page  # imports the export of networks
 
-        write_atomically(path, review_page(reviews).encode(), REVIEW_PAGE)
+        write_atomically(path, review_page(reviews).encode())
         print(f"{'review' if len(reviews) == 1 else f'{len(reviews)} reviews'} written to {path}", file=sys.stderr)
 
 
@@ -312,7 +314,9 @@ class SearchCommand(CheckedSettings):
     json: bool = False
     """Print JSON instead of a table."""
     svg: OutputFile = None
-    """Draw the search tree to this file."""
+    """Draw the search tree to this file, whose name ends in .svg."""
+    overwrite: bool = False
+    """Replace an existing file."""
     depth: Annotated[int, Range(1, 64)] = 2
     """With --svg: plies to draw."""
     width: Annotated[int, Range(1, 64)] = 3
@@ -337,7 +341,7 @@ class SearchCommand(CheckedSettings):
         board = self.board.geometry()
         specification = self.player or ("best@600" if board == STANDARD else "uct:10000")
         geometry = common_geometry((specification,), board)
-        check_output(self.svg, SVG_FILE)
+        check_output(self.svg, ".svg", overwrite=self.overwrite)
         position = Position.from_moves(join_moves(self.moves), geometry)
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
@@ -356,7 +360,7 @@ class SearchCommand(CheckedSettings):
             print(found.table())
         if self.svg is not None:
             picture = draw_tree(partial(player.node, 0), depth=self.depth, width=self.width)
-            write_atomically(self.svg, picture.encode(), SVG_FILE)
+            write_atomically(self.svg, picture.encode())
             print(f"\ntree drawn to {self.svg}", file=sys.stderr)
         return 0
 

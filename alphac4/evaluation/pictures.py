@@ -14,30 +14,18 @@ from matplotlib.ticker import ScalarFormatter
 from alphac4.evaluation.positions import ALL
 from alphac4.evaluation.report import UNTRAINED, StrengthReport, SubjectReport
 from alphac4.game.position import count_of
-from alphac4.storage.files import PDF_FILE, PNG_FILE, SVG_FILE, check_output, write_atomically
+from alphac4.storage.files import write_atomically
 
 MAIN_COLOUR, UNTRAINED_COLOUR = "#1f4e9c", "#8a8f98"
 OTHER_COLOURS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
-FORMATS = {".png": PNG_FILE, ".svg": SVG_FILE, ".pdf": PDF_FILE}
-
-
-def check_picture(path: Path) -> None:
-    """Check that a picture can be written later.
-
-    Raises:
-        ValueError: if the suffix is not one of `FORMATS`, or the file exists and is not such a picture.
-        OSError: if the file cannot be written.
-    """
-    if path.suffix not in FORMATS:
-        raise ValueError(f"{path}: a picture's name must end in .png, .svg or .pdf")
-    check_output(path, FORMATS[path.suffix])
+SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def save_picture(report: StrengthReport, path: Path) -> None:
-    """Draw the report to a file, in the format of its suffix; raises the errors of `check_picture`."""
+    """Draw the report to a file, in the format of its suffix, one of `SUFFIXES`."""
     content = io.BytesIO()
     draw(report).savefig(content, dpi=130, format=path.suffix[1:])
-    write_atomically(path, content.getvalue(), FORMATS[path.suffix])
+    write_atomically(path, content.getvalue())
 
 
 def draw(report: StrengthReport) -> Figure:

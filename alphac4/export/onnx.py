@@ -19,12 +19,11 @@ from alphac4.nn.backends import random_boards
 from alphac4.nn.foreign import import_onnxruntime
 from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.files import ONNX_FILE, write_atomically
+from alphac4.storage.files import write_atomically
 from alphac4.version import __version__
 
 TOLERANCE = 1e-4  # largest deviation of a probability from PyTorch
 PROBE_BOARDS = 256
-PRODUCER = "alphac4"  # by which `ONNX_FILE` recognises the files
 
 INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
 OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and loss for the side to move"
@@ -102,13 +101,12 @@ def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
 
     Raises:
         RuntimeError: if a package is missing, or the outputs of the file differ from the network's or are not finite.
-        FileError: if the file exists and is not an exported ONNX file.
     """
     content = onnx_bytes(checkpoint)
     deviation = deviation_from_torch(checkpoint, content)
     if not deviation <= TOLERANCE:  # so that NaN fails as well
         raise RuntimeError(f"{path} was not written: the outputs of ONNX differ from PyTorch's by {deviation:.2g}")
-    write_atomically(path, content, ONNX_FILE)
+    write_atomically(path, content)
     return deviation
 
 
@@ -155,7 +153,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
     assert program is not None
     model, board = program.model_proto, json.dumps(board_settings(geometry))
     about = {"game": "Connect Four", "board": board, "input": INPUT, "output": OUTPUT}
-    model.producer_name, model.producer_version = PRODUCER, __version__
+    model.producer_name, model.producer_version = "alphac4", __version__
     onnx.helper.set_model_props(model, about)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())

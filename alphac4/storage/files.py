@@ -3,13 +3,11 @@
 import contextlib
 import errno
 import os
-import re
 import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 _TEMPORARY = ".alphac4-tmp"  # suffix of temporary names
 
@@ -18,42 +16,15 @@ class FileError(ValueError):
     """Error for a file that cannot be used; the message gives the reason in one line."""
 
 
-class FileKind(NamedTuple):
-    """A kind of file that the program writes where the user chooses. It replaces only files of the same kind."""
-
-    name: str  # with its article
-    start: re.Pattern[bytes]  # matches the first `MAX_START_BYTES` of every such file
-
-
-MAX_START_BYTES = 1024
-CERTIFICATE_FILE = FileKind("a certificate", re.compile(rb'{"format": "alphac4-certificate"'))
-KAGGLE_FILE = FileKind("a submission for ConnectX", re.compile(rb"\"\"\"An agent for Kaggle's ConnectX "))
-# The format's version, then the producer.
-ONNX_FILE = FileKind("an exported ONNX file", re.compile(rb"\x08[\x01-\x7f]\x12\x07alphac4"))
-PDF_FILE = FileKind("a PDF file", re.compile(rb"%PDF-"))
-PNG_FILE = FileKind("a PNG picture", re.compile(rb"\x89PNG\r\n\x1a\n"))
-REVIEW_PAGE = FileKind("a review's page", re.compile(rb"(?s)<!doctype html>.*<title>Connect Four review<"))
-SVG_FILE = FileKind("an SVG picture", re.compile(rb"(?s)<svg\b|<\?xml\b.*<svg\b"))
-
-
-def write_atomically(path: Path, content: bytes, kind: FileKind | None = None) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file in the same folder, flush it, rename it to ``path``, and flush the folder.
 
     The new file keeps the permissions of the old one. If ``path`` is a symbolic link, its target is written.
 
-    Args:
-        path: the file.
-        content: the new content.
-        kind: the kind of the content, for a file that the user chose.
-
     Raises:
-        FileError: if the file exists and is of another kind.
         OSError: if the file cannot be written. An old file is unchanged, and no temporary file remains.
     """
     check_regular(path)
-    if kind is not None:
-        assert kind.start.match(content[:MAX_START_BYTES]), f"the content is not {kind.name}"
-        check_replaceable(path, kind)
     with add_path_to_errors(path):
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -161,36 +132,28 @@ def new_folder(folder: Path) -> Iterator[Path]:
     flush_folder(target.parent)
 
 
-def check_output(path: Path | None, kind: FileKind | None = None) -> None:
+def check_output(path: Path | None, *suffixes: str, overwrite: bool = True) -> None:
     """Check that a file can be written later: it is regular or absent, and its folder can be created and written.
 
+    Args:
+        path: the file; None is accepted.
+        suffixes: of which the name must have one; by default any name is accepted.
+        overwrite: whether the file may exist.
+
     Raises:
-        FileError: if the file exists and is not of the given kind.
+        FileError: for another suffix, or a file that exists and must not be replaced.
         OSError: naming the file.
     """
     if path is None:
         return
     check_regular(path)
-    if kind is not None:
-        check_replaceable(path, kind)
+    if suffixes and path.suffix not in suffixes:
+        raise FileError(f"{path}: the name must end in {' or '.join(suffixes)}")
+    if path.exists() and not overwrite:
+        raise FileError(f"{path} exists already: choose another name, or replace it by --overwrite")
     if path.exists() and not os.access(path, os.W_OK):
         raise OSError(errno.EACCES, "is not writable", str(path))
     check_folder(path.resolve().parent, path)
-
-
-def check_replaceable(path: Path, kind: FileKind) -> None:
-    """Check that a regular file is absent, empty, or of the given kind, so that nothing else is replaced.
-
-    Raises:
-        FileError: if it is of another kind.
-        OSError: if it cannot be read.
-    """
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        start = file.read(MAX_START_BYTES)
-    if start and not kind.start.match(start):
-        raise FileError(f"{path} exists and is not {kind.name}: choose another name")
 
 
 def check_regular(path: Path) -> None:
