@@ -101,7 +101,7 @@ def test_terminal_game_rejects_invalid_input_without_changing() -> None:
         "undo 3": "undo takes no argument, but '3' follows",
         "analysis on": "analysis takes no argument, but 'on' follows",
         "New game": "new takes no argument, but 'game' follows",
-        "5\0": "the input is not UTF-8 text",
+        "5\0": "is neither a column from 1 to 7",
         "5" * 100_000: "neither a column from 1 to 7",
         "5 " * 100_000: "one column at a time",
         "load " + "x" * 100_000: "is neither a game",
@@ -295,7 +295,7 @@ def test_games_are_saved_and_loaded_without_overwriting_other_files(
     assert not missing.parent.exists()
     for content, message in (
         (b"to be kept\n", "is neither"),
-        (b"\xcd", "columns are"),
+        (b"\xcd", "not UTF-8 text"),
         (b"", "contains no game"),
         (b"# a", "contains no game"),
         (b"4\n5", "2 games"),

@@ -19,7 +19,6 @@ from alphac4.play.opponents import certificates
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
-from alphac4.storage.text import encoding_problem
 
 HELP = """\
   1 to 7       drop a stone into that column
@@ -272,8 +271,6 @@ class TerminalGame:
         try:
             if not word:
                 return
-            if problem := encoding_problem(text):
-                raise ValueError(problem)
             if len(word) == 1 and word.lower() in COLUMN_NAMES[: self.session.geometry.columns]:
                 if rest:
                     moves = shorten(text.replace(" ", ""))

@@ -1,10 +1,9 @@
-"""Text files written by people, with a position, a game or a puzzle per line.
+"""Text files written by people, with a position or a game per line.
 
-The reader accepts what editors save: byte-order marks, UTF-16, all line endings, blank lines, tabs, repeated spaces,
-spaces around a line, and comments after "#".
+They are UTF-8. The reader accepts what editors save: byte-order marks, all line endings, blank lines, tabs, repeated
+spaces, spaces around a line, and comments after "#".
 """
 
-import codecs
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,54 +17,34 @@ MAX_TEXT_BYTES = 2**28  # of a file: millions of positions, and little memory fo
 
 
 def read_text_lines(path: Path) -> list[str]:
-    """Return the lines of a text file. Invalid bytes become U+FFFD, so that a parser can name their line.
+    """Return the lines of a text file.
 
     Raises:
-        FileError: for UTF-16 without a byte-order mark, UTF-32, or more than `MAX_TEXT_BYTES`.
+        FileError: if it is not UTF-8 text, or larger than `MAX_TEXT_BYTES`.
         OSError: if the file cannot be read.
     """
     with add_path_to_errors(path), path.open("rb") as file:
         content = file.read(MAX_TEXT_BYTES + 1)
     if len(content) > MAX_TEXT_BYTES:
         raise FileError(f"{path}: larger than {MAX_TEXT_BYTES >> 20} MiB; split it into smaller files")
-    return _checked(_decode(content), str(path)).splitlines()
+    return _decode(content, str(path)).splitlines()
 
 
 def read_stdin_lines() -> Iterator[str]:
-    """Yield the lines of the standard input as they arrive, in the encodings and line endings accepted for files.
+    """Yield the lines of the standard input as they arrive.
 
     Raises:
-        FileError: for UTF-16 without a byte-order mark, or UTF-32.
+        FileError: for a line that is not UTF-8 text.
     """
-    binary = getattr(sys.stdin, "buffer", None)
-    if binary is None:  # a replacement without bytes
-        yield from sys.stdin
-        return
-    first = binary.readline()
-    text = _decode(first + binary.read() if _is_utf16(first) else first)
-    yield from _checked(text, "the standard input").splitlines()
-    for line in binary:
-        yield from _checked(line.decode("utf-8", errors="replace"), "the standard input").splitlines()
+    for line in getattr(sys.stdin, "buffer", sys.stdin):  # a replacement may have only text
+        yield from (line if isinstance(line, str) else _decode(line, "the standard input")).splitlines()
 
 
-def _decode(content: bytes) -> str:
-    return content.decode("utf-16" if _is_utf16(content) else "utf-8", errors="replace")
-
-
-def _is_utf16(content: bytes) -> bool:
-    return content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-
-
-def encoding_problem(text: str) -> str:
-    """Return the message for input that is not UTF-8 text, but has NUL characters as UTF-16 does; "" for others."""
-    return "the input is not UTF-8 text: it has NUL characters, as UTF-16 does" if "\0" in text else ""
-
-
-def _checked(text: str, source: str) -> str:
-    """Return a text without NUL characters, or raise FileError with the name of its source."""
-    if problem := encoding_problem(text):
-        raise FileError(f"{source}: {problem}")
-    return text
+def _decode(content: bytes, source: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise FileError(f"{source}: not UTF-8 text; save it in that encoding") from error
 
 
 def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
