@@ -144,6 +144,7 @@ class NetworkKind(PlayerKind):
         "other that maps planes to a policy and a value (needs alphac4[onnx])",
     }
     names = tuple(SHIPPED)
+    rank = 1  # the path of an existing file may be written as another player
     runs_network = True
 
     def __init__(self, text: str) -> None:
@@ -401,6 +402,7 @@ class CertificateKind(PlayerKind):
         "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
     }
     names = (CERTIFICATE,)
+    rank = 2  # best@certificate is also written as a network
     runs_network = True
 
     def __init__(self, text: str) -> None:

@@ -38,6 +38,8 @@ class PlayerKind(ABC):
     """The ways to write such a player, each with a description."""
     names: ClassVar[tuple[str, ...]] = ()
     """Words before the first "@", ":" or "," of its specifications."""
+    rank: ClassVar[int] = 0
+    """If several kinds match a specification, the one with the highest rank has it."""
     runs_network: ClassVar[bool] = False
     """Whether device, backend and batch size apply."""
     is_fixed: ClassVar[bool] = False
@@ -113,7 +115,7 @@ _Kind = TypeVar("_Kind", bound=type[PlayerKind])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Add a kind, as a decorator. If several match a specification, the kind that was registered last has it."""
+    """Add a kind, as a decorator."""
     _kinds.append(kind)
     return kind
 
@@ -143,7 +145,7 @@ def first_word(text: str) -> str:
 
 def find_kind(text: str) -> type[PlayerKind] | None:
     """Return the kind of a specification; None for an unknown player."""
-    return next((kind for kind in reversed(player_kinds()) if kind.matches(text)), None)
+    return max((kind for kind in player_kinds() if kind.matches(text)), key=lambda kind: kind.rank, default=None)
 
 
 def read_player(text: str) -> PlayerKind:

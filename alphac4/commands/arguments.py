@@ -18,7 +18,7 @@ from alphac4.arena.registry import check_players
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
-from alphac4.storage.records import MAX_SEED, InputError, Range, quote, read_value
+from alphac4.storage.records import MAX_SEED, Range, deferred_checks, quote, read_value
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute
@@ -42,7 +42,7 @@ def read_arguments(
         print(_paragraphs(inspect.getdoc(kind) or "" if sys.flags.optimize < 2 else missing), end="\n\n")
     message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(message):
+        with contextlib.redirect_stderr(message), deferred_checks():
             options = tyro.cli(
                 kind,
                 args=arguments,
@@ -51,12 +51,7 @@ def read_arguments(
                 default=cast(Options, default),
                 config=(tyro.conf.DisallowNone,),  # otherwise the help shows {None}|PATH
             )
-    except SystemExit as end:
-        error: BaseException | None = end
-        while error is not None:  # tyro reports errors of constructors as its own, in the context of ours
-            if isinstance(error, InputError):
-                raise InputError(str(error)) from None
-            error = error.__context__
+    except SystemExit:
         sys.stderr.write(message.getvalue())
         raise
     return options
@@ -145,11 +140,11 @@ class PlayerCheck:
         """Check one name, or each of several; an empty one, a command's default, is valid.
 
         Raises:
-            InputError: for an unknown player; the message suggests a similar one.
+            ValueError: for an unknown player; the message suggests a similar one.
         """
         players = {value} if isinstance(value, str) else set(value)
         for level in LEVELS_BY_NAME.keys() & players - set(self.others):
-            raise InputError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
+            raise ValueError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")
         check_players(*players, others=self.others)
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportCommand:
+class ExportCommand(CheckedSettings):
     """Export a network for use without this package.
 
         alphac4 export best --kaggle main.py
@@ -51,7 +51,7 @@ class ExportCommand:
     web_runtime: Annotated[Path | None, metavar("FILE")] = None
     """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
@@ -141,7 +141,7 @@ class EngineCommand(CheckedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorCommand:
+class DoctorCommand(CheckedSettings):
     """Check the installation, and measure the speed of inference, self-play and learning on this machine.
 
         alphac4 doctor --only checks
@@ -161,7 +161,7 @@ class DoctorCommand:
     json: bool = False
     """Print JSON instead of text."""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_network(self.network.as_posix())
 
     def __call__(self) -> int:

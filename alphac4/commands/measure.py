@@ -34,7 +34,6 @@ from alphac4.storage.records import (
     MAX_SIMULATIONS,
     BoardConfig,
     CheckedSettings,
-    InputError,
     Range,
     is_whole_number,
     quote,
@@ -86,16 +85,16 @@ class ArenaCommand(CheckedSettings):
     json: bool = False
     """Print JSON instead of a table."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.cluster is not None and self.compute.device == "cuda":
-            raise InputError("--device cuda: --cluster uses CPU cores; leave out one of the two")
+            raise ValueError("--device cuda: --cluster uses CPU cores; leave out one of the two")
         if self.games % 2:
-            raise InputError(
+            raise ValueError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
             )
         if self.sprt is not None and self.sprt[0] >= self.sprt[1]:
-            raise InputError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
+            raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
 
     def __call__(self) -> int:
         """Play the games that are not recorded yet; print the crosstable and the score of each pairing."""
@@ -388,8 +387,8 @@ class CertificateCommand(CheckedSettings):
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.task == "verify" and replace(self, task="build", file=None) != CertificateCommand(task="build"):
             raise ValueError("verify takes only a file: all options are for build")
 

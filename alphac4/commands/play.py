@@ -27,7 +27,7 @@ from alphac4.commands.arguments import (
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.hub import check_network
-from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, InputError, Range
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, Range
 from alphac4.storage.text import content_lines, read_stdin_lines
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class PlayCommand(CheckedSettings):
     """Seed of the players' random choices."""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for number in filter(str.isdecimal, self.players):
             find_level(number)
-        super().__post_init__()
+        super()._check()
         check_network(self.network)
         if len(self.players) > 2 or "web" in self.players:
-            raise InputError(f"name one opponent or two players, not {' '.join(self.players)}")
+            raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
     def __call__(self) -> int:
         """Play until the input ends."""
@@ -171,8 +171,8 @@ class PlayWebCommand(CheckedSettings):
     open: bool = True
     """Open the page in the browser, if started from a terminal of this machine's desktop."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         check_network(self.network)
 
     def __call__(self) -> int:

@@ -153,8 +153,8 @@ class SelfplayCommand(CheckedSettings):
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
-from alphac4.storage.records import CheckedSettings, InputError, Range, quote
+from alphac4.storage.records import CheckedSettings, Range, quote
 
 PlanesName = Literal["lines", "stones"]
 RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
@@ -52,12 +52,12 @@ class NetworkConfig(NetworkSize):
         """Whether a function of the user builds the network."""
         return self.architecture != RESIDUAL
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.planes not in get_args(PlanesName):
-            raise InputError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {quote(self.planes)}")
-        super().__post_init__()
+            raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {quote(self.planes)}")
+        super()._check()
         if self.convolution_weights > MAX_WEIGHTS:
-            raise InputError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
+            raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
 
     @property
     def input_planes(self) -> int:

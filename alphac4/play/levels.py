@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from alphac4.storage.records import InputError, did_you_mean, quote
+from alphac4.storage.records import did_you_mean, quote
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def find_level(text: str) -> Level:
     if (level := LEVELS_BY_NAME.get(text.lower())) is not None:
         return level
     guess = did_you_mean(text, [level.name for level in LEVELS])
-    raise InputError(f"unknown level {quote(text)}{guess}; the levels are {level_names()}")
+    raise ValueError(f"unknown level {quote(text)}{guess}; the levels are {level_names()}")
 
 
 def level_names() -> str:

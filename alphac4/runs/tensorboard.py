@@ -163,7 +163,7 @@ def _image(tag: str, figure: Figure) -> Any:
     png = io.BytesIO()
     figure.savefig(png, format="png")
     width, height = figure.canvas.get_width_height()
-    image = Summary.Image(width=width, height=height, colorspace=3, encoded_image_string=png.getvalue())
+    image = Summary.Image(width=width, height=height, encoded_image_string=png.getvalue())
     return Summary(value=[Summary.Value(tag=tag, image=image)])
 
 

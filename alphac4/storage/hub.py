@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alphac4.machine import install_advice, quiet_logging
 from alphac4.storage.files import FileError
-from alphac4.storage.records import InputError, did_you_mean, quote, shorten
+from alphac4.storage.records import did_you_mean, quote, shorten
 
 # Networks that come with the project.
 SHIPPED = {
@@ -45,7 +45,7 @@ def check_network(name: str) -> None:
     """
     if name not in SHIPPED and not is_hub_name(name) and (not Path(name).exists() or Path(name).is_dir()):
         problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
-        raise InputError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
+        raise ValueError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")
 
 
 @cache  # a command calls it several times, and each time the hub's library sends a request

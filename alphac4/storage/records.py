@@ -1,6 +1,7 @@
 """Validated records: dataclasses from JSON, numbers and their ranges, and the board in files and options."""
 
 import ast
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -9,7 +10,8 @@ import re
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -28,8 +30,7 @@ NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
 _T = TypeVar("_T")
 
 
-class InputError(ValueError):
-    """Error for a setting, an option or a name that a user gave; the message is one line."""
+_unchecked: ContextVar["list[CheckedSettings] | None"] = ContextVar("unchecked", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +50,11 @@ class BoardConfig:
         """Return the geometry for compiled code.
 
         Raises:
-            InputError: for an impossible board.
+            ValueError: for an impossible board.
         """
         from alphac4.game.rules import make_geometry  # imports Numba, which options do not need
 
-        try:
-            return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
-        except ValueError as error:
-            raise InputError(str(error)) from error
+        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -239,21 +237,46 @@ class Range:
         """Check a number, or those of a tuple; None is valid.
 
         Raises:
-            InputError: naming the field.
+            ValueError: naming the field.
         """
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not isinstance(number, int | float):
-                raise InputError(f"{name} must be a number, not {quote(number)}")
+                raise ValueError(f"{name} must be a number, not {quote(number)}")
             if number is not None and not self.minimum <= number <= self.maximum:  # NaN is not within any range
                 limit = f"at most {self.maximum:,}" if number > self.maximum else f"at least {self.minimum:,}"
-                raise InputError(f"{name} must be {limit}, not {number!s:.80}")
+                raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
 
 
 class CheckedSettings:
-    """Base class of dataclasses whose fields are checked by their annotations, such as `Range`: by ``check``."""
+    """Base class of dataclasses whose values are checked when they are created."""
 
     def __post_init__(self) -> None:
+        unchecked = _unchecked.get()
+        if unchecked is None:
+            self._check()
+        else:
+            unchecked.append(self)
+
+    def _check(self) -> None:
+        """Check the fields by their annotations that have a method ``check``, such as `Range`.
+
+        Raises:
+            ValueError: for an invalid value; the message names the field.
+        """
         for name, hint in typing.get_type_hints(type(self), include_extras=True).items():
             for part in getattr(hint, "__metadata__", ()):
                 if hasattr(part, "check"):
                     part.check(name, getattr(self, name))
+
+
+@contextlib.contextmanager
+def deferred_checks() -> Iterator[None]:
+    """Check settings of the block at its end, so that a parser in the block does not report their errors as its own."""
+    unchecked: list[CheckedSettings] = []
+    token = _unchecked.set(unchecked)
+    try:
+        yield
+    finally:
+        _unchecked.reset(token)
+    for settings in unchecked:
+        settings._check()

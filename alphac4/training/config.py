@@ -18,7 +18,6 @@ from alphac4.storage.records import (
     MIN_POSITIVE,
     BoardConfig,
     CheckedSettings,
-    InputError,
     Range,
     did_you_mean,
     parse_json,
@@ -88,10 +87,10 @@ class BaselineConfig(CheckedSettings):
     pairs: Annotated[int, Range(1, 1_000_000)] = 20
     """Colour-swapped pairs of games per match; closing matches always have 50."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if len(set(self.rollouts)) < len(self.rollouts):
-            raise InputError(f"baseline.rollouts has a number twice: {', '.join(map(str, self.rollouts))}")
+            raise ValueError(f"baseline.rollouts has a number twice: {', '.join(map(str, self.rollouts))}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +149,12 @@ class TrainConfig(CheckedSettings):
     machine: MachineConfig = field(default_factory=MachineConfig)
     """The machine, and the files to keep."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         for name, kind in get_type_hints(TrainConfig).items():
             group = getattr(self, name)
             if dataclasses.is_dataclass(kind) and type(group) is not kind:
-                raise InputError(f"{name} must be its group of settings, not {quote(group)}")
+                raise ValueError(f"{name} must be its group of settings, not {quote(group)}")
         if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
             self.board.geometry()
         self.network_config()

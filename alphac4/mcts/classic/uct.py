@@ -88,8 +88,8 @@ class UctConfig(CheckedSettings):
     """Independent trees per position, whose statistics are added: root parallelisation (Chaslot et al. 2008). The trees
     share a budget of simulations, but each has all of a time budget. Use as many threads as trees."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
 
