@@ -20,19 +20,6 @@ from alphac4.storage.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-# Folders whose Python code is checked for style, in addition to the pages.
-CODE_FOLDERS = ("alphac4", "docs", "examples", "experiments", "scripts", "tests")
-PHRASES = {
-    r"\b(?:go|goes|going|went) on\b": "write resume, continue or removed",
-    r"(?<![Tt]here )\bis no (?!longer\b|better\b)": "write is not a",
-    r"\bso many\b": "write N, or the name of the parameter",
-    r"\banew\b": "write again, or a verb with re-",
-    r"\b(?:says|tells) (?:so|that|what|which|whether|how)\b": "write prints, shows or returns",
-}
-DOCSTRING_START = re.compile(r"(?:What|Whose|Who|Of|Where)\b|See (?:also )?`[^`]*`\.?$")
-SENTENCE_START = re.compile(r"(?:^|(?<=[.:] ))(?:What|Whose|Who|Where)\b[^.?:]*\.(?= |$)")
-ALLOWED: tuple[str, ...] = ()  # parts of at most ten lines
-MAX_COLUMNS, MAX_CELL = 6, 60
 EXAMPLES = {
     "alphazero": "against UCT with 5 rollouts: ",
     "ten_lines": "the exact score of the position is 18",
@@ -130,17 +117,6 @@ def test_pages_that_the_code_names_exist() -> None:
     assert not missing
 
 
-def test_tables_have_few_columns_short_cells_and_no_shell_commands() -> None:
-    faults = []
-    for page in pages():
-        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for line in re.findall(r"^\|.*\|$", text, re.MULTILINE):
-            cells = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", line).strip("|").split("|")
-            if len(cells) > MAX_COLUMNS or max(len(cell.strip()) for cell in cells) > MAX_CELL:
-                faults.append(f"{page.relative_to(ROOT)}: {line}")
-    assert not faults
-
-
 def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixture[str]) -> None:
     """Pages of experiments may have the options of their commit."""
     used: dict[str, set[tuple[str, str]]] = {}
@@ -160,30 +136,6 @@ def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixt
             unknown += [f"{page}: alphac4 {name} {option}" for option, page in sorted(options) if option not in known]
     assert len(used) > 12
     assert not unknown
-
-
-def test_text_is_plain_english() -> None:
-    """Patterns that are easy to find; the rest is for reviewers."""
-    assert len(ALLOWED) <= 10
-    code = [path for folder in CODE_FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    faults = []
-    for path in [*pages(), *code]:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            if not any(allowed in line for allowed in ALLOWED):
-                found = [advice for pattern, advice in PHRASES.items() if re.search(pattern, line)]
-                faults += [f"{path.relative_to(ROOT)}:{number}: {advice}: {line.strip()}" for advice in found]
-    for page in pages():
-        text = re.sub(r"```.*?```|^(?:\||#).*$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-        for paragraph in re.split(r"\n\s*\n", text):
-            found = SENTENCE_START.findall(" ".join(paragraph.split()))
-            faults += [f"{page.relative_to(ROOT)}: name the subject: {sentence}" for sentence in found]
-    for path in code:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node) or ""
-                if DOCSTRING_START.match(text):
-                    faults.append(f"{path.relative_to(ROOT)}: name the subject: {text.splitlines()[0]}")
-    assert not faults, "\n".join(faults)
 
 
 def test_picture_table_and_contract_show_the_same_layers_and_every_package_is_one() -> None:
