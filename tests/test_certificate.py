@@ -16,7 +16,7 @@ from helpers import DRAWN, SCRIPTS, ConstantEvaluator, load_script, save_untrain
 
 from alphac4.arena import PlayerError
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
-from alphac4.arena.players import NetworkPlayer, SearchingPlayer
+from alphac4.arena.players import NetworkPlayer, SearchingPlayer, backends_of
 from alphac4.arena.registry import parse_player
 from alphac4.certificate.file import (
     Certificate,
@@ -568,6 +568,7 @@ def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate
     ran = tmp_path / "ran"
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": f"engine:touch {ran}"}))
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
+    assert backends_of([player]) == ""  # as a record names it
     with pytest.raises(PlayerError, match="neither a network nor uct"):
         player.choose([Position.from_moves("1", SMALL)])  # which the certificate does not cover
     assert not ran.exists()

@@ -157,8 +157,10 @@ class CertificatePlayer:
 
     @property
     def inference_backend(self) -> str:
-        """Backend of the other player's network."""
-        return backends_of([self._other])
+        """Backend of the other player's network; "" if the certificates name a player that cannot be created."""
+        with contextlib.suppress(PlayerError):
+            return backends_of([self._other])
+        return ""
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""

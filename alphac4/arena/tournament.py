@@ -227,17 +227,14 @@ def play_part(
     files, players = None if networks is None else networks.get(), list[Player]()
     for side, name in enumerate(part.pairing):
         backend = tournament.backends.get(name) or "auto"
-        if files is None:
-            compute = choose_compute(tournament.device, backend, threads=threads)
-        else:
-            compute = choose_compute("cpu", require_backend(backend), threads=threads)
+        there = (tournament.device, backend) if files is None else ("cpu", require_backend(backend))
         player = parse_player_with(
             None if files is None else files.get(name),
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
             geometry=tournament.geometry,
             threads=threads,
-            compute=compute,
+            compute=choose_compute(*there, threads=threads),
             batch_size=2 * len(part.openings),
         )
         players.append(player)

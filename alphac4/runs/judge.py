@@ -4,7 +4,9 @@ The result must not influence learning, the gate or the choice of the best netwo
 that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
 """
 
-from alphac4.arena.players import backends_of
+from collections.abc import Sequence
+
+from alphac4.arena.players import Player, backends_of
 from alphac4.evaluation.metrics import collect_answers, judge_sets
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
@@ -22,28 +24,26 @@ def measure_network(network: Network, provider: PlayerProvider) -> EvaluationRep
         network: the network.
         provider: of the players that choose the network's moves.
     """
-    (raw, _), (search, backends) = (_figures(network, provider, simulations) for simulations in (0, SIMULATIONS))
+    players = provider.players(network, "judged", 0)
+    raw, players = _figures(players), provider.players(network, "judged", SIMULATIONS)
     return EvaluationReport(
         positions=sum(map(len, packaged_positions(POSITIONS_PER_SET))),
         simulations=SIMULATIONS,
         raw=raw,
-        search=search,
-        evaluator=backends,
+        search=_figures(players),
+        evaluator=backends_of(players),
     )
 
 
-def _figures(network: Network, provider: PlayerProvider, simulations: int) -> tuple[ExactPlayMetrics, str]:
-    """Return the network's figures, and the backends that ran it."""
+def _figures(players: Sequence[Player]) -> ExactPlayMetrics:
     sets = packaged_positions(POSITIONS_PER_SET)
-    players = provider.players(network, "judged", simulations)
     figures = judge_sets(sets, *collect_answers(players, sets))
     whole = figures.pop(ALL)
     assert whole.value is not None
-    metrics = ExactPlayMetrics(
+    return ExactPlayMetrics(
         mistakes_by_set={name: figure.mistakes.value for name, figure in figures.items()},
         mistake_rate=whole.mistakes.value,
         ci_low=whole.mistakes.low,
         ci_high=whole.mistakes.high,
         value_error=whole.value.absolute_error.value,
     )
-    return metrics, backends_of(players)

@@ -164,7 +164,7 @@ class TrainingSession:
                 logger.warning("%s: reports of %s are missing", path / REPORTS_FILE, count_of(missing, "iteration"))
             folder.replay.total = state.samples
             folder.replay.load(state.iteration)
-            state.record_functions(extensions)
+            state.record_functions(extensions.names())
             compute = choose_compute(config.machine.device, config.machine.backend, for_run=True, cluster=cluster)
             learner = make_learner(config, compute, extensions)
             if start is not None:

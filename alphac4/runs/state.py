@@ -15,7 +15,6 @@ from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, read_record
 from alphac4.training.config import TrainConfig, from_dict, load_config
-from alphac4.training.extensions import Extensions
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import MatchReport
 
@@ -50,8 +49,7 @@ class RunState:
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
     schedule: CosineSchedule | None = None  # schedule of the learning rate; None before the first iteration
-    extensions: dict[str, str] = field(default_factory=dict)  # names of the user's functions, by argument
-    sources: dict[str, str] = field(default_factory=dict)  # digests of their source code
+    extensions: dict[str, str] = field(default_factory=dict)  # `Extensions.names`
     started_from: dict[str, Any] = field(default_factory=dict)  # provenance of the network that the run started from
     changes: list[dict[str, Any]] = field(default_factory=list)  # changes of settings when the run was resumed
     config: dict[str, Any] = field(default_factory=dict)  # all settings
@@ -59,22 +57,21 @@ class RunState:
     learner: dict[str, Tensor] = field(default_factory=dict)
     actors: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def record_functions(self, functions: Extensions) -> None:
-        """Record the user's functions; if their code has changed since the last iteration, record that with a warning.
+    def record_functions(self, functions: dict[str, str]) -> None:
+        """Record `Extensions.names`; if a function's code has changed since the last iteration, record that and warn.
 
         The change may be intended, as to correct an error, so the run continues.
         """
-        names, sources, number = functions.names(), functions.sources(), self.iteration
-        for name in sources if number else ():
-            old, new = self.sources.get(name), sources[name]
-            if old != new:
-                self.changes.append({"after_iteration": number, "setting": name, "from": old, "to": new})
+        for argument, now in functions.items() if self.iteration else ():
+            if now != (before := self.extensions[argument]):
+                change = {"after_iteration": self.iteration, "setting": argument, "from": before, "to": now}
+                self.changes.append(change)
                 logger.warning(
                     "`%s`: the code of %s has changed after iteration %d; the run uses the new code and records that; "
                     "to keep the old code, stop before the next iteration ends and restore it",
-                    *(name, names[name], number),
+                    *(argument, now.partition(" #")[0], self.iteration),
                 )
-        self.extensions, self.sources = names, sources
+        self.extensions = functions
 
     def is_finished(self, config: TrainConfig) -> bool:
         """Return whether all iterations and closing matches of these settings are done."""

@@ -113,32 +113,27 @@ class Extensions:
             raise TypeError(f"optimizer must be a function of the module, such as {example}, not the class {name}")
 
     def names(self) -> dict[str, str]:
-        """Return the qualified names of the given functions, by argument, for a run's folder.
+        """Return names of the given functions with digests of their code, by argument, such as "mine.loss #0f3a".
 
         The name of a selection rule includes its parameters, as in "mine.Rule(c=1.5, prior_temperature=1.0)".
         """
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        names = {name: qualified_name(value) for name, value in values.items() if value is not None}
-        if isinstance(self.selection, tuple) and hasattr(self.selection, "_asdict"):
-            parameters = (f"{name}={value}" for name, value in self.selection._asdict().items())
-            names["selection"] += f"({', '.join(parameters)})"
+        names = dict[str, str]()
+        for item in dataclasses.fields(self):
+            function = getattr(self, item.name)
+            if function is not None:
+                name, rule = qualified_name(function), selection_rules.get(type(function))
+                if isinstance(function, tuple) and hasattr(function, "_asdict"):
+                    name += f"({', '.join(f'{field}={value}' for field, value in function._asdict().items())})"
+                source = _source(function if rule is None else rule.score)
+                names[item.name] = f"{name} #{hashlib.sha256(source.encode()).hexdigest()[:16]}"
         return names
-
-    def sources(self) -> dict[str, str]:
-        """Return digests of the given functions' source code, by argument, for a run's folder.
-
-        They cover the numbers, texts and names of functions that are default values, enclosed, or arguments of a
-        `functools.partial`, but neither other values nor the functions that are called.
-        """
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        if type(self.selection) in selection_rules:
-            values["selection"] = selection_rules[type(self.selection)].score
-        texts = {name: _source(value) for name, value in values.items() if value is not None}
-        return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
 
 
 def _source(function: Any) -> str:
-    """Return the text that `Extensions.sources` covers; only names for a function without source, as a compiled one."""
+    """Return a function's source code, if there is one, and the numbers, texts and names of functions that it holds.
+
+    It holds default values, enclosed variables and the arguments of a `functools.partial`.
+    """
     held: list[object] = []
     while isinstance(function, functools.partial):
         held += [function.args, *function.keywords.items()]
@@ -306,8 +301,9 @@ def check_names(before: Mapping[str, str], now: Mapping[str, str]) -> None:
         ValueError: with the first argument that differs.
     """
     for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
-            expected, actual = before.get(name, "no function"), now.get(name, "none")
+        expected = before.get(name, "no function").partition(" #")[0]
+        actual = now.get(name, "none").partition(" #")[0]
+        if expected != actual:
             raise ValueError(
                 f"this run was trained with {expected} as `{name}`, but {actual} was given: pass the same again"
             )
