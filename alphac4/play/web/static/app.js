@@ -2,7 +2,7 @@
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, counted, enable, isEnabled, playSound, onPress, recall, remember, showStatus } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, ignoreHeldKeys, isEnabled, playSound, onPress, recall, remember, showStatus } from "./dom.js";
 import { engine } from "./engine.js";
 import { Entries } from "./entries.js";
 import { Game } from "./game.js";
@@ -425,5 +425,6 @@ function load(isReload) {
   }
 }
 
+ignoreHeldKeys();
 prepare();
 load(performance.getEntriesByType("navigation")[0]?.type === "reload");

@@ -28,13 +28,15 @@ export function onPress(id, action) {
   $(id).addEventListener("click", () => isEnabled(id) && action());
 }
 
-// A key that is held acts once, also on a focused button. Arrow keys repeat, to step through a game.
-addEventListener("keydown", (event) => {
-  if (!event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key !== "Enter" && event.key.length > 1) return;
-  event.preventDefault();
-  event.stopPropagation();
-}, true);
+// Let a held key act once, also on a focused button. Arrow keys repeat, to step through a game.
+export function ignoreHeldKeys() {
+  addEventListener("keydown", (event) => {
+    if (!event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key !== "Enter" && event.key.length > 1) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }, true);
+}
 
 export function makeButton(text, action, attributes = {}) {
   const button = element("button", "", text);

@@ -1,6 +1,6 @@
 // The page of `alphac4 review --html`: one or several games to step through.
 
-import { $, COLOURS, counted } from "./dom.js";
+import { $, COLOURS, counted, ignoreHeldKeys } from "./dom.js";
 import { Board } from "./board.js";
 import { Record } from "./record.js";
 import { Rules } from "./rules.js";
@@ -32,4 +32,5 @@ function open(index) {
 REVIEWS.forEach(({ moves }, index) => $("game").append(new Option(`Game ${index + 1}: ${moves.slice(0, 14)}…`, index)));
 $("game").hidden = REVIEWS.length < 2;
 $("game").addEventListener("change", () => open(Number($("game").value)));
+ignoreHeldKeys();
 open(0);
