@@ -7,11 +7,12 @@ pyproject.toml::
     mine = "my_package"
 """
 
+import contextlib
 import functools
 import logging
 import pkgutil
+import sys
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -22,9 +23,21 @@ GROUP = "alphac4.plugins"  # the package of the own plugins, and the group of en
 @functools.cache
 def load_plugins() -> None:
     """Import all plugins, once. One that cannot be imported is left out, with a warning."""
-    own = [(name, f"{GROUP}.{name}") for _, name, _ in pkgutil.iter_modules([str(Path(__file__).with_name("plugins"))])]
-    for name, module in own + [(entry.name, entry.value) for entry in entry_points(group=GROUP)]:
+    names = [f"{GROUP}.{name}" for _, name, _ in pkgutil.iter_modules([str(Path(__file__).with_name("plugins"))])]
+    if _has_entry_points():
+        from importlib.metadata import entry_points
+
+        names += [entry.value for entry in entry_points(group=GROUP)]
+    for name in names:
         try:
-            import_module(module)
+            import_module(name)
         except Exception as error:  # also somebody else's code
             logger.warning("the plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
+
+
+def _has_entry_points() -> bool:
+    """Return whether a package on the path may have plugins. To ask `importlib.metadata` takes as long as a start."""
+    files = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
+    with contextlib.suppress(OSError):
+        return any(GROUP.encode() in file.read_bytes() for file in files)
+    return True

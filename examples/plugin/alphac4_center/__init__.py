@@ -1,0 +1,33 @@
+"""A plugin with a player, `center`, and a command, `alphac4 tally`. Install it with `pip install ./examples/plugin`.
+
+This module is imported at every start, so it only registers; the rest is imported when it is used.
+"""
+
+from typing import TYPE_CHECKING
+
+from alphac4.arena.registry import PlayerKind, register
+from alphac4.commands import register_command
+
+if TYPE_CHECKING:
+    from alphac4 import Player
+    from alphac4.arena.players import BuildOptions
+
+
+@register
+class CenterKind(PlayerKind):
+    """The player `center`."""
+
+    forms = {"center": "the column nearest to the middle that is open"}
+    names = ("center",)
+    is_fixed = True  # the form is the only specification: no limit, no options
+
+    def build(self, options: "BuildOptions") -> "Player":  # noqa: ARG002
+        """Create the player; `options` has random numbers, the board and the number of cores."""
+        from alphac4_center.player import Center
+
+        return Center()
+
+
+register_command(
+    "tally", group="Measure", summary="count the first moves of games", target="alphac4_center.command:TallyCommand"
+)
