@@ -7,15 +7,16 @@ import math
 import os
 import pickle
 import platform
+import queue
 import re
 import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # before a message explains a wait
@@ -23,9 +24,18 @@ CACHE_VARIABLE = "ALPHAC4_CACHE"
 COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 ROOT = Path("/")
 BINDING_VARIABLE = "OMP_PROC_BIND"  # environment variable by which OpenMP binds threads to cores
+CHECK_INTERVAL_S = 0.1  # longest time between two checks while threads work
 
 logger = logging.getLogger(__name__)
-_thread = threading.local()
+Event = TypeVar("Event")
+Result = TypeVar("Result")
+
+
+class _Thread(threading.local):
+    has_block_ended: Callable[[], bool] = staticmethod(lambda: False)
+
+
+_thread = _Thread()
 
 
 class WorkerThreadsEndedError(Exception):
@@ -224,15 +234,56 @@ def picklable_errors() -> Iterator[None]:
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """Yield a thread pool for the block. The end of the block does not wait for unfinished work.
 
-    This lets an error or Ctrl-C end the block immediately. Unfinished work ends at its next call of `check_block`.
+    This lets an error or Ctrl-C end the block immediately. Unfinished work ends at its next call of `check_block`, as
+    does work in blocks of the threads.
     """
-    ended = threading.Event()
-    pool = ThreadPoolExecutor(count, initializer=setattr, initargs=(_thread, "block_ended", ended))
+    ended, outer = threading.Event(), _thread.has_block_ended
+    values = _thread, "has_block_ended", lambda: ended.is_set() or outer()
+    pool = ThreadPoolExecutor(count, initializer=setattr, initargs=values)
     try:
         yield pool
     finally:
         ended.set()
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_in_threads(
+    works: Sequence[Callable[[Callable[[Event], None]], Result]],
+    on_event: Callable[[Event], object],
+    check: Callable[[], object],
+) -> list[Result]:
+    """Call each function in a thread of its own; return their results.
+
+    An error, of a function or of the calling thread, is raised immediately and ends the others as in `worker_threads`.
+
+    Args:
+        works: each gets a function that passes an event to the calling thread.
+        on_event: handles an event in the calling thread.
+        check: called in the calling thread at least once per `CHECK_INTERVAL_S`; may raise to end the work.
+    """
+    events = queue.SimpleQueue[Event | Future[Result]]()
+    with worker_threads(len(works)) as pool:
+        futures = [pool.submit(work, events.put) for work in works]
+        for future in futures:
+            future.add_done_callback(events.put)
+        running = len(futures)
+        while running:
+            check()
+            try:
+                event = events.get(timeout=CHECK_INTERVAL_S)
+            except queue.Empty:
+                continue
+            if isinstance(event, Future):
+                event.result()  # raises its error
+                running -= 1
+            else:
+                on_event(event)
+        return [future.result() for future in futures]
+
+
+def has_block_ended() -> bool:
+    """Return whether this thread's `worker_threads` block, if any, has ended."""
+    return _thread.has_block_ended()
 
 
 def check_block() -> None:
@@ -243,8 +294,7 @@ def check_block() -> None:
     Raises:
         WorkerThreadsEndedError: if the block has ended.
     """
-    ended = getattr(_thread, "block_ended", None)
-    if ended is not None and ended.is_set():
+    if has_block_ended():
         raise WorkerThreadsEndedError
 
 

@@ -5,6 +5,8 @@ import importlib.util
 import io
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -55,6 +57,16 @@ def run_python(code: str, *arguments: object, **options: Any) -> subprocess.Comp
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+@contextlib.contextmanager
+def new_threads_end() -> Iterator[None]:
+    """Check that the threads that the block starts end soon after it."""
+    before, deadline = threading.enumerate(), time.monotonic() + 30
+    yield
+    for thread in set(threading.enumerate()) - set(before):
+        thread.join(deadline - time.monotonic())
+        assert not thread.is_alive()
 
 
 class Linear(nn.Module):

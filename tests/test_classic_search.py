@@ -11,6 +11,7 @@ from alphac4.arena.kinds import describe_options, parse_options
 from alphac4.arena.registry import parse_player
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.classic import search as classic_search
 from alphac4.mcts.classic.rollouts import (
     CHAINS,
     CHAINS_SCALE,
@@ -293,3 +294,13 @@ def test_heuristics_match_values_counted_by_hand() -> None:
     own, other = stones(Position.from_moves("11223"))  # o has two in the second row, x three in the first
     assert (longest_run(STANDARD, own), longest_run(STANDARD, other)) == (2, 3)
     assert longest_value(STANDARD, own, other) == pytest.approx(math.tanh((2 - 3) / LONGEST_SCALE))
+
+
+def test_search_of_many_trees_is_often_checked_for_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks depend on the simulations in all trees together, 600,000 here, which take about half a second."""
+    checks = list[None]()
+    search = UctSearch(rng=np.random.default_rng(0), threads=2)
+    search.compile()
+    monkeypatch.setattr(classic_search, "check_block", lambda: checks.append(None))
+    search.search([Position.from_moves("44")] * 60, Budget(simulations=10_000))
+    assert len(checks) >= 3

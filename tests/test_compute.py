@@ -6,7 +6,9 @@ import re
 import threading
 import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -26,11 +28,14 @@ from alphac4.game.rules import STANDARD
 from alphac4.machine import (
     WorkerThreadsEndedError,
     adapt_process,
+    check_block,
     check_memory,
     cores,
     cpu_quota,
     describe_cores,
+    has_block_ended,
     memory_limit,
+    run_in_threads,
     worker_threads,
 )
 from alphac4.mcts.network_search import NetworkSearch
@@ -438,3 +443,54 @@ def test_work_of_threads_ends_after_an_interrupted_block() -> None:
         assert called.wait(60)
         raise KeyboardInterrupt
     assert isinstance(future.exception(60), WorkerThreadsEndedError)
+
+
+def test_work_in_nested_blocks_ends_with_the_outer_block() -> None:
+    called = threading.Event()
+
+    def work() -> None:
+        for _ in range(6000):
+            called.set()
+            check_block()
+            time.sleep(0.01)
+
+    def outer() -> None:
+        with worker_threads(1) as inner:
+            inner.submit(work).result()
+
+    with worker_threads(1) as pool:
+        future = pool.submit(outer)
+        assert called.wait(60)
+    assert isinstance(future.exception(30), WorkerThreadsEndedError)
+
+
+def test_threads_pass_their_events_to_the_calling_thread() -> None:
+    """The results are in the order of the functions, and an error of one of them ends the others."""
+    seen = list[tuple[int, threading.Thread]]()
+
+    def work(number: int, on_event: Callable[[int], None]) -> int:
+        for _ in range(100):
+            on_event(number)
+        return number
+
+    def note(event: int) -> None:
+        seen.append((event, threading.current_thread()))
+
+    works = [partial(work, number) for number in range(3)]
+    assert run_in_threads(works, note, lambda: None) == [0, 1, 2]
+    assert Counter(seen) == {(number, threading.current_thread()): 100 for number in range(3)}
+
+    ended = threading.Event()
+
+    def wait(_on_event: Callable[[int], None]) -> int:
+        while not has_block_ended():
+            time.sleep(0.01)
+        ended.set()
+        return 0
+
+    def fail(_on_event: Callable[[int], None]) -> int:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        run_in_threads([wait, fail], note, lambda: None)
+    assert ended.wait(60)

@@ -17,7 +17,7 @@ import naive
 import numpy as np
 import pytest
 import torch
-from helpers import Terminal, load_script, save_untrained
+from helpers import Terminal, load_script, new_threads_end, save_untrained
 
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
@@ -136,10 +136,17 @@ def test_moves_and_values_belong_to_their_positions(rng: np.random.Generator) ->
             return SimpleNamespace(moves=found[:, 0].astype(int), value=found[:, 1])
 
     player = KnownPlayer("known", UniformEvaluator(), Budget(simulations=1))
+    batches: list[int] = []
+
+    def on_batch(size: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        batches.append(size)
+
     for copies in (1, 3):
-        batches: list[int] = []
-        found = collect_answers([player] * copies, sets, batches.append)
+        batches.clear()
+        found = collect_answers([player] * copies, sets, on_batch)
         assert len(batches) >= copies
+        assert sum(batches) == len(found[0])
         np.testing.assert_array_equal(found[0], moves)
         np.testing.assert_array_equal(found[1], values)
     judged = judge_sets(sets, *found)["all"].value
@@ -156,12 +163,8 @@ def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(metrics, "BATCH", 16)
     players = [Failing(np.random.default_rng(0)) for _ in range(2)]
-    before = set(threading.enumerate())
-    with pytest.raises(RuntimeError, match="no idea about 16"):
+    with new_threads_end(), pytest.raises(RuntimeError, match="no idea about 16"):
         collect_answers(players, packaged_positions(40))
-    for thread in set(threading.enumerate()) - before:
-        thread.join(60)
-        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(

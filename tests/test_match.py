@@ -1,4 +1,6 @@
 import math
+import threading
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -6,11 +8,13 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
+from helpers import new_threads_end
 
 from alphac4.arena import match as match_module
 from alphac4.arena.match import MatchResult, balanced_openings, match_openings, play_match, play_shared
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
+from alphac4.machine import check_block
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.search import Budget
@@ -85,15 +89,30 @@ def test_invalid_moves_and_openings_are_rejected(answer: Any, opening: str, mess
         play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)])
 
 
-def test_a_check_that_raises_ends_a_match() -> None:
-    countdown = iter(range(3))
+class _Thinking(_Scripted):
+    """Player that thinks for minutes, unless its work is ended."""
+
+    began = threading.Event()
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        self.began.set()
+        for _ in range(6000):
+            check_block()
+            time.sleep(0.01)
+        return super().choose(positions)
+
+
+@pytest.mark.parametrize(("player", "copies"), [(_Scripted(), 1), (_Thinking(), 2)])
+def test_a_check_that_raises_ends_a_match_at_once(player: _Scripted, copies: int) -> None:
+    """It is called in the calling thread, also while the players think in other threads."""
 
     def check() -> None:
-        if next(countdown) == 2:
+        assert threading.current_thread() is threading.main_thread()
+        if player.batches or _Thinking.began.is_set():
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        play_match(_Scripted(), _Scripted(), OPENINGS, check=check)
+    with new_threads_end(), pytest.raises(KeyboardInterrupt):
+        play_shared([player] * copies, [_Scripted()] * copies, OPENINGS, check=check)
 
 
 class _Failing(_Scripted):

@@ -173,7 +173,7 @@ import os, signal, sys, threading
 from alphac4.cli import main
 start, searches = threading.Thread.start, []
 def interrupted_start(thread):
-    if thread.name.startswith("search"):
+    if "ThreadPoolExecutor" in thread.name:
         searches.append(thread)
         if len(searches) == 2:
             os.kill(os.getpid(), signal.SIGINT)

@@ -1,10 +1,9 @@
 """Matches whose games advance in lockstep, so that networks see full batches, and their balanced openings."""
 
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from alphac4.arena.ratings import Interval, score_interval
 from alphac4.bars import Bar
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.rules import STANDARD
+from alphac4.machine import check_block, run_in_threads
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.search import Budget
@@ -92,7 +92,8 @@ def play_shared(
         challengers: copies of the player whose result is returned.
         opponents: the same number of copies of the other player.
         openings: unfinished positions.
-        check: called at every ply; may raise to end the match.
+        check: called in the calling thread several times per second, or after each turn of a single copy; may raise to
+            end the match.
         progress: whether to show a progress bar if the standard error is a terminal.
 
     Raises:
@@ -105,13 +106,17 @@ def play_shared(
     label = f"{challengers[0].name} v. {opponents[0].name}"
     bar = Bar(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
 
-    def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult | _Forfeit:
-        return _play(challenger, opponent, [openings[index] for index in part], check, bar.update)
+    def on_turn(games_over: int) -> None:
+        bar.update(games_over)
+        check()
 
-    count = len(challengers)
-    sides = challengers, opponents, np.array_split(np.arange(len(openings)), count)
-    with bar, ThreadPoolExecutor(count) if count > 1 else contextlib.nullcontext() as pool:
-        parts = list(map(play, *sides) if pool is None else pool.map(play, *sides))
+    indices = np.array_split(np.arange(len(openings)), len(challengers))
+    works = [
+        partial(_play, challenger, opponent, [openings[index] for index in part])
+        for challenger, opponent, part in zip(challengers, opponents, indices, strict=True)
+    ]
+    with bar:  # a single copy plays in the calling thread, where Ctrl-C interrupts any player
+        parts = [works[0](on_turn)] if len(works) == 1 else run_in_threads(works, bar.update, check)
     forfeits = [part for part in parts if isinstance(part, _Forfeit)]
     if not forfeits:
         return sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
@@ -135,17 +140,16 @@ def _play(
     challenger: Player,
     opponent: Player,
     openings: Sequence[Position],
-    check: Callable[[], None],
-    on_game_over: Callable[[], object],
+    on_turn: Callable[[int], object],
 ) -> MatchResult | _Forfeit:
-    """Play a part of a match to its end."""
+    """Play a part of a match to its end. ``on_turn`` gets the number of games that ended in each player's turn."""
     positions = [opening for opening in openings for _ in range(2)]
     ours = [True, False] * len(openings)  # whether the challenger is to move
     points = [0.0] * len(positions)  # the challenger's
     running = list(range(len(positions)))
     turns = 0
     while running:
-        check()
+        check_block()
         for player, turn in ((challenger, True), (opponent, False)):
             games = [game for game in running if ours[game] == turn]
             try:
@@ -153,13 +157,14 @@ def _play(
             except NotFiniteError as error:
                 return _Forfeit(turns, f"{player.name} loses every game of the match: {error}")
             turns += 1
+            before = len(running)
             for game, column in zip(games, columns, strict=True):
                 positions[game], ours[game] = positions[game].play(column), not turn
                 outcome = positions[game].outcome()
                 if outcome is not None:
                     points[game] = MOVER_POINTS[outcome] if turn else 1.0 - MOVER_POINTS[outcome]
                     running.remove(game)
-                    on_game_over()
+            on_turn(before - len(running))
     return MatchResult(
         wins=points.count(1.0),
         draws=points.count(0.5),

@@ -154,12 +154,7 @@ def _measure(
     players: Sequence[Player], budget: int | None, measurement: Measurement, simulations: int, bar: Bar
 ) -> BudgetReport:
     """Collect and judge the answers of copies of one player in all positions."""
-
-    def on_batch(count: int) -> None:
-        with bar.get_lock():
-            bar.update(count * (simulations + 1))
-
     started = time.perf_counter()
-    answers = collect_answers(players, measurement.sets, on_batch)
+    answers = collect_answers(players, measurement.sets, lambda count: bar.update(count * (simulations + 1)))
     seconds = time.perf_counter() - started
     return BudgetReport(simulations=budget, sets=judge_sets(measurement.sets, *answers), seconds=seconds)

@@ -70,8 +70,8 @@ def collect_answers(
     Args:
         players: copies of one player, each of which answers one batch at a time.
         sets: sets of positions; S positions in total.
-        on_batch: called with the size of each finished batch. A batch has `BATCH` positions, or fewer if a copy would
-            get none.
+        on_batch: called in the calling thread with the size of each batch, in their order. A batch has `BATCH`
+            positions, or fewer if a copy would get none.
 
     Returns:
         0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if the player returns no values.
@@ -93,11 +93,14 @@ def collect_answers(
                 moves, values = np.array(checked_moves(player, batch), np.int64), None
         finally:
             idle.put(player)  # also after an error, because other threads may wait for a player
-        on_batch(len(batch))
         return moves, values
 
+    columns, found = list[Moves](), list[Floats | None]()
     with worker_threads(len(players)) as pool:
-        columns, found = zip(*pool.map(answer, range(0, len(positions), size)), strict=True)
+        for moves, predicted in pool.map(answer, range(0, len(positions), size)):
+            columns.append(moves)
+            found.append(predicted)
+            on_batch(len(moves))
     values = [value for value in found if value is not None]
     return np.concatenate(columns), np.concatenate(values) if values else None
 

@@ -5,16 +5,16 @@ games of its actor or on speed: the games of a run are the same on any number of
 answers are batch-invariant.
 """
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
+from alphac4.machine import has_block_ended, run_in_threads
 from alphac4.mcts.network_search import (
     EvaluationCache,
     NetworkParameters,
@@ -49,7 +49,6 @@ MAX_BLOCK_INTERVAL_S = 2.0  # longest time for which finished games are held bac
 MAX_CACHED_EVALUATIONS = 2**19
 RECORD_COPIES = 4  # of each game in progress: for play, in the run's state, and two while the state's file is written
 UNLIMITED_MOVES = 2**62  # moves per game of an actor that plays until it is stopped
-CHECK_INTERVAL_S = 0.1  # longest time between two checks while actors play
 
 
 class SelfPlayer(Protocol):
@@ -203,44 +202,18 @@ def play_together(
 ) -> None:
     """Call `SelfPlayer.play` of every actor in a thread of its own, until all are done.
 
-    An exception, here or in an actor, stops all actors and is raised after they have stopped.
+    An exception, here or in an actor, is raised immediately, and stops all actors after their current step.
 
     Args:
         actors: the players.
         moves: per slot.
         on_block: called in the calling thread with an actor's index and a block of its games.
-        check: called in the calling thread at least once per `CHECK_INTERVAL_S`.
+        check: called in the calling thread, as by `run_in_threads`.
         plan: budgets and start positions; by default those of the settings.
     """
-    blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
-    halt = threading.Event()
 
-    def work(index: int) -> None:
-        try:
-            for block in actors[index].play(moves, halt.is_set, plan):
-                blocks.put((index, block))
-            blocks.put((index, None))
-        except BaseException as error:  # raised in the calling thread
-            blocks.put((index, error))
+    def play(index: int, on_event: Callable[[tuple[int, Block]], None]) -> None:
+        for block in actors[index].play(moves, has_block_ended, plan):
+            on_event((index, block))
 
-    threads = [threading.Thread(target=work, args=(index,), name=f"actor-{index}") for index in range(len(actors))]
-    for thread in threads:
-        thread.start()
-    try:
-        running = len(actors)
-        while running:
-            check()
-            try:
-                index, block = blocks.get(timeout=CHECK_INTERVAL_S)
-            except queue.Empty:
-                continue
-            if isinstance(block, BaseException):
-                raise block
-            if block is None:
-                running -= 1
-            else:
-                on_block(index, block)
-    finally:
-        halt.set()
-        for thread in threads:
-            thread.join()
+    run_in_threads([partial(play, index) for index in range(len(actors))], lambda event: on_block(*event), check)

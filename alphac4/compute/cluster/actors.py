@@ -16,11 +16,11 @@ from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
 from alphac4.compute.gpu.device import CUDA_TREES, allocate_with_backoff
 from alphac4.game import Geometry
-from alphac4.machine import adapt_process, picklable_errors
+from alphac4.machine import CHECK_INTERVAL_S, adapt_process, picklable_errors
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import CHECK_INTERVAL_S, UNLIMITED_MOVES, Actor, SelfPlayer
+from alphac4.selfplay.actor import UNLIMITED_MOVES, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block

@@ -1,17 +1,15 @@
 """Classic MCTS over batches of positions, with several threads and root-parallel trees."""
 
 import dataclasses
-import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import STANDARD, Geometry, Position
-from alphac4.machine import check_block
+from alphac4.machine import check_block, worker_threads
 from alphac4.mcts.classic.rollouts import NO_HEURISTIC
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
 from alphac4.mcts.results import SearchResult
@@ -55,7 +53,6 @@ class UctSearch(TreeSearch):
         )
         self.threads = threads
         self.roots = self.config.roots
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # the process that has the threads, and the threads
 
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         """Search as `TreeSearch.search` does."""
@@ -72,30 +69,26 @@ class UctSearch(TreeSearch):
     def _timed_nodes(self, budget: Budget) -> int:
         return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))
 
-    def _thread_pool(self) -> ThreadPoolExecutor:
-        """Return the pool of threads; a forked process gets its own, because it has none of its parent's threads."""
-        if self._pool is None or self._pool[0] != os.getpid():
-            self._pool = os.getpid(), ThreadPoolExecutor(self.threads)
-        return self._pool[1]
-
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        chunk = 256 if deadline is not None else 2**16  # simulations between two checks for Ctrl-C
+        # Simulations of a tree between two checks for Ctrl-C, which are at most some tenths of a second apart.
+        chunk = 256 if deadline is not None else min(2**16, 1 + 2**18 // count)
         visits = trees.visits[:count, ROOT]  # [count, A] view, updated by the search
         left = [t for t in range(count) if visits[t].sum() < targets[t]]
-        search_all = self._thread_pool().map if min(self.threads, len(left)) > 1 else map
-        while left:  # one chunk per tree in turn, so that each tree gets its share of the time
-            check_block()
-            goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
-            before = time.perf_counter()
-            list(search_all(lambda t, goal: run_uct(trees, t, goal, self.parameters), left, goals))
-            spent = time.perf_counter() - before
-            if deadline is not None:  # the clock is read about once per millisecond
-                chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
-            left = [  # without the trees that are proven, full or done
-                t for t, goal in zip(left, goals, strict=True) if goal <= visits[t].sum() < targets[t]
-            ]
-            if deadline is not None and time.perf_counter() > deadline:
-                return
+        with worker_threads(self.threads) as pool:
+            search_all = pool.map if min(self.threads, len(left)) > 1 else map
+            while left:  # one chunk per tree in turn, so that each tree gets its share of the time
+                check_block()
+                goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
+                before = time.perf_counter()
+                list(search_all(lambda t, goal: run_uct(trees, t, goal, self.parameters), left, goals))
+                spent = time.perf_counter() - before
+                if deadline is not None:  # the clock is read about once per millisecond
+                    chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
+                left = [  # without the trees that are proven, full or done
+                    t for t, goal in zip(left, goals, strict=True) if goal <= visits[t].sum() < targets[t]
+                ]
+                if deadline is not None and time.perf_counter() > deadline:
+                    return
 
     def _moves(self, moves: npt.NDArray[np.int64], statistics: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
         """Apply ``config.final``; with several trees per position, `_merged` does so instead."""

@@ -5,7 +5,6 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from alphac4.arena.players import BuildOptions, SearchingPlayer
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
+from alphac4.machine import worker_threads
 from alphac4.mcts.results import NodeView, SearchedPosition
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
@@ -70,7 +70,8 @@ class WorkQueue:
     def __init__(self, threads: int, capacity: int) -> None:
         self.capacity = capacity
         self.pending: dict[asyncio.Future[Any], Stop] = {}
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
+        self._block = contextlib.ExitStack()
+        self._pool = self._block.enter_context(worker_threads(threads))
 
     def submit(self, work: Callable[[], T], stop: Stop) -> "asyncio.Future[T]":
         """Enqueue a search and return its future; setting ``stop`` ends it early.
@@ -95,7 +96,7 @@ class WorkQueue:
 
         All futures are cancelled, also those of searches that do not check their ``stop``.
         """
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._block.close()
         for answer, stop in list(self.pending.items()):
             stop.set()
             answer.cancel()
