@@ -4,11 +4,12 @@ import contextlib
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from alphac4.commands import EXIT_BAD_INPUT, EXIT_BROKEN_INSTALL, EXIT_INTERRUPTED, all_commands
-from alphac4.machine import adapt_process, install_advice, wrap_text
+from alphac4.commands import EXIT_BAD_INPUT, EXIT_BROKEN_INSTALL, EXIT_SIGNAL, all_commands
+from alphac4.machine import adapt_process, install_advice, raise_on_end_signals, wrap_text
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
 from alphac4.version import __version__
 
@@ -20,12 +21,13 @@ EXAMPLES = """\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 2 for bad input, with one line on the standard error.
+    """Run a subcommand and return the exit code: 2 for bad input, 128 + N after signal N, such as 130 after Ctrl-C.
 
     Without ``arguments``, parse those of the process and adapt the process to the command.
     """
     if arguments is None:
         adapt_process()
+        raise_on_end_signals()
         if "" not in sys.path:  # `python -m alphac4` adds it
             sys.path.insert(0, "")  # so that players written "module:Class" are found in the current folder
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -58,10 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:  # a required package is missing
         _print_error(name, f"the installation is broken; reinstall the package ({install_advice('')}): {error}")
         return EXIT_BROKEN_INSTALL
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         with contextlib.suppress(OSError):
-            print("\nStopped.", file=sys.stderr)
-        return EXIT_INTERRUPTED
+            text = " ".join(["Stopped.", *getattr(interrupt, "__notes__", ())])
+            print(f"\n{wrap_text(text, sys.stderr, indent='')}", file=sys.stderr)
+        return EXIT_SIGNAL + (interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

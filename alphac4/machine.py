@@ -10,13 +10,14 @@ import platform
 import queue
 import re
 import shutil
+import signal
 import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any, TextIO, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar
 
 MAX_CORES = 4096
 NOTICE_DELAY_S = 1.0  # before a message explains a wait
@@ -25,6 +26,8 @@ COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 ROOT = Path("/")
 BINDING_VARIABLE = "OMP_PROC_BIND"  # environment variable by which OpenMP binds threads to cores
 CHECK_INTERVAL_S = 0.1  # longest time between two checks while threads work
+# Ctrl-C, the signal of Slurm and `docker stop`, and that of a closed terminal, which Windows does not have.
+END_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 logger = logging.getLogger(__name__)
 Event = TypeVar("Event")
@@ -212,6 +215,37 @@ def adapt_process() -> None:
         libc = ctypes.CDLL(None)
         for number, value in options.values():
             libc.mallopt(number, value)
+
+
+def raise_on_end_signals() -> None:
+    """Let SIGTERM and SIGHUP end this process like Ctrl-C: SIGTERM raises KeyboardInterrupt with its number.
+
+    SIGHUP raises SIGTERM, which libraries such as web servers handle as well. A signal that is ignored, as SIGHUP is
+    under nohup, stays ignored. Without a handler, the first process of a container would ignore both.
+    """
+
+    def interrupt(number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    for number in END_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            is_term = number == signal.SIGTERM
+            signal.signal(number, interrupt if is_term else lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
+@contextlib.contextmanager
+def delayed_interrupts() -> Iterator[None]:
+    """Let the signals that raise KeyboardInterrupt do so at the end of the block, for writes that belong together."""
+    received = list[int]()
+    handled = [number for number in END_SIGNALS if callable(signal.getsignal(number))]
+    before = {number: signal.signal(number, lambda number, _frame: received.append(number)) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
+        raise KeyboardInterrupt(received[0])
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@ import copy
 import math
 import os
 import re
+import signal
 import threading
 import time
 import tracemalloc
@@ -494,3 +495,30 @@ def test_threads_pass_their_events_to_the_calling_thread() -> None:
     with pytest.raises(ValueError, match="broken"):
         run_in_threads([wait, fail], note, lambda: None)
     assert ended.wait(60)
+
+
+SIGNALLED = """
+import io, signal, sys
+from alphac4.cli import main
+
+class Output(io.StringIO):
+    def write(self, text):
+        signal.raise_signal(number)
+        return super().write(text)
+
+number, is_ignored = int(sys.argv[1]), len(sys.argv) > 2
+if is_ignored:
+    signal.signal(number, signal.SIG_IGN)
+sys.argv[1:] = ["--version"]
+sys.stdout = Output()
+status = main()
+assert status == (0 if is_ignored else 130 if number == signal.SIGINT else 143), status
+"""
+
+
+@pytest.mark.parametrize("ignored", [[], ["ignored"]])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signals_end_a_command_unless_they_are_ignored(name: str, ignored: list[str]) -> None:
+    """Its exit code is that of Ctrl-C or SIGTERM in a shell."""
+    result = run_python(SIGNALLED, int(getattr(signal, name)), *ignored)
+    assert result.stderr == ("" if ignored else "\nStopped.\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import held_elsewhere
 
+from alphac4.cli import main
 from alphac4.selfplay.replay import find_shards, load_shard
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import LOCK_FILE, lock_file
@@ -124,7 +125,7 @@ def test_output_in_use_by_another_process_is_rejected_until_that_ends(
 
 
 def test_interrupted_selfplay_has_recorded_the_games_of_all_its_shards(
-    tmp_path: Path, run_command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C is pressed between a shard and its games."""
     write, pressed = append_line, list[Path]()
@@ -136,10 +137,10 @@ def test_interrupted_selfplay_has_recorded_the_games_of_all_its_shards(
         write(path, text)
 
     monkeypatch.setattr("alphac4.commands.train.append_line", press)
-    search = "--games 32 --full-simulations 2 --fast-simulations 1 --opening-prob 0"
-    printed = run_command(f"selfplay quick --samples 9999 {search} --backend torch-fp32 --output", tmp_path, status=130)
+    line = "selfplay quick --samples 9999 --games 32 --full-simulations 2 --fast-simulations 1 --opening-prob 0"
+    assert main([*line.split(), "--backend", "torch-fp32", "--output", str(tmp_path)]) == 130
     games = (tmp_path / "games.txt").read_text().split()
-    assert printed.startswith(f"Stopped. Recorded {len(games)} games in")
+    assert f"Stopped. Recorded {len(games)} games in" in capsys.readouterr().err
     positions = sum(len(load_shard(path)) for path in find_shards(tmp_path / "replay").values())
     assert positions == sum(map(len, games)) > 0
 

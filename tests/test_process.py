@@ -35,7 +35,7 @@ def state():
         "environment": sorted(os.environ.items()),
         "sys.path": list(sys.path),
         "excepthooks": (sys.excepthook, threading.excepthook, sys.unraisablehook),
-        "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+        "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
         "PyTorch's threads": (torch.get_num_threads(), threads_of_a_new_thread(), torch.get_num_interop_threads()),
         "PyTorch's settings": (torch.get_default_dtype(), torch.is_grad_enabled(), torch.initial_seed()),
         "PyTorch's random state": hash(tuple(torch.get_rng_state().tolist())),

@@ -201,7 +201,7 @@ def test_ctrl_c_stops_training_at_once(
 
     monkeypatch.setattr(CostCounter, "on_progress", on_progress)
     assert main(train_command(tmp_path, samples=10**6)) == 130
-    assert "Rerun the command to resume." in capsys.readouterr().out
+    assert "Stopped. Rerun the command to resume." in capsys.readouterr().err
 
 
 def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

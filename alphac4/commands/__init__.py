@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from alphac4.discovery import load_plugins
 
-EXIT_BROKEN_INSTALL, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_BROKEN_INSTALL, EXIT_BAD_INPUT = 1, 2
+EXIT_SIGNAL = 128  # plus the number of the signal that ended the command
 
 
 class Command(NamedTuple):

@@ -2,18 +2,16 @@
 
 import contextlib
 import shlex
-import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands import EXIT_INTERRUPTED
 from alphac4.commands.arguments import (
     Cluster,
     Device,
@@ -24,7 +22,7 @@ from alphac4.commands.arguments import (
     metavar,
     read_arguments,
 )
-from alphac4.machine import wrap_text
+from alphac4.machine import delayed_interrupts, wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line
 from alphac4.storage.hub import check_network
@@ -34,22 +32,6 @@ from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
 if TYPE_CHECKING:
     from alphac4.selfplay.samples import Block
-
-
-@contextlib.contextmanager
-def deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed. A second Ctrl-C raises KeyboardInterrupt at once."""
-    numbers = list[int]()
-
-    def on_interrupt(number: int, _frame: Any) -> None:
-        numbers.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: bool(numbers)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,24 +77,16 @@ class TrainCommand:
         return replace(options, config=from_dict(changes, config))
 
     def __call__(self) -> int:
-        """Train; return 0 when done, 130 after Ctrl-C."""
+        """Train; return 0 when done."""
         with loading():
             from alphac4.game.rules import STANDARD
             from alphac4.runs.session import train
-            from alphac4.training.loop import Callback, Progress, StopTraining
-
-        class StopOnSignal(Callback):
-            def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface
-                if was_interrupted():
-                    raise StopTraining
 
         try:
-            with deferred_interrupts() as was_interrupted:
-                trained = train(self.run, self.config, callbacks=[StopOnSignal()], cluster=self.cluster)
-        except StopTraining:
-            text = "\nStopped. Rerun the command to resume. It repeats what was cut short."
-            print(wrap_text(text, sys.stdout))
-            return EXIT_INTERRUPTED
+            trained = train(self.run, self.config, cluster=self.cluster)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note("Rerun the command to resume. It repeats what was cut short.")
+            raise
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
         best = str(trained.best)
         is_standard = self.config.board.geometry() == STANDARD  # the package has positions of no other board
@@ -158,7 +132,7 @@ class SelfplayCommand(CheckedSettings):
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
-        """Play, record and print statistics; return 130 after Ctrl-C."""
+        """Play, record and print statistics."""
         with loading():
             import numpy as np
 
@@ -175,17 +149,14 @@ class SelfplayCommand(CheckedSettings):
 
         def on_block(_index: int, block: "Block") -> None:
             games, samples = block.games, make_samples(checkpoint.geometry, self.config, block.games)
-            save_shard(shard_path(folder, first + totals["blocks"]), samples)
             moves = [move_string(games, row) for row in range(len(games.plies))]
-            append_line(self.output / "games.txt", "\n".join(moves))
-            stats.add(block.stats)
             won, drawn, plies = ((games.outcome == 1).sum(), (games.outcome == 0).sum(), games.plies.sum())
-            totals.update(blocks=1, games=len(moves), positions=len(samples), won=won, drawn=drawn, plies=plies)
+            with delayed_interrupts():
+                save_shard(shard_path(folder, first + totals["blocks"]), samples)
+                append_line(self.output / "games.txt", "\n".join(moves))
+                totals.update(blocks=1, games=len(moves), positions=len(samples), won=won, drawn=drawn, plies=plies)
+            stats.add(block.stats)
             bar.update(len(samples))
-
-        def check() -> None:
-            if was_interrupted():  # between two blocks, so that each shard's games are in games.txt
-                raise KeyboardInterrupt
 
         try:
             with lock_folder(self.output):
@@ -201,14 +172,13 @@ class SelfplayCommand(CheckedSettings):
                     Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
                 ):
                     started = time.perf_counter()
-                    with deferred_interrupts() as was_interrupted:
-                        actors.play(self.samples, on_block, check, last=True)
+                    actors.play(self.samples, on_block, last=True)
                     cluster = actors.cluster_report
                     seconds = time.perf_counter() - started if cluster is None else cluster.seconds
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             recorded = count_of(totals["games"], "game")
-            print(f"Stopped. Recorded {recorded} in {self.output}; rerun the command to add more.")
-            return EXIT_INTERRUPTED
+            interrupt.add_note(f"Recorded {recorded} in {self.output}; rerun the command to add more.")
+            raise
         games, actor_seconds = totals["games"], len(actors) * seconds
         print(f"{stats.simulations / seconds:,.0f} simulations/s, {stats.evaluations / seconds:,.0f} evaluations/s")
         print(f"{stats.cached / (stats.cached + stats.evaluations):.0%} of the evaluations came from the cache")
