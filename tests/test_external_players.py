@@ -1,7 +1,10 @@
 import contextlib
+import fcntl
 import json
 import os
 import shlex
+import signal
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -136,20 +139,39 @@ with open(sys.argv[1], "w") as file:
 
 
 def test_closing_an_engine_ends_the_processes_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(external, "CLOSE_TIMEOUT_S", 0.1)
     (tmp_path / "endless.py").write_text(ENDLESS_PROGRAM)
     program = shlex.join([sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "lock")])
     player = EnginePlayer(shlex.join(["sh", "-c", f"{program}; true"]))  # the shell waits for the program
     player.close()
-    with (tmp_path / "lock").open() as file:
+    assert_released(tmp_path / "lock")
+
+
+def assert_released(path: Path) -> None:
+    """Fail unless the endless program that keeps a lock ends within ten seconds."""
+    with path.open() as file:
         for _ in range(100):
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                return
             time.sleep(0.1)
-        else:
-            pytest.fail("the program still runs")
+    pytest.fail("the program still runs")
+
+
+KILLED = """
+import os, signal, sys
+from alphac4.arena.external import EnginePlayer
+player = EnginePlayer(sys.argv[1])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_engine_ends_when_this_program_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS_PROGRAM)
+    program = shlex.join([sys.executable, str(tmp_path / "endless.py"), str(tmp_path / "lock")])
+    command = [sys.executable, "-c", KILLED, shlex.join(["sh", "-c", f"{program}; true"])]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert_released(tmp_path / "lock")
 
 
 MODULE = """

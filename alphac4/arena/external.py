@@ -9,7 +9,6 @@ import queue
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -22,12 +21,15 @@ from alphac4.arena import PlayerError
 from alphac4.arena.players import Player, is_player
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
+from alphac4.machine import CHECK_INTERVAL_S, check_block
 from alphac4.storage.records import quote, read_literal, shorten
 
 START_TIMEOUT_S = 120.0  # time for loading and compiling
 MOVE_TIMEOUT_S = 300.0  # time for a move
-CLOSE_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 1.0  # time for ending after "quit"
 MAX_LINE_LENGTH, MAX_QUEUED_LINES = 4096, 500  # characters of a line, and lines that wait to be read
+# A shell that kills a group of processes when its input ends, which this process holds open until it ends or is killed.
+WATCHDOG = ("/bin/sh", "-c", 'exec >/dev/null 2>&1; read -r line; kill -s KILL -- "-$1"', "watchdog")
 
 
 def make_external_player(found: re.Match[str], **offered: Any) -> Player:
@@ -95,6 +97,9 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
 class EnginePlayer:
     """Program that chooses moves by the protocol of `alphac4 engine`, one position at a time.
 
+    It is killed with its child processes when this process ends in any way, but not on Windows: there a program that
+    ignores the end of its input outlives a killed process.
+
     Args:
         command: the program with its arguments, quoted as for a shell. Its own options limit its search.
 
@@ -118,9 +123,13 @@ class EnginePlayer:
                 errors="replace",
                 start_new_session=True,  # so that the program's own children can be ended with it
             )
+            watchdog = None
+            if os.name == "posix":  # Windows has no groups of processes
+                words = [*WATCHDOG, str(self._process.pid)]
+                watchdog = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
         except (OSError, ValueError) as error:
             raise PlayerError(f"{quote(self.name)} cannot be started: {shorten(str(error))}") from error
-        self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
+        self.close = weakref.finalize(self, _end, self._process, watchdog)  # ends the program, once
         assert self._process.stdout is not None
         self._lines = queue.Queue[str | None](MAX_QUEUED_LINES)
         threading.Thread(target=_read_lines, args=(self._process.stdout, self._lines), daemon=True).start()
@@ -152,11 +161,12 @@ class EnginePlayer:
         for command in commands:
             self._send(command)
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
+        while time.monotonic() < deadline:
+            check_block()
             try:
-                line = self._lines.get(timeout=left)
+                line = self._lines.get(timeout=CHECK_INTERVAL_S)
             except queue.Empty:
-                break
+                continue
             if line is None:
                 raise self._ended()
             words = line.split(maxsplit=1)
@@ -195,7 +205,7 @@ def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
     lines.put(None)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[str], watchdog: subprocess.Popen[bytes] | None) -> None:
     """Send "quit" to a program, kill it if it does not end, and kill the processes that it leaves behind."""
     assert process.stdin is not None
     try:
@@ -205,8 +215,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         pass
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(CLOSE_TIMEOUT_S)
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # no process is left
-            os.killpg(process.pid, signal.SIGKILL)
+    if watchdog is not None:
+        watchdog.communicate()
     process.kill()
     process.wait()
