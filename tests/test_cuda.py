@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import types
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -365,6 +366,25 @@ def test_device_search_matches_the_host_search() -> None:
         assert (ours.proofs == theirs.proofs).all()
         assert ours.variations == theirs.variations
         np.testing.assert_allclose(ours.value, theirs.value, atol=1e-4 if is_simulated() else 0.02)
+
+
+@pytest.mark.gpu
+def test_device_search_frees_the_memory_of_smaller_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each larger budget replaces the trees; the number of games does not matter."""
+    allocated, copy = list[weakref.ref[object]](), search_kernels.copy_to_device
+
+    def copy_to_device(*arguments: Any) -> Any:
+        copied = copy(*arguments)
+        allocated.append(weakref.ref(copied))
+        return copied
+
+    monkeypatch.setattr(search_kernels, "copy_to_device", copy_to_device)
+    evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
+    search = DeviceSearch(evaluator, geometry=GEOMETRY, precision=torch.float32)
+    for simulations, count, alive in ((4, 2, 1), (8, 40, 1), (8, 2, 2), (12, 1, 1)):
+        search.search([Position(geometry=GEOMETRY)] * count, Budget(simulations=simulations))
+        assert sum(reference() is not None for reference in allocated) == alive
+    assert len(allocated) == 4
 
 
 @pytest.mark.gpu

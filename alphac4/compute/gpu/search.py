@@ -25,6 +25,7 @@ from alphac4.compute.gpu.device import (
 )
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
+from alphac4.machine import check_block
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, evaluate_checked, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
@@ -115,6 +116,7 @@ class DeviceSearch(NetworkSearch):
         buffers.trees.tensors["leaf"][count:].fill_(NO_NODE)
         launch(write_leaves, slots, device_trees.arrays, buffers.network.io)
         while True:
+            check_block()
             for _ in range(STEPS_PER_CHECK if deadline is None else 1):
                 buffers.step()
             if not buffers.unfinished[:count].any():
@@ -126,7 +128,11 @@ class DeviceSearch(NetworkSearch):
             as_signed(getattr(trees, name))[:count] = device_trees.tensors[name][:count].cpu().numpy()
 
     def _allocate(self, slots: int, nodes: int) -> SearchBuffers:
-        """Allocate memory for ``slots`` trees of ``nodes`` nodes, and capture the step."""
+        """Allocate memory for ``slots`` trees of ``nodes`` nodes, and capture the step.
+
+        Memory for trees of another size is freed, because the search has replaced those trees.
+        """
+        self._allocated = {size: buffers for size, buffers in self._allocated.items() if size[1] == nodes}
         trees = copy_to_device(make_trees(slots, nodes, self.geometry, np.random.default_rng(0)), self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
         targets = torch.zeros(slots, dtype=torch.int64, device=self._device)
