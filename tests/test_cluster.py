@@ -84,7 +84,7 @@ def test_a_run_on_a_cluster_resumes_on_one_machine(
 ) -> None:
     monkeypatch.setattr("alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0)  # so that the cluster plays matches
     calls, call = set(), Pool.call
-    monkeypatch.setattr(Pool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
+    monkeypatch.setattr(Pool, "call", lambda *arguments: calls.update(arguments[4:5]) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
     monkeypatch.setattr(judging, "POSITIONS_PER_SET", 5)
     evaluation = {"interval": 2}
