@@ -276,18 +276,6 @@ def test_a_record_of_a_changed_module_is_not_resumed(
     assert path.read_bytes() == before
 
 
-def test_the_digest_of_an_engine_changes_with_its_program_and_the_files_of_its_command(tmp_path: Path) -> None:
-    program, weights = tmp_path / "my engine", tmp_path / "weights.bin"
-    specification = f"engine:'{program}' --weights {weights}"
-    assert player_digest(specification) is None
-    digests = []
-    for path in (program, weights, program):
-        path.write_text(f"version {len(digests)}")
-        digests.append(player_digest(specification))
-    assert len({*digests, None}) == 4
-    assert player_digest(specification) == digests[-1]
-
-
 def test_results_do_not_depend_on_the_order_in_which_parts_finish() -> None:
     # Parts after a gap do not count yet, and those after the decision never do.
     tournament = Tournament(players=("a", "b"), pairs=60, sprt=(0, 100))

@@ -216,7 +216,7 @@ def test_an_existing_file_is_a_network_whatever_its_path_contains(
     tmp_path: Path, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("a@b", "best@home", "lr=0.1, c-init=2", "engine:x", "uct:5", "my:Class", "best@certificate,x"):
+    for folder in ("a@b", "best@home", "lr=0.1, c-init=2", "uct:5", "my:Class", "best@certificate,x"):
         path = f"{folder}/net.safetensors"
         save_checkpoint(Path(path), Checkpoint(network=network))
         for text, leaves in (path, LEAVES), (f"{path}@600,leaves=2", 2):
@@ -248,7 +248,6 @@ def test_an_existing_file_is_a_network_whatever_its_path_contains(
         ("negamax:0", "negamax:0"),
         ("negamax:" + 5000 * "9", "is not a number from 1 to"),
         ("uct:" + 400 * "9" + "s", "is not a budget"),
-        ("engine:", "engine: needs a command"),
         ("solver:slow", "unknown player 'solver:slow'"),
         ("solver:Outcome", r"unknown player 'solver:Outcome' \(is it solver:outcome\?\)"),
         ("random:5", r"unknown player 'random:5' \(is it random\?\)"),

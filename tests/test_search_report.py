@@ -14,7 +14,6 @@ import pytest
 import alphac4
 from alphac4.arena.registry import parse_searching_player
 from alphac4.commands.arguments import read_arguments
-from alphac4.commands.export import EngineCommand
 from alphac4.commands.measure import ArenaCommand
 from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
 from alphac4.game import Position, make_geometry
@@ -204,7 +203,7 @@ def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[.
     assert "x to move, uct:10000" in small  # the package has no network for this board
 
 
-@pytest.mark.parametrize("command", [ArenaCommand, EngineCommand, PlayCommand, SearchCommand, SolveCommand])
+@pytest.mark.parametrize("command", [ArenaCommand, PlayCommand, SearchCommand, SolveCommand])
 def test_commands_accept_the_same_board_options(command: Any) -> None:
     words = ["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"]
     options = read_arguments(command, words, "search")

@@ -178,7 +178,7 @@ class NetworkKind(PlayerKind):
         found = NETWORK_FORM.fullmatch(text)
         if found is None:
             return False
-        is_argument = re.match(r"[\w.]{2,}:(?!//)", text) is not None  # of "module:Class" or "engine:COMMAND"
+        is_argument = re.match(r"[\w.]{2,}:(?!//)", text) is not None  # of another kind, such as "module:Class"
         return not is_argument or os.path.exists(found["network"])  # noqa: PTH110 - no error for very long names
 
     @property
@@ -470,28 +470,6 @@ class CertificateKind(PlayerKind):
             return kind.build(dataclasses.replace(options, batch_size=1))
 
         return CertificatePlayer(self._paths, options.geometry, make, name=name)
-
-
-@register
-class EngineKind(PlayerKind):
-    """Another program."""
-
-    forms = {
-        "engine:COMMAND": 'any program with the protocol of `alphac4 engine`, such as "engine:other --nodes 600"',
-    }
-    names = ("engine",)
-
-    @property
-    def files(self) -> Sequence[Path]:
-        """The files that the command names."""
-        from alphac4.arena.external import command_files
-
-        return command_files(self.text.partition(":")[2])
-
-    def build(self, options: "BuildOptions") -> "Player":  # noqa: ARG002
-        from alphac4.arena.external import EnginePlayer
-
-        return EnginePlayer(self.text.partition(":")[2])
 
 
 @register

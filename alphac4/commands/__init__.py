@@ -41,7 +41,6 @@ _commands = {
         ("prove", "Measure", "check a player's moves against every reply, exhaustively"),
         ("certificate", "Measure", "build or verify a proof that a player wins against every reply"),
         ("export", "Export", "export a network for Kaggle, ONNX, the web or the hub"),
-        ("engine", "Export", "answer other programs over a line protocol"),
         ("doctor", "Export", "check the installation and measure the speed of this machine"),
     )
 }

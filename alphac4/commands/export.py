@@ -1,15 +1,14 @@
 """Commands of the group "Export": exports, the line protocol, and the check of the installation."""
 
 import logging
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from alphac4.commands import EXIT_BROKEN_INSTALL
-from alphac4.commands.arguments import NO_PREFIX, Device, OutputFile, PlayerName, loading, metavar
+from alphac4.commands.arguments import Device, OutputFile, loading, metavar
 from alphac4.storage.files import (
     check_folder,
     check_not_existing,
@@ -17,7 +16,7 @@ from alphac4.storage.files import (
     write_atomically,
 )
 from alphac4.storage.hub import check_network
-from alphac4.storage.records import BoardConfig, CheckedSettings
+from alphac4.storage.records import CheckedSettings
 
 logger = logging.getLogger(__name__)
 
@@ -102,41 +101,6 @@ class ExportCommand(CheckedSettings):
             logger.info("%s: writing the page and converting the network (about ten seconds) ...", self.web)
             export_page(checkpoint, self.checkpoint.stem, self.web, runtime)
             logger.info("%s: play with: python -m http.server --directory %s", self.web, self.web)
-        return 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineCommand(CheckedSettings):
-    """Answer other programs over a line protocol like UCI: commands on the standard input, answers on the output.
-
-        echo "go nodes 100" | alphac4 engine --player quick
-
-    The commands are c4i, isready, setoption, newgame, position, go, stop, exact, d, help and quit; `help` describes
-    them briefly, docs/engine-protocol.md in full. Invalid input is answered by a line that starts with "error".
-    """
-
-    player: PlayerName = "best@600"
-    """Player that searches: a network such as best@600 or FILE.safetensors@600, or classic MCTS such as uct:10000. Its
-    limit applies if "go" gives none."""
-    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
-
-    def __call__(self) -> int:
-        """Answer commands until "quit" or the end of the input."""
-        with loading():
-            from alphac4.play.analysis import Analyst
-            from alphac4.play.engine import Engine
-        geometry = self.board.geometry()
-        analyst = Analyst.named(self.player, geometry=geometry)
-        engine = Engine(lambda line: print(line, flush=True), analyst, geometry)
-        try:
-            for line in sys.stdin.buffer:
-                if not engine.handle(line.decode(errors="replace")) or engine.output_error is not None:
-                    break
-            engine.finish()
-        finally:
-            engine.close()
-        if engine.output_error is not None:
-            raise engine.output_error
         return 0
 
 

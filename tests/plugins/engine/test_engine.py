@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import RandomPlayer
 from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
-from alphac4.play.engine import COMMANDS, Engine
+from alphac4.plugins.engine.player import EnginePlayer
+from alphac4.plugins.engine.protocol import COMMANDS, Engine
 
 
 class Conversation:
