@@ -398,7 +398,7 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
             "games must be an even number of at most 1,000,000",
         ),
         (lambda: alphac4.train(""), "unknown preset ''"),
-        (lambda: alphac4.TrainConfig(iterations="3"), "iterations must be a number, not '3'"),
+        (lambda: alphac4.TrainConfig(iterations="3"), "iterations must be int, not '3'"),
         (lambda: alphac4.TrainConfig(board=None), "board must be its group of settings, not None"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(samples=2.5))), r"samples must be int, not 2\.5"),
         (lambda: alphac4.evaluate("random", simulations=[]), "simulations must not be empty: give at least one number"),

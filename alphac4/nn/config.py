@@ -1,9 +1,9 @@
 """Sizes of networks. This module does not import PyTorch, so that settings can be read quickly."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-from alphac4.storage.records import CheckedSettings, Range, quote
+from alphac4.storage.records import CheckedSettings, Range
 
 PlanesName = Literal["lines", "stones"]
 RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
@@ -53,8 +53,6 @@ class NetworkConfig(NetworkSize):
         return self.architecture != RESIDUAL
 
     def _check(self) -> None:
-        if self.planes not in get_args(PlanesName):
-            raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {quote(self.planes)}")
         super()._check()
         if self.convolution_weights > MAX_WEIGHTS:
             raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")

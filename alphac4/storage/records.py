@@ -240,8 +240,6 @@ class Range:
             ValueError: naming the field.
         """
         for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not isinstance(number, int | float):
-                raise ValueError(f"{name} must be a number, not {quote(number)}")
             if number is not None and not self.minimum <= number <= self.maximum:  # NaN is not within any range
                 limit = f"at most {self.maximum:,}" if number > self.maximum else f"at least {self.minimum:,}"
                 raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
@@ -258,15 +256,22 @@ class CheckedSettings:
             unchecked.append(self)
 
     def _check(self) -> None:
-        """Check the fields by their annotations that have a method ``check``, such as `Range`.
+        """Convert the fields to their types, and check them by their annotations with a method ``check``, as `Range`.
 
         Raises:
             ValueError: for an invalid value; the message names the field.
         """
-        for name, hint in typing.get_type_hints(type(self), include_extras=True).items():
-            for part in getattr(hint, "__metadata__", ()):
+        annotated, hints = typing.get_type_hints(type(self), include_extras=True), typing.get_type_hints(type(self))
+        for name, hint in hints.items():
+            value = getattr(self, name)
+            if not dataclasses.is_dataclass(hint):
+                value = read_value(hint, value, name)
+                object.__setattr__(self, name, value)  # the dataclass is frozen
+            elif type(value) is not hint:
+                raise ValueError(f"{name} must be its group of settings, not {quote(value)}")
+            for part in getattr(annotated[name], "__metadata__", ()):
                 if hasattr(part, "check"):
-                    part.check(name, getattr(self, name))
+                    part.check(name, value)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -151,10 +151,6 @@ class TrainConfig(CheckedSettings):
 
     def _check(self) -> None:
         super()._check()
-        for name, kind in get_type_hints(TrainConfig).items():
-            group = getattr(self, name)
-            if dataclasses.is_dataclass(kind) and type(group) is not kind:
-                raise ValueError(f"{name} must be its group of settings, not {quote(group)}")
         if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
             self.board.geometry()
         self.network_config()

@@ -21,7 +21,7 @@ from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, recorded_plies
 from alphac4.storage.records import quote
-from alphac4.training.config import TrainConfig, from_dict, random_generator
+from alphac4.training.config import TrainConfig, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import (
     MAX_PLANNED_ITERATIONS,
@@ -345,7 +345,6 @@ def iterate(
     if not isinstance(config, TrainConfig):
         raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
     check_callbacks(callbacks)
-    config = from_dict({}, config)  # checks the types, which constructors do not
     if start is not None and not isinstance(start, Network):
         raise TypeError(f"start must be a network, such as `iteration.best.network`, not {quote(start)}")
     if config.start_from:
