@@ -6,13 +6,15 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import alphac4
-from alphac4 import cli
+from alphac4 import cli, commands, discovery
+from alphac4.arena import registry
 from alphac4.commands import all_commands
 from alphac4.commands.train import TrainCommand
 from alphac4.compute import choose_compute
@@ -82,6 +84,24 @@ def test_every_relative_link_leads_to_a_file_and_to_a_heading() -> None:
 def test_the_interface_page_names_every_public_name_once() -> None:
     page = (DOCS / "api.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)", page, re.MULTILINE)) == sorted(alphac4.__all__)
+
+
+def test_every_public_name_and_method_has_a_docstring() -> None:
+    """Internal names need one only where the name and the types do not say it all."""
+    public = {name: getattr(alphac4, name) for name in alphac4.__all__}
+    for module in (commands, discovery, registry):
+        own = inspect.getmembers(module, lambda value: getattr(value, "__module__", "") == module.__name__)
+        public |= {name: value for name, value in own if not name.startswith("_")}
+    for name, value in list(public.items()):
+        members = vars(value).items() if inspect.isclass(value) else ()
+        public |= {f"{name}.{key}": member for key, member in members if is_method(member) and not key.startswith("_")}
+    texts = {name: inspect.getdoc(value) or "" for name, value in public.items()}
+    assert len(texts) > 80
+    assert not [name for name, text in texts.items() if not text or text.startswith(f"{name}(")]  # made by `dataclass`
+
+
+def is_method(member: Any) -> bool:
+    return inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod | cached_property)
 
 
 def test_every_page_of_the_documentation_is_in_the_contents() -> None:
