@@ -63,12 +63,9 @@ def write_planes(
     own: np.uint64,
     occupied: np.uint64,
     planes: npt.NDArray[np.number],
-    one: np.number,
+    one: np.number,  # 1 in the type of the planes; for bf16 networks the bits of bf16's 1
 ) -> None:
-    """Fill ``planes`` [2 or 8, rows, columns], bottom row first.
-
-    ``one`` is 1 in the type of the planes; for bf16 networks it is the bits of bf16's 1.
-    """
+    """Fill ``planes`` [2 or 8, rows, columns], bottom row first."""
     opponent = own ^ occupied
     _write_plane(geometry, own, planes, 0, one)
     _write_plane(geometry, opponent, planes, 1, one)

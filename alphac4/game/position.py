@@ -50,16 +50,11 @@ def column_name(column: int) -> str:
 
 
 def mirror_moves(moves: str, columns: int) -> str:
-    """Return the mirror image of a move string on a board with this number of ``columns``."""
     return "".join(column_name(columns - 1 - COLUMN_NAMES.index(name)) for name in moves)
 
 
 def join_moves(words: Sequence[str]) -> str:
-    """Return the move string of ``words``: a single word, or one word per column.
-
-    Raises:
-        ValueError: for a mixture such as "4 4 12", which could mean column 12 or columns 1 and 2.
-    """
+    """Return the move string of words: one, or one per column; not "4 4 12", which could mean column 12 or 1 and 2."""
     joined = "".join(words)
     if len(words) > 1 and len(joined) > len(words):
         example = joined if joined.isdecimal() and len(joined) <= MAX_EXAMPLE else "4412"
@@ -98,18 +93,10 @@ def signed(value: float) -> str:
 
 
 def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None:
-    """Reject a board that no game can reach, as far as this can be decided without searching for a game.
+    """Raise ValueError for a board that no game can reach, as far as this can be decided without searching for a game.
 
     The player who moved last must have a stone on top of a column whose removal leaves a board without a run. So at
     most one side has a run, and one stone completes all of its runs.
-
-    Args:
-        first: bits of the stones of the first player.
-        second: bits of the stones of the second player.
-        geometry: the board.
-
-    Raises:
-        ValueError: for stones outside the board, two in a cell, impossible counts, floating stones, or impossible runs.
     """
     occupied = first | second
     if first & second or occupied & ~int(geometry.board):

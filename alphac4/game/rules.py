@@ -44,12 +44,7 @@ class Geometry(NamedTuple):
 
 
 def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
-    """Return an argument as an int, and check that it is at least ``minimum``.
-
-    Raises:
-        TypeError: for anything but an integer of Python or NumPy.
-        ValueError: for a smaller number, or one that is too large for any argument.
-    """
+    """Return an integer of Python or NumPy as an int; raise TypeError for other types, ValueError below ``minimum``."""
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r:.60}")
     number = operator.index(value)
@@ -61,21 +56,11 @@ def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
 
 
 def check_flag(value: Any, name: str) -> None:
-    """Check that an argument is True or False.
-
-    Raises:
-        TypeError: for anything else.
-    """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, not {value!r:.60}")
 
 
 def check_geometry(geometry: Any) -> None:
-    """Check that an argument is a board.
-
-    Raises:
-        TypeError: for anything but a `Geometry`.
-    """
     if not isinstance(geometry, Geometry):
         raise TypeError(f"geometry must be a board from make_geometry, not {geometry!r:.60}")
 
@@ -121,7 +106,6 @@ STANDARD = make_geometry()
 
 
 def describe(geometry: Geometry) -> str:
-    """Return a board in words."""
     diagonals = "" if geometry.diagonals else " without diagonals"
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
 
