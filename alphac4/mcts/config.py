@@ -27,12 +27,7 @@ class PuctConfig(NamedTuple):
 
 
 def check_puct(config: PuctConfig) -> PuctConfig:
-    """Return ``config`` with all numbers as floats, so that a search is compiled once.
-
-    Raises:
-        TypeError: for anything but numbers.
-        ValueError: for a number that is not finite, or a weight or a temperature that is not positive.
-    """
+    """Return ``config`` with all numbers as floats, so that a search is compiled once; reject invalid ones."""
     for name, number in config._asdict().items():
         if not isinstance(number, Real) or isinstance(number, bool):
             raise TypeError(f"{name} must be a number, not {quote(number)}")

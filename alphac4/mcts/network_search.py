@@ -37,14 +37,10 @@ class SupportsEvaluate(Protocol):
     """Interface of a network for searches."""
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Evaluate positions.
+        """Return policy logits [B, C] and win/draw/loss probabilities [B, 3] for the side to move.
 
-        Args:
-            planes: [B, P, R, C]: the stones of the side to move and its opponent's (P = 2), or the ``input_planes``
-                that the evaluator declares; `alphac4.game.planes` describes them.
-
-        Returns:
-            Policy logits [B, C] and win/draw/loss probabilities [B, 3] for the side to move.
+        ``planes`` [B, P, R, C] are the stones of the side to move and its opponent's (P = 2), or the ``input_planes``
+        that the evaluator declares; `alphac4.game.planes` describes them.
         """
 
 
@@ -58,22 +54,16 @@ class UniformEvaluator:
 
 
 def input_planes(evaluator: SupportsEvaluate) -> int:
-    """Return the number of planes that an evaluator takes."""
     return int(getattr(evaluator, "input_planes", PLANES["stones"]))
 
 
 class NotFiniteError(ValueError):
-    """Error for evaluations that are not finite numbers."""
+    """Error for NaN, infinite probabilities, or logits whose maximum is infinite."""
 
 
 def evaluate_checked(
     evaluator: SupportsEvaluate, planes: Planes
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Call ``evaluator.evaluate(planes)`` and check the answers.
-
-    Raises:
-        NotFiniteError: for NaN, infinite probabilities, or logits whose maximum is infinite.
-    """
     logits, wdl = evaluator.evaluate(planes)
     if not (np.isfinite(logits.max(axis=1)).all() and np.isfinite(wdl).all()):  # the maximum of NaN is NaN
         raise NotFiniteError("the network returned numbers that are not finite")
@@ -119,10 +109,7 @@ class EvaluationCache(NamedTuple):
 
 
 def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
-    """Return an empty cache for ``entries`` evaluations, rounded down to a power of two, at least 2.
-
-    A cache of 0 entries stores nothing. It has the same type, so that searches are not compiled a second time.
-    """
+    """Return an empty cache of ``entries`` evaluations, rounded down to a power of two; 0 stores nothing."""
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
     line = 64  # bytes of a cache line
     numbers = geometry.columns + 3
@@ -153,10 +140,7 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
 
 
 def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
-    """Clear the cache if the evaluator's ``version`` has changed since the last call; return whether it has.
-
-    An evaluator counts changes of its weights in ``version``.
-    """
+    """Clear the cache if ``evaluator.version``, which counts changes of weights, has changed; return whether it has."""
     version = int(getattr(evaluator, "version", 0))
     if cache.version[0] == version:
         return False
@@ -284,28 +268,17 @@ def leaf_limit(trees: Trees, t: int, most: int) -> int:
 @compiled
 def step(
     trees: Trees,
-    count: int,
-    targets: npt.NDArray[np.int64],
+    count: int,  # search the first ``count`` trees
+    targets: npt.NDArray[np.int64],  # [T] root visits to reach
     parameters: Any,
-    leaves: Leaves,
-    waiting: int,
-    most: int,
+    leaves: Leaves,  # with the network's answers; overwritten with the next leaves
+    waiting: int,  # leaves of the last step
+    most: int,  # leaves of a tree that may wait at the same time
     cache: EvaluationCache,
 ) -> tuple[int, int, int]:
     """Expand the leaves of the last step, whose evaluations have arrived, and select the next ones.
 
-    Args:
-        trees: [T].
-        count: number of trees to search, the first ones.
-        targets: [T] root visits to reach.
-        parameters: of the selection rule.
-        leaves: those of the last step with the network's answers; overwritten with the next ones.
-        waiting: number of leaves of the last step.
-        most: maximum number of leaves of a tree that wait at the same time.
-        cache: of evaluations.
-
-    Returns:
-        The number of leaves selected, the size of the network's next batch, and the number of unfinished trees.
+    Returns the number of leaves selected, the size of the network's next batch, and the number of unfinished trees.
     """
     temperature = parameters.prior_temperature
     for row in range(waiting):
@@ -363,33 +336,20 @@ def step(
 class NetworkSearch(TreeSearch):
     """PUCT guided by a network, with one evaluator call per step for all trees.
 
-    Trees and evaluations are discarded when the evaluator's weights change.
-
-    Args:
-        evaluator: the network.
-        rule: parameters of PUCT, or of a rule registered by `alphac4.mcts.simulation.register_selection_rule`.
-        geometry: the board.
-        rng: for rules that draw numbers; PUCT draws none.
-        reuse: the trees that are kept for positions that follow.
-        cache: number of evaluations to cache, of 64 bytes each on the standard board; 0 for none. It changes the speed,
-            not the result.
-        leaves: maximum number of leaves of a tree that await their evaluation at the same time. A tree starts with one
-            and gets another one for every `VISITS_PER_LEAF` visits of the root.
-
-    Raises:
-        ValueError: for parameters without a rule that can be compiled; see `alphac4.mcts.simulation.check_rule`.
+    Trees and evaluations are discarded when the evaluator's weights change. A tree starts with one leaf that awaits its
+    evaluation and gets another one for every `VISITS_PER_LEAF` visits of the root, up to ``leaves``.
     """
 
     def __init__(
         self,
         evaluator: SupportsEvaluate,
-        rule: NetworkParameters | None = None,
+        rule: NetworkParameters | None = None,  # of PUCT, or of a registered rule
         *,
         geometry: Geometry = STANDARD,
-        rng: np.random.Generator | None = None,
+        rng: np.random.Generator | None = None,  # for rules that draw numbers; PUCT draws none
         reuse: Reuse = "nothing",
-        cache: int = 0,
-        leaves: int = 1,
+        cache: int = 0,  # evaluations to cache, of 64 bytes on the standard board; changes the speed, not the result
+        leaves: int = 1,  # of a tree that await their evaluation at the same time
     ) -> None:
         parameters = rule or PuctConfig()
         if isinstance(parameters, PuctConfig):

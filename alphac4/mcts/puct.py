@@ -54,7 +54,6 @@ def puct_action_score(
 
 @inlined
 def leaf_key(trees: Trees, t: int) -> np.uint64:
-    """Return the `canonical_key` of the position of the waiting leaf."""
     return canonical_key(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
@@ -76,12 +75,7 @@ def expand(
 ) -> None:
     """Store the waiting leaf's evaluation, if a leaf waits, and back its value up.
 
-    Args:
-        trees: [T].
-        t: the tree.
-        logits: policy logits [A] of the canonical orientation, whose planes `write_leaf` writes.
-        wdl: win/draw/loss probabilities [3] for the side to move.
-        prior_temperature: divisor of the logits.
+    ``logits`` [A] are those of the canonical orientation; ``wdl`` [3] are probabilities for the side to move.
     """
     leaf = trees.leaf[t]
     if leaf == NO_NODE:

@@ -20,7 +20,6 @@ States = npt.NDArray[np.uint64]
 
 @inlined
 def next_bits(states: States, t: int) -> np.uint64:
-    """Draw 64 random bits."""
     states[t] += _GOLDEN
     z = states[t]
     z = (z ^ (z >> _S30)) * _MIX_1

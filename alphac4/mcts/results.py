@@ -97,10 +97,7 @@ def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[lis
 
 
 def describe_proof(proof: int) -> str:
-    """Return a proven outcome as text: "wins within 3 moves", "draws", "loses within 1 move", or "" without a proof.
-
-    A search proves an upper bound on the distance, because it need not have found the fastest win.
-    """
+    """Return an outcome as text, such as "wins within 3 moves", or "": a proof is an upper bound on the distance."""
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:

@@ -97,15 +97,7 @@ class Budget:
 
 
 class TreeSearch(ABC):
-    """Search of batches of positions that reuses their trees; subclasses implement `_run`.
-
-    Args:
-        geometry: the board.
-        rng: seeds the trees' random states.
-        reuse: the trees that are kept for positions that follow.
-        parameters: of the selection rule, which is registered for their type.
-        options: as in `alphac4.mcts.tree.make_trees`.
-    """
+    """Search of batches of positions that reuses their trees; subclasses implement `_run`."""
 
     roots = 1  # trees per position
 
@@ -125,18 +117,11 @@ class TreeSearch(ABC):
         self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
 
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
-        """Search each position for ``budget``.
+        """Search each unfinished position for ``budget``.
 
         A time budget is spent on one position after the other; they use one tree in turn, unless all trees are kept.
         The time of `compile` does not count. A position that follows from one of the last call, at any place in that
         batch, reuses that position's tree as far as ``reuse`` allows. Both positions must have their moves.
-
-        Args:
-            positions: unfinished positions on the search's board.
-            budget: of each position.
-
-        Raises:
-            ValueError: for a budget of 0 simulations, a finished position, or a position on another board.
         """
         if budget.simulations == 0:
             raise ValueError("a tree search needs at least one simulation")
@@ -199,14 +184,7 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        """Simulate in the first ``count`` trees.
-
-        Args:
-            trees: [T].
-            count: number of trees.
-            targets: root visits to reach [T].
-            deadline: value of `time.perf_counter` at which to stop; None without a time limit.
-        """
+        """Simulate in the first trees up to ``targets`` [T] root visits, or to a time of `time.perf_counter`."""
 
     def drop_trees(self) -> None:
         """Discard all trees, but keep their memory."""
@@ -219,27 +197,11 @@ class TreeSearch(ABC):
         return detached
 
     def proven_moves(self, index: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
-        """Return the moves that prove a result in a position, as `alphac4.mcts.tree.proven_moves` does.
-
-        Args:
-            index: number of the position in the last batch searched.
-            least: the worst acceptable result.
-
-        Raises:
-            ValueError: if there is no such tree.
-        """
+        """Return `alphac4.mcts.tree.proven_moves` of the ``index``-th position in the last batch."""
         return proven_moves(*self._tree(index), least)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return a node of a position's tree, of the first one if the position has several.
-
-        Args:
-            index: number of the position in the last batch searched.
-            path: 0-based columns that lead from the root to the node.
-
-        Raises:
-            ValueError: if there is no such tree or node.
-        """
+        """Return the node after a path of columns in the first tree of the last batch's ``index``-th position."""
         trees, t = self._tree(index)
         node, position = ROOT, self._kept.positions[t]
         for depth, column in enumerate(path):
@@ -309,15 +271,12 @@ def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R
 
 
 class TreeReuse:
-    """Trees of a batch of positions, reused for positions that follow from them.
-
-    ``make`` returns new trees, given their number and the nodes of each.
-    """
+    """Trees of a batch of positions, reused for positions that follow from them."""
 
     def __init__(self, make: Callable[[int, int], Trees]) -> None:
         self.trees = make(0, 0)
         self.positions: list[Position] = []  # the roots of the trees
-        self._make = make
+        self._make = make  # called with the number of trees and the nodes of each
 
     def empty(self) -> "TreeReuse":
         """Return a new instance without trees, which shares no memory with this one."""
@@ -361,7 +320,6 @@ class TreeReuse:
 
 
 def _name(position: Position) -> str | tuple[int, int]:
-    """Return a position's moves, or its stones if the moves are unknown."""
     return (int(position.own), int(position.occupied)) if position.moves is None else position.moves
 
 

@@ -209,12 +209,7 @@ def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
 
 
 def check_rule(parameters: Any, trees: Trees) -> None:
-    """Compile a user's scoring function separately, so that errors in it are reported without the search around it.
-
-    Raises:
-        ValueError: for parameters without a rule or with a field that is not a number, a function that Numba cannot
-            compile, or one that does not return a number.
-    """
+    """Compile a user's scoring function separately, so that errors in it are reported without the search around it."""
     kind = type(parameters)
     if isinstance(parameters, type):
         raise ValueError(f"a selection rule takes an instance: write {parameters.__name__}()")
@@ -244,7 +239,6 @@ def check_rule(parameters: Any, trees: Trees) -> None:
 
 
 def is_builtin_rule(parameters: Any) -> bool:
-    """Return whether the rule for these parameters is part of this package."""
     return _is_builtin(type(parameters))
 
 
@@ -254,7 +248,6 @@ def _is_builtin(parameters: type) -> bool:
 
 @inlined
 def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
-    """Return the totals of an evaluated node."""
     visits = 0
     value_sum = float(trees.value[t, node])
     visited_prior = 0.0

@@ -74,25 +74,14 @@ ARRAYS = Trees._fields[3:]  # names of the arrays with a row per tree
 
 def make_trees(
     trees: int,
-    nodes: int,
+    nodes: int,  # of a tree: one per simulation, and the root
     geometry: Geometry,
-    rng: np.random.Generator,
+    rng: np.random.Generator,  # seeds each tree's random state
     *,
-    proofs: bool = True,
-    look_ahead: bool = True,
-    heuristics: bool = False,
+    proofs: bool = True,  # whether proven outcomes propagate to parents
+    look_ahead: bool = True,  # whether a new node marks moves after which the opponent wins immediately
+    heuristics: bool = False,  # whether to allocate memory for a hand-written value of each move
 ) -> Trees:
-    """Return empty trees.
-
-    Args:
-        trees: number of trees.
-        nodes: maximum number of nodes of a tree: one per simulation, and the root.
-        geometry: the board.
-        rng: seeds each tree's random state.
-        proofs: whether proven outcomes propagate to parents.
-        look_ahead: whether a new node marks the moves after which the opponent wins immediately.
-        heuristics: whether to allocate memory for a hand-written value of each move.
-    """
     edges = (trees, nodes, geometry.columns)
     return Trees(
         geometry=geometry,
@@ -205,7 +194,6 @@ def reset_tree(trees: Trees, t: int, own: np.uint64, occupied: np.uint64) -> Non
 
 @inlined
 def root_visits(trees: Trees, t: int) -> int:
-    """Return the number of visits of the root's actions."""
     total = 0
     for action in range(trees.visits.shape[2]):
         total += trees.visits[t, ROOT, action]
@@ -351,19 +339,11 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 
 @allocating
 def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
-    """Return a strategy that secures the proven result of the side to move at the root, if it is at least ``least``.
+    """Return keys [P] and moves [P], both in canonical orientation, that secure a result of at least ``least``.
 
-    The strategy has one move of that side for every position that the other side's replies lead to, except positions in
-    which that side can complete a run immediately.
-
-    Args:
-        trees: [T].
-        t: the tree.
-        least: PROVEN_DRAW, or PROVEN_DRAW + 1 for a win.
-
-    Returns:
-        Canonical keys [P] of the positions, and the moves [P] as columns of the canonical orientation; P is 0 without
-        such a result.
+    There is one move of the side to move at the root for every position that the other side's replies lead to, except
+    positions in which that side can complete a run immediately. P is 0 without such a proof. For a win, ``least`` is
+    PROVEN_DRAW + 1.
     """
     geometry = trees.geometry
     size = max(1, int(trees.size[t]))

@@ -21,15 +21,7 @@ MAX_NODES = 4_000_000  # nodes of a tree whose search is limited by time
 
 
 class UctSearch(TreeSearch):
-    """Classic MCTS with random rollouts.
-
-    Args:
-        config: the variant.
-        geometry: the board.
-        rng: seeds the trees' random states.
-        reuse: what is kept for later positions of the same game, by default as ``config`` says.
-        threads: number of trees searched at the same time.
-    """
+    """Classic MCTS with random rollouts."""
 
     def __init__(
         self,
@@ -37,8 +29,8 @@ class UctSearch(TreeSearch):
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
-        reuse: Reuse | None = None,
-        threads: int = 1,
+        reuse: Reuse | None = None,  # by default as ``config`` says
+        threads: int = 1,  # trees searched at the same time
     ) -> None:
         self.config = config or UctConfig()
         parameters = self.config.parameters()
@@ -55,7 +47,6 @@ class UctSearch(TreeSearch):
         self.roots = self.config.roots
 
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
-        """Search as `TreeSearch.search` does."""
         if self.roots == 1:
             return super().search(positions, budget)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
@@ -101,7 +92,6 @@ class UctSearch(TreeSearch):
         return np.array([final_move(*row, rule=self.config.final) for row in rows], np.int64)
 
     def _merged(self, parts: SearchResult) -> SearchResult:
-        """Merge the results of each position's trees into one."""
         arrays = {name: array for name, array in vars(parts).items() if isinstance(array, np.ndarray)}
         of = {name: array.reshape(-1, self.roots, *array.shape[1:]) for name, array in arrays.items()}
         visits, scores = of["visits"], of["scores"]

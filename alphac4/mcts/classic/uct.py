@@ -94,7 +94,6 @@ class UctConfig(CheckedSettings):
             raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
 
     def parameters(self) -> "UctParameters":
-        """Return the settings for compiled code."""
         heuristic = HEURISTICS[self.evaluation]
         guides = self.evaluation_use == "rollout"
         return UctParameters(
@@ -219,14 +218,7 @@ selection_rules[UctParameters] = SelectionRule(select_ucb1, write_ucb1_scores)
 
 @compiled
 def run_uct(trees: Trees, t: int, target: int, parameters: UctParameters) -> None:
-    """Simulate in tree ``t`` until its root has ``target`` visits, is proven (if proofs propagate), or memory is full.
-
-    Args:
-        trees: [T].
-        t: the tree; no other tree is read or written.
-        target: root visits to reach, those of earlier searches included.
-        parameters: of UCB1 and the rollouts.
-    """
+    """Simulate until the root has ``target`` visits, is proven (if proofs propagate), or memory is full."""
     trees.leaf[t] = NO_NODE
     if root_visits(trees, t) == 0:
         if parameters.heuristic != NO_HEURISTIC:
