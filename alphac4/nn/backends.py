@@ -46,10 +46,7 @@ LARGEST_SAFE_WEIGHT = 64
 
 
 def learning_precision(device: torch.device) -> str:
-    """Return `BF16` if the hardware multiplies it faster than `FP32`, else `FP32`.
-
-    The choice depends on the hardware, not on a timing, so that learning is reproducible.
-    """
+    """Return `BF16` if the hardware multiplies it faster than `FP32`; without a timing, so learning is reproducible."""
     fast = is_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 
@@ -121,16 +118,13 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
     return [name for name in [*order, "torch-fp32"] if name in backend_names(device, network)]
 
 
-def make_backend(name: str, network: Network, batch: int, threads: int, min_batch: int = 1) -> Backend:
-    """Load a network into one of `backend_names`.
-
-    Args:
-        name: the backend.
-        network: the weights.
-        batch: positions in a usual call.
-        threads: cores per call, on a CPU.
-        min_batch: positions in the smallest call, at most ``batch``.
-    """
+def make_backend(
+    name: str,
+    network: Network,
+    batch: int,  # positions in a usual call
+    threads: int,  # cores per call, on a CPU
+    min_batch: int = 1,  # positions in the smallest call, at most ``batch``
+) -> Backend:
     library, _, precision = name.partition("-")
     if library == "openvino":
         return OpenVinoBackend(network, precision, batch, threads, min_batch)
@@ -145,12 +139,7 @@ def has_backend(name: str, device: str, network: NetworkConfig | None = None) ->
 
 
 def check_backend(name: str, device: str, network: NetworkConfig | None = None) -> None:
-    """Check that a backend is "auto", or that `has_backend` returns True.
-
-    Raises:
-        TypeError: if the name is not a string.
-        ValueError: if this machine lacks the backend.
-    """
+    """Raise ValueError unless a backend is "auto" or `has_backend` returns True; TypeError for another type."""
     if not isinstance(name, str):
         raise TypeError(f"backend must be a name such as 'auto', not {quote(name)}")
     if name == "auto" or has_backend(name, device, network):
@@ -166,11 +155,7 @@ def backend_or_auto(name: str) -> str:
 
 
 def require_backend(name: str) -> str:
-    """Return ``name`` if it is "auto" or a backend of this machine's CPU.
-
-    Raises:
-        RuntimeError: if this machine lacks it: another backend would give other outputs.
-    """
+    """Return ``name``; raise RuntimeError if this CPU lacks the backend: another one would give other outputs."""
     if name != "auto" and name != backend_or_auto(name):
         raise RuntimeError(
             f"{socket.gethostname()} does not have {name}: install the same on every node, or use torch-fp32"
@@ -183,13 +168,6 @@ class TorchBackend:
 
     On the CPU, one thread computes a single position. More threads wait for one another after every layer, which is
     hardly faster on an idle machine and many times slower while another program runs.
-
-    Args:
-        network: the weights.
-        device: "cpu" or "cuda".
-        dtype: the precision.
-        threads: cores to use on a CPU.
-        by_winograd: compute the tower by `alphac4.nn.winograd` from `alphac4.nn.winograd.MIN_POSITIONS` on.
     """
 
     def __init__(
@@ -199,7 +177,7 @@ class TorchBackend:
         dtype: torch.dtype,
         threads: int,
         *,
-        by_winograd: bool = False,
+        by_winograd: bool = False,  # for the tower, from `alphac4.nn.winograd.MIN_POSITIONS` positions on
     ) -> None:
         self._device = torch.device(device)
         self._dtype = dtype
@@ -212,7 +190,6 @@ class TorchBackend:
             self._filtered = winograd.inference_tower(self._network.tower, network.config.rows, network.config.columns)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """Compute the logits of any number of positions."""
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
         tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
         limit = torch_threads(threads) if threads else contextlib.nullcontext()
@@ -314,10 +291,7 @@ class OpenVinoBackend:
         return outputs[0][: len(planes)].copy(), outputs[1][: len(planes)].copy()
 
     def _request(self, size: int) -> tuple[Any, Array]:
-        """Return this thread's request for a batch size, and its input array [size, P, R, C].
-
-        Passing an array with each call would take more than a tenth of the time of a small batch.
-        """
+        """Return this thread's request for a batch size, and its input [size, P, R, C], which saves time per call."""
         requests: dict[int, tuple[Any, Array]] = self._local.__dict__.setdefault("requests", {})
         if size not in requests:
             with self._lock:
@@ -345,10 +319,7 @@ class OpenVinoBackend:
 
 @functools.cache
 def _openvino() -> Any:
-    """Return the module `openvino`, imported without its telemetry.
-
-    That would send data, start a thread, write to the user's folder, and wait for the network at exit.
-    """
+    """Import `openvino` without its telemetry, which sends data, writes to the user's folder and waits at exit."""
     modules: dict[str, Any] = sys.modules
     is_loaded = "openvino_telemetry" in modules
     modules.setdefault("openvino_telemetry", None)  # OpenVINO then uses a stub
@@ -361,7 +332,6 @@ def _openvino() -> Any:
 
 @functools.cache
 def _openvino_core() -> Any:
-    """Return the process's OpenVINO runtime with the CPU plugin loaded."""
     core = _openvino().Core()
     with _preserve_signal_stack():
         core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
@@ -393,10 +363,9 @@ def _preserve_signal_stack() -> Iterator[None]:
 
 @functools.cache
 def openvino_has_bf16() -> bool:
-    """Return whether OpenVINO computes in bf16 on this processor.
+    """Return whether OpenVINO computes in bf16 here; with AVX2 only, it fails to compile a network.
 
-    With AVX2 only, it fails to compile a network. The check compiles a convolution, because OpenVINO can be configured
-    to use fewer instructions than the processor has.
+    The check compiles a convolution, because OpenVINO can be configured to use fewer instructions than there are.
     """
     core, openvino = _openvino_core(), _openvino()
     opset13 = openvino.opset13
@@ -412,10 +381,9 @@ def openvino_has_bf16() -> bool:
 
 @functools.cache
 def has_int8_saturation() -> bool:
-    """Return whether 8-bit convolutions saturate for large weights on this processor.
+    """Return whether 8-bit convolutions overflow for large weights: x86 without VNNI adds pairs of products in 16 bits.
 
-    x86 without VNNI adds pairs of products in 16 bits, which overflow for the largest weights. The check runs such a
-    convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
+    The check runs a convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
     """
     core, openvino = _openvino_core(), _openvino()
     opset13 = openvino.opset13
@@ -454,7 +422,6 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
 
     def quantise(x: Any, name: str) -> Any:
-        """Quantise ``x``, the input of layer ``name``."""
         if ranges is None:
             return x
         low, high = np.float32(0), np.float32(max(ranges[name], 1e-8))
@@ -492,10 +459,9 @@ def _converted_model(network: Network, batch: int) -> Any:
 
 
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:
-    """Return the largest input of every convolution of a folded network, by layer name.
+    """Return the largest input of every convolution of a folded network, by layer name, computed by one thread.
 
-    All inputs are at least 0: they are planes, or follow a ReLU. One thread computes them, so that they do not depend
-    on the number of cores.
+    All inputs are at least 0: they are planes, or follow a ReLU.
     """
     ranges: dict[str, float] = {}
 
@@ -517,10 +483,7 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
 
 
 def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
-    """Return planes [count, planes, rows, columns] of boards after 0 to ``cells - 1`` random moves.
-
-    Moves continue after a win. The boards replace real positions where only the size of activations matters.
-    """
+    """Return planes [count, planes, rows, columns] of boards after fewer random moves than cells, also after a win."""
     own, occupied = random_stones(geometry, count, rng)
     return make_planes(geometry, own, occupied, planes)
 
@@ -543,6 +506,6 @@ def random_stones(
 
 
 def random_inputs(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
-    """Return planes [count, P, R, C] of `random_boards` as the input of a network."""
+    """Return planes [count, P, R, C] of `random_boards`."""
     geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
     return random_boards(geometry, count, rng, config.input_planes)

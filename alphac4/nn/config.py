@@ -59,7 +59,6 @@ class NetworkConfig(NetworkSize):
 
     @property
     def input_planes(self) -> int:
-        """Number of input planes."""
         from alphac4.game.planes import PLANES  # loads Numba, which settings do not need
 
         return PLANES[self.planes]
@@ -70,11 +69,7 @@ class NetworkConfig(NetworkSize):
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
-        """Check that this network can start from ``other``'s weights: blocks, planes and ownership may be added.
-
-        Raises:
-            ValueError: if they differ in anything else, or this network is smaller.
-        """
+        """Raise ValueError unless this network adds at most blocks, planes and ownership to ``other``."""
         is_same = replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) == self
         if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
             raise ValueError(

@@ -48,34 +48,21 @@ _process = 0  # the first process, of this one and those that it was forked from
 class Evaluator:
     """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
 
-    Args:
-        network: the first weights; `update` loads others.
-        batch_size: positions in a usual call; other sizes are a little slower.
-        device: "cpu" or "cuda".
-        backend: a backend's name, or "auto" for the fastest on this machine whose outputs match fp32. "auto" is decided
-            again for all weights that are loaded, and depends only on the weights and the processor. A named backend is
-            used even if it deviates, with a warning.
-        int8: allow "auto" to use int8, whose probabilities are off by thousandths on average. That suits self-play,
-            where speed matters more, but not measurements of strength.
-        threads: cores to use per call; by default all that this process may use. One caller per core, each with its
-            own batch, is faster than one call over all cores, which waits for the slowest core after every layer.
-        batch_invariant: give a position the same outputs, bit for bit, in any batch. Libraries compute small batches
-            differently, so batches below `MIN_INVARIANT_BATCH` are padded, which takes longer. "auto" skips backends
-            that fail `is_batch_invariant`.
-
-    Raises:
-        RuntimeError: if no backend works, or in a process that was forked from one that has loaded a network.
-        ValueError: for an unknown backend.
+    "auto" is the fastest backend on this machine whose outputs match fp32. It is decided again for all weights that are
+    loaded, and depends only on the weights and the processor. A named backend is used even if it deviates, with a
+    warning. One caller per core, each with its own batch, is faster than one call over all cores, which waits for the
+    slowest core after every layer. If ``batch_invariant``, a position gets the same outputs, bit for bit, in any batch:
+    batches below `MIN_INVARIANT_BATCH`, which libraries compute differently, are padded.
     """
 
     def __init__(
         self,
         network: Network,
         *,
-        batch_size: int = BATCH,
+        batch_size: int = BATCH,  # of a usual call; others are a little slower
         device: str = "cpu",
         backend: str = "auto",
-        int8: bool = False,
+        int8: bool = False,  # whether "auto" may use it for self-play: probabilities are off by thousandths
         threads: int | None = None,
         batch_invariant: bool = False,
     ) -> None:
@@ -115,10 +102,7 @@ class Evaluator:
         self.network = network
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """Compute policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes``, float32 [B, P, R, C].
-
-        All are for the side to move.
-        """
+        """Return policy logits [B, C] and win/draw/loss [B, 3] for the side to move, given planes [B, P, R, C]."""
         check_not_forked()
         count = len(planes)
         if count < self._min_rows:
@@ -129,10 +113,7 @@ class Evaluator:
 
 
 def check_not_forked() -> None:
-    """Raise a `RuntimeError` in a process that was forked from one that has loaded a network.
-
-    It has none of the threads of PyTorch and OpenVINO, which would wait for them for ever.
-    """
+    """Raise RuntimeError in a process forked after its parent loaded a network: it would wait for threads it lacks."""
     global _process
     _process = _process or os.getpid()
     if _process != os.getpid():
@@ -149,32 +130,18 @@ def softmax(logits: Array) -> Array:
 
 
 def select_backend(
-    order: Sequence[str],
+    order: Sequence[str],  # if the network's outputs are not finite, none can match, and the last one is used
     network: Network,
-    batch: int,
+    batch: int,  # positions in a usual call
     threads: int,
-    min_batch: int = 1,
-    warned: set[str] | None = None,
+    min_batch: int = 1,  # positions in the smallest call, at most ``batch``
+    warned: set[str] | None = None,  # names of backends that a warning was logged for; this function adds to them
 ) -> tuple[str, Backend]:
     """Load a network into the first backend that works here and whose outputs match fp32.
 
     Zero-initialised norms hide the tower of a new network. So the outputs must also match for its `probe_network`, in
     which the tower matters. The choice depends only on the weights and the processor, so a resumed run decides as an
     uninterrupted one, on any number of cores.
-
-    Args:
-        order: names of backends. If the network's outputs are not finite, none can match, and the last one is used.
-        network: the weights.
-        batch: positions in a usual call.
-        threads: cores per call.
-        min_batch: positions in the smallest call, at most ``batch``.
-        warned: names of backends that a warning was logged for; this function adds to them.
-
-    Returns:
-        The name of the backend, and the loaded network.
-
-    Raises:
-        RuntimeError: if no backend works.
     """
     warned = set() if warned is None else warned
     planes = probe_inputs(network)
@@ -197,14 +164,9 @@ def select_backend(
 
 
 def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[Array], min_batch: int = 1) -> bool:
-    """Return whether a backend's outputs match fp32 at every batch size that runs different code.
+    """Return whether outputs match fp32's ``expected`` logits at every batch size that runs different code.
 
-    Args:
-        name: the backend's name.
-        backend: the loaded network.
-        planes: [B, P, R, C] positions to compare: all at the largest batch size, `COMPARED_BOARDS` at others.
-        expected: their policy and value logits in fp32.
-        min_batch: positions in the smallest call.
+    All ``planes`` [B, P, R, C] are compared at the largest batch size, `COMPARED_BOARDS` of them at others.
     """
     largest = max(*backend.sizes, len(planes))
     for size in {*backend.sizes, len(planes)}:
@@ -220,10 +182,7 @@ def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[A
 
 
 def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
-    """Return the backends that pass `is_batch_invariant`, with a warning for each faster one that does not.
-
-    If none passes, log a warning and return all.
-    """
+    """Return the backends that pass `is_batch_invariant`, or all if none does; log a warning for each faster one."""
     passed = [name for name in order if is_batch_invariant(name, network)]
     if not passed:
         logger.warning("no backend is batch-invariant on this machine: results depend on the number of cores")
@@ -285,7 +244,6 @@ def fp32_outputs(network: Network, planes: Array) -> list[Array]:
 
 
 def all_finite(outputs: Sequence[Array]) -> bool:
-    """Return whether all outputs of a network are finite."""
     return all(bool(np.isfinite(logits).all()) for logits in outputs)
 
 

@@ -49,11 +49,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def initialize_from(self, other: "Network") -> None:
-        """Copy the weights of ``other``.
-
-        Raises:
-            ValueError: if they do not fit.
-        """
+        """Copy the weights of ``other``; raise ValueError if they do not fit."""
 
 
 N = TypeVar("N", bound=Network)
@@ -84,7 +80,6 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(cast(nn.BatchNorm2d, self.second[1]).weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map features [B, channels, R, C] to the same shape."""
         # In place: the norm's output is still in the cache, and its backward pass needs only its input.
         return torch.relu_(self.second(torch.relu_(self.first(x))).add_(x))
 
@@ -110,7 +105,6 @@ class PolicyValueNetwork(Network):
             nn.init.zeros_(output.bias)
 
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        """Compute all outputs; a ``tower`` that computes the same may replace the network's own."""
         features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
         policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
@@ -121,11 +115,7 @@ class PolicyValueNetwork(Network):
     def initialize_from(self, other: Network) -> None:
         """Copy the weights of ``other``, which may have fewer blocks and planes; the outputs become the same.
 
-        Additional blocks become the identity, and additional planes get zero weights. So a network can grow during
-        training (Chen et al. 2016, "Net2Net").
-
-        Raises:
-            ValueError: if the sizes differ in another way, or this network is smaller.
+        Additional blocks become the identity, and additional planes get zero weights (Chen et al. 2016, "Net2Net").
         """
         self.config.check_can_initialize_from(other.config)
         weights = other.state_dict()
@@ -137,20 +127,13 @@ class PolicyValueNetwork(Network):
 
 
 class CustomNetwork(Network):
-    """A network whose module is built by a function of the user.
+    """A network whose module is built by a function of the user, which may ignore the configuration's sizes.
 
     The module's ``forward(planes)`` takes float32 [B, P, R, C], where P is ``config.input_planes``
     (`alphac4.game.planes`). It returns policy logits [B, A] and win/draw/loss logits [B, 3], for the side to move, or
     `Outputs` with ownership logits or further outputs for a custom loss. In evaluation mode its outputs for a position
     must not depend on the other positions of the batch. Parameters in an attribute named ``tower`` are optimized by
     Muon if the run uses it.
-
-    Args:
-        config: the board and the requested sizes; the module may ignore the sizes.
-        build: builds the module.
-
-    Raises:
-        ValueError: if ``build`` does not return such a module.
     """
 
     def __init__(self, config: NetworkConfig, build: NetworkBuilder) -> None:
@@ -166,15 +149,9 @@ class CustomNetwork(Network):
         return tower if isinstance(tower, nn.Module) else None
 
     def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:  # noqa: ARG002 - for residual towers
-        """Compute all outputs."""
         return Outputs(*self.module(planes))
 
     def initialize_from(self, other: Network) -> None:
-        """Copy the weights of ``other``, which the same function must have built.
-
-        Raises:
-            ValueError: if they do not fit.
-        """
         try:
             self.load_state_dict(other.state_dict())
         except RuntimeError as error:
@@ -224,11 +201,7 @@ def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
 
 
 def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) -> Network:
-    """Build an untrained network: the package's own, or the module of a function of the user.
-
-    Raises:
-        ValueError: if the function does not return a suitable module, or if the settings name another function.
-    """
+    """Build an untrained network: the package's own, or the module of the function that the settings name."""
     if build is None and config.is_custom:
         raise ValueError(f"the network was built by {config.architecture}: pass that function as `network`")
     return PolicyValueNetwork(config) if build is None else CustomNetwork(config, build)

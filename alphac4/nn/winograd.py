@@ -77,16 +77,11 @@ def _evaluation_matrix(points: int, coefficients: int) -> np.ndarray:
 
 
 def convolve(x: Tensor, kernel: Tensor) -> Tensor:
-    """Compute ``conv2d(x, kernel, padding=1)`` for x [R, C, B, inputs] and a kernel [outputs, inputs, 3, 3].
-
-    Returns:
-        [R, C, B, outputs].
-    """
+    """Compute ``conv2d(x, kernel, padding=1)``: [R, C, B, inputs], [outputs, inputs, 3, 3] to [R, C, B, outputs]."""
     return _convolve(x, _transform_kernel(kernel, len(x), x.shape[1]))
 
 
 def _convolve(x: Tensor, kernel: Tensor) -> Tensor:
-    """Compute `convolve` with a kernel that `_transform_kernel` has transformed."""
     rows, columns, batch, inputs = x.shape
     vertical, horizontal = line_transforms(rows, x.dtype), line_transforms(columns, x.dtype)
     mapped = _transform(vertical.inputs, horizontal.inputs, x.reshape(rows, columns, -1))
@@ -121,13 +116,7 @@ def run_tower(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
 
 
 def inference_tower(blocks: Iterable[nn.Module], rows: int, columns: int) -> Tower:
-    """Return `run_tower` for inference, with the kernels transformed once.
-
-    Args:
-        blocks: those of `alphac4.nn.network.fold_batch_norm`'s network.
-        rows: rows of the board.
-        columns: columns of the board.
-    """
+    """Return `run_tower` for inference, for blocks of `fold_batch_norm`, with the kernels transformed once."""
 
     def with_bias(layer: nn.Module) -> _Layer:
         convolution = cast(nn.Conv2d, layer)
