@@ -59,12 +59,8 @@ class SelfPlayer(Protocol):
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """Play ``moves`` moves in each slot, starting a new game when one ends, and yield finished games.
 
-        Args:
-            moves: number of moves per slot.
-            stopped: returns True to end earlier.
-            plan: budgets and start positions; by default those of the settings.
-
-        Games in progress continue with the next call.
+        Games in progress continue with the next call. Playing ends early if ``stopped`` returns True; the default
+        ``plan`` has the settings' budgets and starts from the empty board.
         """
 
     def reset(self, rng: np.random.Generator) -> None:
@@ -74,11 +70,7 @@ class SelfPlayer(Protocol):
         """Return the complete state between two calls of `play`: the games in progress, one row per game."""
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Resume the games of `state`.
-
-        Raises:
-            ValueError: if they were played with other settings.
-        """
+        """Resume the games of `state`; raise ValueError if they were played with other settings."""
 
 
 def bytes_per_game(geometry: Geometry, config: SelfPlayConfig, max_simulations: int) -> int:
@@ -89,19 +81,7 @@ def bytes_per_game(geometry: Geometry, config: SelfPlayConfig, max_simulations: 
 
 
 class Actor:
-    """`SelfPlayer` on one core, whose games continue from one call of `play` to the next.
-
-    Args:
-        geometry: the board.
-        config: the settings of self-play.
-        evaluator: the network.
-        slots: number of concurrent games.
-        rng: draws a random state for each game in turn, so that several actors made from one ``rng`` play the same
-            games as one actor with all slots.
-        cache: shared by actors with the same evaluator; by default a cache of its own.
-        selection: parameters of the selection rule; by default those of PUCT.
-        max_simulations: largest budget that plans may contain, if it is above those of ``config``.
-    """
+    """`SelfPlayer` on one core, whose games continue from one call of `play` to the next."""
 
     def __init__(
         self,
@@ -109,11 +89,11 @@ class Actor:
         config: SelfPlayConfig,
         evaluator: SupportsEvaluate,
         slots: int,
-        rng: np.random.Generator,
-        cache: EvaluationCache | None = None,
+        rng: np.random.Generator,  # draws each game's state in turn: several actors play the games of one
+        cache: EvaluationCache | None = None,  # shared by actors with the same evaluator; by default a cache of its own
         *,
-        selection: NetworkParameters | None = None,
-        max_simulations: int = 0,
+        selection: NetworkParameters | None = None,  # by default PUCT
+        max_simulations: int = 0,  # largest budget of plans, if above those of ``config``
     ) -> None:
         self.geometry = geometry
         self.config = config
@@ -127,7 +107,6 @@ class Actor:
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """Play as `SelfPlayer.play` describes."""
         geometry, trees, games = self.geometry, self._trees, self._games
         parameters, selection = make_parameters(self.config), self._selection
         plan = plan or make_plan(geometry, self.config)
@@ -175,18 +154,15 @@ class Actor:
         return Block(games=join_finished(finished), stats=stats)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Discard the games in progress."""
         self._games.stage[:] = NEW_GAME
         self._trees.rng[:] = rng.integers(1, 2**63, self.slots, dtype=np.uint64)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress."""
         trees = {name: getattr(self._trees, name) for name in ("own", "occupied", "rng")}
         games = {name: getattr(self._games, name) for name in Games._fields if name != "simulations"}
         return {f"{kind}.{name}": a for kind, part in (("trees", trees), ("games", games)) for name, a in part.items()}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Resume the games of `state`; raise ValueError if they do not fit the settings."""
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
                 raise ValueError("the saved games do not fit the settings of self-play")
@@ -196,20 +172,13 @@ class Actor:
 def play_together(
     actors: Sequence[SelfPlayer],
     moves: int,
-    on_block: Callable[[int, Block], None],
-    check: Callable[[], None] = lambda: None,
+    on_block: Callable[[int, Block], None],  # called in the calling thread with an actor's index and its games
+    check: Callable[[], None] = lambda: None,  # called in the calling thread at least once per `CHECK_INTERVAL_S`
     plan: GamePlan | None = None,
 ) -> None:
     """Call `SelfPlayer.play` of every actor in a thread of its own, until all are done.
 
     An exception, here or in an actor, is raised immediately, and stops all actors after their current step.
-
-    Args:
-        actors: the players.
-        moves: per slot.
-        on_block: called in the calling thread with an actor's index and a block of its games.
-        check: called in the calling thread, as by `run_in_threads`.
-        plan: budgets and start positions; by default those of the settings.
     """
 
     def play(index: int, on_event: Callable[[tuple[int, Block]], None]) -> None:

@@ -105,7 +105,6 @@ class SelfPlayParameters(NamedTuple):
 
 
 def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
-    """Return the settings for compiled code."""
     numbers = {name: getattr(config, name) for name in SelfPlayParameters._fields if name != "completed_q"}
     return SelfPlayParameters(completed_q=config.policy_target == "completed_q", **numbers)
 
@@ -140,7 +139,6 @@ def make_games(count: int, geometry: Geometry) -> Games:
 
 
 def join_finished(parts: Sequence[Games]) -> Games:
-    """Concatenate the games of all parts."""
     return Games._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
@@ -184,10 +182,7 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 @compiled
 def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one.
-
-    The network's policy without noise is stored for the targets.
-    """
+    """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one."""
     games.full[t] = random_state.uniform(trees.rng, t) < parameters.full_search_prob
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
@@ -260,7 +255,6 @@ def greedy_leaf(trees: Trees, t: int) -> tuple[float, float]:
 
 @compiled
 def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Record the position and the search's results."""
     ply = games.plies[t]
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
@@ -290,7 +284,6 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
 
 @compiled
 def play_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Record the search and play its move."""
     record_search(trees, games, t, parameters)
     column = choose_move(trees, games, t, parameters)
     ply = games.plies[t]
@@ -321,10 +314,7 @@ def advance_slot(
     """Advance slot ``t`` until a leaf awaits an evaluation, the game is over, or no moves remain in this call.
 
     It also stops after ``most`` simulations that reach no new leaf, as happens late in drawn games. The slot then skips
-    one call of the network, so that the other slots do not wait for it.
-
-    Returns:
-        The number of simulations left of ``most``.
+    one call of the network, so that the other slots do not wait for it. Return the simulations left.
     """
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:
@@ -349,24 +339,12 @@ def advance(
     parameters: SelfPlayParameters,
     plan: GamePlan,
     selection: Any,
-    logits: npt.NDArray[np.float32],
-    wdl: npt.NDArray[np.float32],
-    planes: npt.NDArray[np.float32],
-    cache: EvaluationCache,
+    logits: npt.NDArray[np.float32],  # [T, A] of the leaves
+    wdl: npt.NDArray[np.float32],  # [T, 3] probabilities
+    planes: npt.NDArray[np.float32],  # overwritten with those [T, P, R, C] of the next leaves
+    cache: EvaluationCache,  # a leaf with a cached evaluation does not wait for the network
 ) -> None:
-    """Expand every slot's leaf by its evaluation, and advance the slot to its next leaf.
-
-    Args:
-        trees: [T].
-        games: [T].
-        parameters: the settings of self-play.
-        plan: budgets and start positions.
-        selection: parameters of the selection rule.
-        logits: the network's policy logits [T, A] of the leaves.
-        wdl: its win/draw/loss probabilities [T, 3].
-        planes: overwritten with the planes [T, P, R, C] of the next leaves.
-        cache: a leaf with a cached evaluation does not wait for the network.
-    """
+    """Expand every slot's leaf by its evaluation, and advance the slot to its next leaf."""
     temperature = selection.prior_temperature
     for t in range(trees.size.shape[0]):
         if trees.leaf[t] != NO_NODE:

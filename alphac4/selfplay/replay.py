@@ -28,7 +28,6 @@ _NAME = re.compile(r"\d{6,}\.safetensors")
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """Return the path of a shard."""
     return folder / f"{number:06d}.safetensors"
 
 
@@ -39,17 +38,11 @@ def find_shards(folder: Path) -> dict[int, Path]:
 
 
 def save_shard(path: Path, samples: Samples) -> None:
-    """Write a shard atomically."""
     save_arrays(path, samples.arrays(), {"format": FORMAT})
 
 
 def load_shard(path: Path) -> Samples:
-    """Read a shard.
-
-    Raises:
-        FileError: if it is missing, truncated, altered or not a shard.
-        OSError: if it cannot be read.
-    """
+    """Read a shard; raise FileError if it is missing, truncated, altered or not a shard."""
     arrays, _ = load_arrays(path, FORMAT)
     try:
         return Samples(**arrays)
@@ -58,10 +51,7 @@ def load_shard(path: Path) -> Samples:
 
 
 def window_size(total: int, minimum: int) -> int:
-    """Return the size of the replay window after ``total`` samples.
-
-    ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N, with c the ``minimum``: Wu 2019 (KataGo), appendix C.
-    """
+    """Return ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N; c is ``minimum``: Wu 2019 (KataGo), appendix C."""
     if total <= minimum:
         return total
     return int(minimum * (1 + WINDOW_SLOPE * ((total / minimum) ** WINDOW_EXPONENT - 1) / WINDOW_EXPONENT))
@@ -90,11 +80,7 @@ class Replay:
         self.total += len(samples)
 
     def save(self) -> None:
-        """Write the shard of the latest iteration, then remove the shards of iterations removed by `drop_old`.
-
-        Raises:
-            OSError: if the shard cannot be written; in this case nothing is removed.
-        """
+        """Write the latest iteration's shard, and then remove those that `drop_old` has dropped."""
         if self.folder is None or not self.iterations:
             return
         save_shard(shard_path(self.folder, self.iterations[-1][0]), self.iterations[-1][1])
@@ -105,11 +91,8 @@ class Replay:
     def load(self, iteration: int) -> None:
         """Read the shards up to the last committed ``iteration``, and remove later ones.
 
-        A warning is logged for each shard that is damaged or missing and for each file with another name; they are
-        skipped.
-
-        Raises:
-            OSError: for a shard that cannot be read. Without it, the run's networks would differ.
+        Damaged, missing and misnamed shards are skipped with a warning. An OSError propagates, because without a shard
+        that cannot be read the run's networks would differ.
         """
         self.iterations = []
         if self.folder is None:
@@ -127,11 +110,7 @@ class Replay:
                 logger.warning("%s; the run continues without it", error)
 
     def window(self, size: int) -> Samples:
-        """Return the latest ``size`` samples, or all if there are fewer, the oldest iteration first.
-
-        Raises:
-            ValueError: if there are none.
-        """
+        """Return the latest ``size`` samples, or all if there are fewer, the oldest iteration first."""
         parts: list[Samples] = []
         left = size
         for _, samples in reversed(self.iterations):
@@ -157,17 +136,9 @@ class Replay:
 def draw_batches(
     samples: int, size: int, count: int, rng: np.random.Generator, weights: npt.NDArray[np.float64] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
-    """Draw ``count`` batches from shuffled passes over all samples or, if given, by ``weights``.
+    """Draw ``count`` batches from shuffled passes over all samples or, by ``weights`` [samples], with replacement.
 
-    Args:
-        samples: number of samples.
-        size: positions per batch.
-        count: number of batches.
-        rng: draws the order and the mirrored positions.
-        weights: probabilities [samples] of drawing each sample, with replacement.
-
-    Yields:
-        Indices of the samples [B], and whether each is mirrored left to right [B], with probability 1/2.
+    Yields indices [B], and whether each sample is mirrored left to right [B], with probability 1/2.
     """
     order = np.empty(0, np.int64)
     for _ in range(count):

@@ -39,16 +39,13 @@ class Samples:
         return len(self.own)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the fields by name."""
         return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
 
     def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
-        """Return the positions with these indices."""
         return Samples(**{name: array[index] for name, array in self.arrays().items()})
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
-    """Concatenate samples in the order of the parts."""
     return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
 
 
@@ -74,7 +71,6 @@ class ActorStats:
     tree_seconds: float = 0.0
 
     def add(self, other: "ActorStats") -> None:
-        """Add another actor's or block's statistics."""
         for name, number in vars(other).items():
             setattr(self, name, getattr(self, name) + number)
 
@@ -103,18 +99,10 @@ def make_samples(
     config: SelfPlayConfig,
     games: Games,
     *,
-    policy: npt.NDArray[np.float32] | None = None,
-    value_target: npt.NDArray[np.float32] | None = None,
+    policy: npt.NDArray[np.float32] | None = None,  # [G, C, A] instead of the recorded policy targets
+    value_target: npt.NDArray[np.float32] | None = None,  # [G, C, 3] instead of `lambda_returns`
 ) -> Samples:
-    """Return the samples of finished games with their targets.
-
-    Args:
-        geometry: the board.
-        config: the settings of self-play.
-        games: G games.
-        policy: policy targets [G, C, A] instead of the recorded ones.
-        value_target: value targets [G, C, 3] instead of `lambda_returns`.
-    """
+    """Return the samples of finished games with their targets."""
     mask = recorded_plies(games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
