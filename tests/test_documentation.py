@@ -90,8 +90,8 @@ def test_every_public_name_and_method_has_a_docstring() -> None:
     """Internal names need one only where the name and the types do not say it all."""
     public = {name: getattr(alphac4, name) for name in alphac4.__all__}
     for module in (commands, discovery, registry):
-        own = inspect.getmembers(module, lambda value: getattr(value, "__module__", "") == module.__name__)
-        public |= {name: value for name, value in own if not name.startswith("_")}
+        own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+        public |= {n: value for n, value in own.items() if getattr(value, "__module__", "") == module.__name__}
     for name, value in list(public.items()):
         members = vars(value).items() if inspect.isclass(value) else ()
         public |= {f"{name}.{key}": member for key, member in members if is_method(member) and not key.startswith("_")}

@@ -260,21 +260,12 @@ PRESETS: dict[str, TrainConfig] = {
 
 
 def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Read settings from nested dictionaries as `dataclasses.asdict` returns; missing ones are taken from ``base``.
-
-    Raises:
-        ValueError: for an unknown key, or a value of the wrong type or out of range; the message names it.
-    """
+    """Read settings from nested dictionaries as of `dataclasses.asdict`; missing ones are taken from ``base``."""
     return read_record(TrainConfig, _over(dataclasses.asdict(base or TrainConfig()), data))
 
 
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
-    """Read a JSON file of settings; missing ones are taken from ``base``.
-
-    Raises:
-        ValueError: if the file is invalid; the message names the file and the problem in one line.
-        OSError: if the file cannot be read.
-    """
+    """Read a JSON file of settings; missing ones are taken from ``base``. A ValueError names the file."""
     try:
         return from_dict(parse_json(read_bytes(path)), base)
     except ValueError as error:

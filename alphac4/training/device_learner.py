@@ -34,15 +34,6 @@ class DeviceLearner(Learner):
 
     A step whose loss or gradient is not finite changes no weight, but the optimisers' moments decay by one step. Steps
     of optimisers that are not made for graphs are launched singly, which is slower.
-
-    Args:
-        network: configuration of the network.
-        config: settings of learning.
-        geometry: the board of the samples.
-        seed: of the initial weights.
-        replay: the window on the device, for batches of ``config.batch_size``.
-        precision: `BF16` or `FP32`; by default the choice of `learning_precision`.
-        extensions: functions that replace parts of learning, as in `Learner`.
     """
 
     def __init__(
@@ -118,7 +109,6 @@ class DeviceLearner(Learner):
         return self._report(sums[:-1], steps, steps - round(sums[-1]), window, started)
 
     def _prepare(self, steps: int) -> None:
-        """Allocate a plan of ``steps`` steps."""
         size, device = self.config.batch_size, self.device
         self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # rows of each step's batch
         self._mirrored = torch.zeros((steps, size), dtype=torch.int8, device=device)
@@ -159,7 +149,6 @@ class DeviceLearner(Learner):
         return run
 
     def _step_on_device(self) -> None:
-        """Take one gradient step with the plan's next batch."""
         self._gradients.zero_()
         statistics = self._statistics.clone()
         losses, entropy = self.forward(self.network, self._batch())
@@ -186,7 +175,6 @@ class DeviceLearner(Learner):
             self._done.add_(1).remainder_(len(self._factors))  # capturing runs the step a few times
 
     def _batch(self) -> LearningBatch:
-        """Return the plan's next batch."""
         rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
         return with_weights(*self._window.batch(rows, mirrored))
 
@@ -207,11 +195,7 @@ def _vector_like(tensors: list[Tensor], device: torch.device) -> tuple[Tensor, l
 
 
 def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
-    """Return the learner of a run's settings, with an untrained network.
-
-    Raises:
-        RuntimeError: if PyTorch's default dtype is not float32, or gradients cannot be computed in inference mode.
-    """
+    """Return a run's learner with an untrained network, after checking that PyTorch can compute fp32 gradients."""
     if torch.get_default_dtype() != torch.float32:
         dtype = torch.get_default_dtype()
         raise RuntimeError(f"training needs torch.float32 as default dtype, not {dtype}: call torch.set_default_dtype")

@@ -160,11 +160,7 @@ def checked_schedule(schedule: LearningSchedule, steps: int) -> Callable[[int], 
 
 
 def simulation_table(simulations: Simulations, iteration: int, geometry: Geometry) -> npt.NDArray[np.int64]:
-    """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply.
-
-    Raises:
-        ValueError: for a budget that is not a whole number of at least 1.
-    """
+    """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply."""
     table = [[simulations(iteration, ply, full) for ply in range(geometry.cells)] for full in (False, True)]
     for budget in (budget for row in table for budget in row):
         if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or not 1 <= budget <= MAX_SIMULATIONS:
@@ -176,11 +172,7 @@ def simulation_table(simulations: Simulations, iteration: int, geometry: Geometr
 def start_positions(
     starts: Sequence[Position | str], geometry: Geometry
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move.
-
-    Raises:
-        ValueError: for anything but a list, no positions, too many, a finished one, or one of another board.
-    """
+    """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move."""
     if isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ValueError(f"starts returned {starts!r:.80}; expected a list of positions or move strings such as '44'")
     positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
@@ -204,18 +196,13 @@ def open_columns(geometry: Geometry, occupied: npt.NDArray[np.uint64]) -> npt.ND
     return np.stack([occupied & cells != cells for cells in columns], axis=-1)
 
 
-def check_targets(values: npt.ArrayLike, allowed: npt.NDArray[np.bool_], used: npt.NDArray[np.bool_], name: str) -> Any:
-    """Return a target function's result as a float32 array, after checking it.
-
-    Args:
-        values: the result.
-        allowed: [G, C, A] or [G, C, 3], whether a probability may be above 0: not that of a full column.
-        used: [G, C] plies at which the result must be probabilities.
-        name: of the argument, for the message.
-
-    Raises:
-        ValueError: with the name, the actual and the expected result.
-    """
+def check_targets(
+    values: npt.ArrayLike,
+    allowed: npt.NDArray[np.bool_],  # whether a probability may be above 0: not that of a full column
+    used: npt.NDArray[np.bool_],  # [G, C] plies at which the result must be probabilities
+    name: str,
+) -> Any:
+    """Return a target function's result [G, C, A] or [G, C, 3] as float32; raise ValueError if it is invalid."""
     targets, shape = _as_array(values, np.float32, name), allowed.shape
     if targets.shape != shape:
         meaning = "games, plies, columns" if name == "policy_target" else "games, plies, win/draw/loss"
@@ -248,11 +235,7 @@ def _as_array(values: npt.ArrayLike, dtype: npt.DTypeLike, name: str) -> npt.NDA
 
 
 def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
-    """Return a sampler's weights as probabilities [count].
-
-    Raises:
-        ValueError: for another shape, or weights that are negative, not finite or all 0.
-    """
+    """Return a sampler's weights as probabilities [count]; raise ValueError if they are invalid."""
     weights = _as_array(values, np.float64, "sampler")
     if weights.shape != (count,):
         raise ValueError(f"sampler returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
@@ -266,12 +249,7 @@ def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
 def check_optimizers(
     optimizers: "Sequence[torch.optim.Optimizer]", module: "nn.Module"
 ) -> "Sequence[torch.optim.Optimizer]":
-    """Return the optimisers that a user's function built for a module; log parameters that none of them learns.
-
-    Raises:
-        ValueError: for something else, two for the same parameter, one without a parameter of the module, or one that
-            evaluates the loss itself.
-    """
+    """Return the optimisers that a user's function built for a module; log parameters that none of them learns."""
     from torch.optim import Optimizer
 
     if not isinstance(optimizers, Sequence) or not optimizers or not all(isinstance(o, Optimizer) for o in optimizers):
@@ -295,11 +273,7 @@ def check_optimizers(
 
 
 def check_names(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Check that a run resumes with the functions that it had.
-
-    Raises:
-        ValueError: with the first argument that differs.
-    """
+    """Raise ValueError unless a run resumes with the functions that it had."""
     for name in sorted({*before, *now}):
         expected = before.get(name, "no function").partition(" #")[0]
         actual = now.get(name, "none").partition(" #")[0]

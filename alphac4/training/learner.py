@@ -49,19 +49,6 @@ class Learner:
     """A network in training, its optimisers, and the average of its weights, with which it plays.
 
     Weights, losses and optimisers are float32 in either ``precision`` of the forward and backward passes.
-
-    Args:
-        network: configuration of the network.
-        config: settings of learning.
-        geometry: the board of the samples.
-        seed: of the initial weights.
-        device: of the weights; by default the CPU.
-        workers: number of threads that compute parts; by default one per core. It changes the speed, not the weights.
-        precision: `BF16` or `FP32`; by default the choice of `learning_precision`.
-        extensions: functions that replace the network, its losses, its optimisers and the choice of samples.
-
-    Raises:
-        ValueError: if a function returns an invalid result.
     """
 
     def __init__(
@@ -69,11 +56,11 @@ class Learner:
         network: NetworkConfig,
         config: LearningConfig,
         geometry: Geometry,
-        seed: int,
+        seed: int,  # of the initial weights
         *,
         device: torch.device | None = None,
-        workers: int | None = None,
-        precision: str | None = None,
+        workers: int | None = None,  # threads, by default one per core; changes the speed, not the weights
+        precision: str | None = None,  # by default `learning_precision`
         extensions: Extensions | None = None,
     ) -> None:
         self.config = config
@@ -149,7 +136,6 @@ class Learner:
                     group["lr"] = rate * float(factor)
 
     def initialize_from(self, network: Network) -> None:
-        """Start from another network's weights, as `Network.initialize_from` does."""
         self.network.initialize_from(network)
         self.average.load_state_dict(self.network.state_dict())
 
@@ -163,16 +149,7 @@ class Learner:
         rng: np.random.Generator,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Take gradient steps on batches of the latest samples.
-
-        Args:
-            replay: the samples.
-            window: number of the latest samples to learn from.
-            steps: number of gradient steps.
-            schedule: of the learning rates.
-            rng: draws the batches.
-            on_step: called before each step; it may raise to end learning.
-        """
+        """Take gradient steps on batches of the latest ``window`` samples; ``on_step`` may raise to end learning."""
         samples = replay.window(window)
         stream = batches(
             samples,
@@ -199,16 +176,7 @@ class Learner:
         window: int,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Take one gradient step per batch of ``stream``.
-
-        A step whose loss or gradient is not finite is skipped, with all state unchanged.
-
-        Args:
-            stream: the batches.
-            schedule: of the learning rates.
-            window: number of samples in the replay window, for the report.
-            on_step: called before each step; it may raise to end learning.
-        """
+        """Take one gradient step per batch of ``stream``; one whose loss or gradient is not finite is skipped."""
         started = time.perf_counter()
         sums, count, skipped = np.zeros(1), 0, 0
         self._share_statistics()
@@ -305,11 +273,7 @@ class Learner:
         return torch_seed(int(seed[0]), self.device)
 
     def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> np.ndarray:
-        """Set a replica's gradients from its part of a batch of ``positions``.
-
-        Returns:
-            The sums of the losses and of the entropy, [K + 1].
-        """
+        """Set a replica's gradients from its part of a batch; return the sums of losses and entropy [K + 1]."""
         with self._one_thread():
             losses, entropy = self.forward(replica, part)
             loss = cast(Tensor, sum(each.sum() for each in losses.values())) / positions
@@ -318,11 +282,7 @@ class Learner:
         return np.array([float(each.detach().double().sum()) for each in (*losses.values(), entropy)])
 
     def forward(self, network: Network, batch: LearningBatch) -> tuple[dict[str, Tensor], Tensor]:
-        """Return the named losses [B] of each position, and the entropy [B] of the policy, in nats.
-
-        Raises:
-            ValueError: if the user's function of losses returns something else, or other names than in its first call.
-        """
+        """Return the named losses [B] of each position, and the entropy [B] of the policy, in nats."""
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
             tower = partial(winograd.run_tower, cast(PolicyValueNetwork, network).tower) if self.by_winograd else None
@@ -353,7 +313,6 @@ class Learner:
 
     @torch.no_grad()
     def _share_statistics(self) -> None:
-        """Copy the network's running statistics to all replicas."""
         for replica in self._replicas:
             for theirs, ours in zip(replica.buffers(), self.network.buffers(), strict=True):
                 theirs.copy_(ours)
@@ -370,14 +329,10 @@ class Learner:
                 value.copy_(ours[name])
 
     def average_decay(self, step: int) -> float:
-        """Return the average's decay after ``step`` steps: `LearningConfig.ema_decay`, or less at the start.
-
-        Otherwise the average would be close to the untrained network for hundreds of steps.
-        """
+        """Return `LearningConfig.ema_decay`, or less in the first hundreds of steps, to drop the untrained network."""
         return min(self.config.ema_decay, (1 + step) / (10 + step))
 
     def is_finite(self) -> bool:
-        """Return whether all weights, including those of the average, are finite numbers."""
         tensors = [*self.network.state_dict().values(), *self.average.state_dict().values()]
         return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
@@ -400,7 +355,6 @@ class Learner:
         return tensors | {"steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the tensors of `state`."""
         numbered = [f"optimizer{number}" for number in range(len(self.optimizers))]
         parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *numbered)}
         for name, value in tensors.items():

@@ -92,11 +92,6 @@ class Callback:
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
-    """Check the type of a run's callbacks.
-
-    Raises:
-        TypeError: for anything but a list of callbacks.
-    """
     if not isinstance(callbacks, Sequence):
         raise TypeError(f"callbacks must be a list, even for a single one, not {quote(callbacks)}")
     for callback in callbacks:
@@ -116,20 +111,7 @@ def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
 
 
 class TrainingLoop:
-    """Parts of a run that play, learn and decide.
-
-    Args:
-        config: the run's settings.
-        compute: the backends.
-        learner: the network that learns.
-        best: the network that plays.
-        replay: the samples so far.
-        opened: gets callbacks that close actors and processes.
-        extensions: the user's functions.
-        cosine: schedule of a resumed run's learning rate; a schedule among the extensions takes precedence.
-        callbacks: called with progress.
-        progress: whether matches show progress bars.
-    """
+    """Parts of a run that play, learn and decide."""
 
     def __init__(
         self,
@@ -139,9 +121,9 @@ class TrainingLoop:
         best: Contender,
         *,
         replay: Replay,
-        opened: contextlib.ExitStack,
+        opened: contextlib.ExitStack,  # gets callbacks that close actors and processes
         extensions: Extensions,
-        cosine: CosineSchedule | None = None,
+        cosine: CosineSchedule | None = None,  # of a resumed run; a schedule among the extensions takes precedence
         callbacks: Sequence[Callback] = (),
         progress: bool = False,
     ) -> None:
@@ -220,10 +202,7 @@ class TrainingLoop:
             callback.on_progress(progress)
 
     def _play(self) -> SelfPlayReport:
-        """Play games of the best network against itself, and add their samples to the replay.
-
-        Surplus samples count toward the next iteration.
-        """
+        """Play games of the best network; samples beyond the required number count toward the next iteration."""
         requested = max(1, self.number * self.config.samples - self.replay.total)
         started, blocks, parts = time.perf_counter(), list[Block](), list[Samples]()
         report = partial(self.report_progress, "self-play", total=requested)
@@ -245,7 +224,6 @@ class TrainingLoop:
         return selfplay_report(self.geometry, blocks, samples, started, self.actors)
 
     def _plan(self) -> GamePlan:
-        """Return the budgets and start positions of the iteration's games."""
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
         if extensions.simulations is not None:
             plan = plan._replace(simulations=simulation_table(extensions.simulations, self.number, self.geometry))
@@ -258,10 +236,7 @@ class TrainingLoop:
         return plan
 
     def _make_samples(self, games: Games) -> Samples:
-        """Return the samples of finished games, with targets by the user's functions if there are any.
-
-        The functions get copies, which they may change.
-        """
+        """Return the samples of finished games; the user's functions get copies of the games, which they may change."""
         extensions, used = self.extensions, recorded_plies(games)
         policy = value = None
         if extensions.policy_target is not None:
@@ -273,10 +248,7 @@ class TrainingLoop:
         return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
 
     def _learn(self) -> LearningReport:
-        """Learn from the replay window, and remove samples that have left it.
-
-        If the weights are not finite afterwards, the earlier ones are restored.
-        """
+        """Learn from the replay window; restore the earlier weights if they are not finite afterwards."""
         learner, steps = self.learner, self.config.learning_steps
         before, steps_before = learner.state(), learner.steps
         window = window_size(self.replay.total, self.config.learning.min_window)

@@ -47,22 +47,11 @@ def batches(
     count: int,
     rng: np.random.Generator,
     *,
-    fast_search_weight: float = 0.0,
+    fast_search_weight: float = 0.0,  # of a fast search's policy; a full search has 1
     planes: int = PLANES["stones"],
-    weights: npt.NDArray[np.float64] | None = None,
+    weights: npt.NDArray[np.float64] | None = None,  # [samples] probabilities of drawing each sample, with replacement
 ) -> Iterator[LearningBatch]:
-    """Make the batches of `draw_batches` on the CPU.
-
-    Args:
-        samples: of the replay window.
-        geometry: the board.
-        size: positions per batch.
-        count: number of batches.
-        rng: draws the order and the mirrored positions.
-        fast_search_weight: weight of a fast search's policy; that of a full search is 1.
-        planes: number of planes that the network takes.
-        weights: probabilities [samples] of drawing each sample, with replacement.
-    """
+    """Make the batches of `draw_batches` on the CPU."""
     for rows, flip in draw_batches(len(samples), size, count, rng, weights):
         chosen = samples.take(rows)
         seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
@@ -123,9 +112,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
     """Return the cross-entropy [B] of the final owner of each empty cell; its batch mean is the mean over cells.
 
-    Args:
-        logits: [B, 3, R, C]: own stone, the opponent's, empty.
-        batch: the positions.
+    ``logits`` [B, 3, R, C] are for own stone, the opponent's, empty.
     """
     target = torch.cat([batch.final_stones, 1.0 - batch.final_stones.sum(dim=1, keepdim=True)], dim=1)
     cells = cross_entropy(logits, target) * empty_cells(batch.planes)
@@ -138,11 +125,7 @@ def empty_cells(planes: Tensor) -> Tensor:
 
 
 def check_losses(losses: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
-    """Return the result of a function of losses for ``count`` positions as a dictionary, after checking it.
-
-    Raises:
-        ValueError: with the actual and the expected result.
-    """
+    """Return the result of a user's function of losses as a dictionary; raise ValueError if it is invalid."""
     expected = f"expected a dictionary of named losses, a tensor [{count}] each"
     if not isinstance(losses, Mapping) or not losses:
         raise ValueError(f"loss returned {type(losses).__name__}; {expected}")

@@ -40,27 +40,17 @@ class Contender:
 
 
 class Matches:
-    """The matches of a run.
-
-    Args:
-        providers: sources of the players of two networks; the best network always uses the second.
-        config: numbers of games and simulations, and the gate's threshold.
-        geometry: the board.
-        seed: seed of the run.
-        check: called at every ply; it may raise to end a match.
-        pool: processes in which classic MCTS plays, instead of this one.
-        progress: whether to show a progress bar for each match.
-    """
+    """The matches of a run."""
 
     def __init__(
         self,
-        providers: "Sequence[PlayerProvider]",
+        providers: "Sequence[PlayerProvider]",  # of two networks; the best always uses the second
         config: GateConfig,
         geometry: Geometry,
         seed: int,
         *,
-        check: Callable[[], None] = lambda: None,
-        pool: "Pool | None" = None,
+        check: Callable[[], None] = lambda: None,  # called at every ply; it may raise to end a match
+        pool: "Pool | None" = None,  # processes in which classic MCTS plays, instead of this one
         progress: bool = False,
     ) -> None:
         self._providers = providers
@@ -72,15 +62,9 @@ class Matches:
         self._progress = progress
 
     def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchReport:
-        """Decide whether the candidate is promoted.
+        """Promote the candidate if the score of one match reaches the threshold, or as a user's gate decides.
 
-        Args:
-            candidate: plays first in the report.
-            best: the best network so far.
-            decide: a user's gate; by default, the score of one match must reach the threshold.
-
-        Returns:
-            The report of the last match, or one without games if none was played, with the decision.
+        Return the report of the last match, or one without games if none was played, with the decision.
         """
         config, played = self._config, list[MatchReport]()
         rng = random_generator(self._seed, candidate.iteration, "openings")
@@ -100,14 +84,7 @@ class Matches:
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
     def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchReport]:
-        """Play the best network against each budget of classic MCTS, which does not change during a run.
-
-        Args:
-            best: the best network.
-            iteration: selects the random numbers.
-            budgets: rollouts per move of classic MCTS, one match each.
-            pairs: colour-swapped pairs of games per match.
-        """
+        """Play one match against each budget of classic MCTS, in rollouts per move."""
         reports = []
         for rollouts in budgets:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
@@ -163,15 +140,6 @@ class PlayerProvider:
     """Source of players for one network after another, with one evaluator and one search per core for the whole run.
 
     They are reused because inference libraries do not release all of an evaluator's memory.
-
-    Args:
-        compute: the backends of this process.
-        network: the initial weights.
-        geometry: the board.
-        rule: parameters of the selection rule.
-        pool: processes in which the players search, instead of this one. Each process uses the backend chosen by this
-            one, if it has that backend.
-        number: of this provider among those of the pool.
     """
 
     def __init__(
@@ -180,8 +148,8 @@ class PlayerProvider:
         network: Network,
         geometry: Geometry,
         rule: NetworkParameters,
-        pool: "Pool | None" = None,
-        number: int = 0,
+        pool: "Pool | None" = None,  # processes that search instead of this one, with its backend if they have it
+        number: int = 0,  # among the pool's providers
     ) -> None:
         self._pool, self._number, self._geometry, self._rule = pool, number, geometry, rule
         self._evaluator = compute.evaluator(network, streams=compute.streams)
@@ -196,13 +164,7 @@ class PlayerProvider:
         return self._evaluator.backend
 
     def players(self, network: Network, name: str, simulations: int) -> Sequence[Player]:
-        """Return one player of the network per core, valid until the next call.
-
-        Args:
-            network: the network.
-            name: of the players in reports.
-            simulations: per move; 0 for the raw policy.
-        """
+        """Return one player of the network per core, valid until the next call; 0 simulations means the raw policy."""
         self._evaluator.update(network)  # chooses the backend
         budget = Budget(simulations=simulations)
         players = [NetworkPlayer(name, self._evaluator, budget, search=search) for search in self._searches]

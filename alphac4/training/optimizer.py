@@ -43,7 +43,6 @@ class CosineSchedule:
 
     @classmethod
     def of_run(cls, config: LearningConfig, steps: int) -> "CosineSchedule":
-        """Return the schedule of a new run of ``steps`` gradient steps."""
         return cls(
             final=config.final_learning_rate / config.learning_rate,
             end_step=steps,
@@ -98,12 +97,6 @@ class Muon(torch.optim.Optimizer):
 
     Steps are scaled to the size of AdamW's with the same rate (Liu et al. 2025, arXiv 2502.16982). A kernel
     [out, in, ...] is treated as a matrix with one row per output.
-
-    Args:
-        kernels: the parameters.
-        lr: learning rate.
-        momentum: decay of the mean gradient per step.
-        weight_decay: decoupled weight decay.
     """
 
     def __init__(self, kernels: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
@@ -111,7 +104,6 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
-        """Take one step."""
         for group in self.param_groups:
             learned = [kernel for kernel in group["params"] if kernel.grad is not None]
             for _, same_shape in groupby(sorted(learned, key=_shape), key=_shape):
@@ -159,9 +151,6 @@ def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Values])
     """Return an optimiser's state, and the values of its groups that differ from the ``initial`` ones, by names.
 
     Some optimisers, such as Prodigy, count steps or adapt a factor of the learning rate in their groups.
-
-    Raises:
-        ValueError: if the state contains anything but numbers and tensors.
     """
     entries: dict[str, Mapping[str, Any]] = {str(i): values for i, values in optimizer.state_dict()["state"].items()}
     for index, (now, before) in enumerate(zip(group_values(optimizer), initial, strict=True)):
@@ -186,7 +175,6 @@ def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Values])
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, initial: Sequence[Values], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Restore the tensors of `optimizer_state`."""
     entries: dict[str, dict[str, Any]] = {}
     for key, value in tensors.items():
         entry, _, name = key.partition(".")

@@ -148,16 +148,9 @@ class MatchReport:
 def selfplay_report(
     geometry: Geometry, blocks: Sequence[Block], samples: Samples, started: float, actors: Actors
 ) -> SelfPlayReport:
-    """Return the report of self-play that has just ended.
+    """Return the report of self-play since ``started``, the same in whatever order the games ended.
 
-    Figures of games and positions do not depend on the order in which the games ended.
-
-    Args:
-        geometry: the board.
-        blocks: the games.
-        samples: of all blocks, sorted by content.
-        started: value of `time.perf_counter` at the start of self-play.
-        actors: the actors.
+    ``samples`` are those of all blocks, sorted by content.
     """
     cluster = actors.cluster_report
     seconds = time.perf_counter() - started if cluster is None else cluster.seconds
