@@ -25,12 +25,7 @@ _COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "st
 
 
 class CostCounter(Callback):
-    """Callback that counts a run's costs in a small file, which is written more often than the run's state.
-
-    Args:
-        path: the file.
-        committed: the costs in the run's state. The greater number of the file and the state counts.
-    """
+    """Callback that counts a run's costs in a small file, which is written more often than the run's state."""
 
     def __init__(self, path: Path, committed: Costs) -> None:
         self._path, self._costs = path, committed
@@ -44,7 +39,6 @@ class CostCounter(Callback):
         self._started = self._written = time.perf_counter()
 
     def now(self) -> Costs:
-        """Return the current costs."""
         return self._costs + Costs(seconds=time.perf_counter() - self._started)
 
     def on_progress(self, progress: Progress) -> None:
@@ -54,17 +48,12 @@ class CostCounter(Callback):
             self.write()
 
     def write(self) -> None:
-        """Write the file."""
         self._written = time.perf_counter()
         write_atomically(self._path, f"{to_json_line(asdict(self.now()))}\n".encode())
 
 
 def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] | None:
-    """Return the network of the setting ``start_from`` with its provenance; None if a run starts from random weights.
-
-    Raises:
-        ValueError: if the network cannot be read or does not fit the run.
-    """
+    """Return the network of the setting ``start_from`` with its provenance; None for random weights."""
     name = config.start_from
     if not name:
         return None
@@ -101,11 +90,7 @@ def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, con
 
 
 def total_costs(provenance: Mapping[str, Any]) -> Costs:
-    """Return the costs of a network, including those of the network that its run started from; missing ones are 0.
-
-    Raises:
-        ValueError: if a cost is not a number.
-    """
+    """Return the costs of a network, including those of the network that its run started from; missing ones are 0."""
     recorded = read_record(dict[str, Any], provenance.get("with_start", provenance), "with_start")
     return read_record(Costs, {key: recorded[key] for key in asdict(Costs()) if key in recorded})
 

@@ -28,7 +28,6 @@ def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
 
 
 def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
-    """Set title and labels in a size that suits small figures."""
     axes.set_title(title, fontsize=8, color=INK)
     axes.set_xlabel(xlabel, fontsize=7)
     axes.set_ylabel(ylabel, fontsize=7)

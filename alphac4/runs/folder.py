@@ -50,17 +50,7 @@ _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
 class RunFolder:
-    """Folder of one run, locked by this process until `close`, and the run's last committed state.
-
-    Args:
-        path: the folder.
-        config: the run's settings.
-        extensions: the user's functions, which must be the run's if it is resumed.
-
-    Raises:
-        ValueError: if the folder is in use, holds a run with other settings or functions, or a damaged one.
-        OSError: if a file cannot be read or written.
-    """
+    """Folder of one run, locked by this process until `close`, and the run's last committed state."""
 
     def __init__(self, path: Path, config: TrainConfig, extensions: Extensions | None = None) -> None:
         self.path = path
@@ -119,7 +109,6 @@ class RunFolder:
             write_atomically(path, content)
 
     def checkpoint_path(self, iteration: int) -> Path:
-        """Return the file of an iteration's network."""
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
 
     def commit(self, report: IterationReport) -> None:
@@ -130,27 +119,18 @@ class RunFolder:
         self._finish_commit()
 
     def write_state(self) -> None:
-        """Write the state atomically."""
         self.state.config = dataclasses.asdict(self.config)
         save_state(self.path / STATE_FILE, self.state)
 
     def _load_best(self, path: Path, state: RunState) -> Checkpoint:
-        """Load the best network from a file.
-
-        Raises:
-            FileError: if the file is damaged or holds another network.
-        """
+        """Load the best network from a file; raise FileError if the file is damaged or holds another network."""
         checkpoint = load_checkpoint(path, self._extensions.network)
         if weights_digest(checkpoint.network) != state.best_digest:
             raise FileError(f"{path}: not the run's best network, which is that of iteration {state.best_iteration}")
         return checkpoint
 
     def _restore_best(self, state: RunState) -> None:
-        """Restore the best iteration's file from ``best.safetensors`` if it is damaged or holds another network.
-
-        Raises:
-            FileError: if the copy cannot be used either.
-        """
+        """Restore the best iteration's file from ``best.safetensors`` if it is damaged or holds another network."""
         best = self.checkpoint_path(state.best_iteration)
         try:
             self._load_best(best, state)
@@ -174,7 +154,6 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def load_best(self) -> Checkpoint:
-        """Return the best network so far."""
         return self._load_best(self.checkpoint_path(self.state.best_iteration), self.state)
 
     def add_strength(self, strength: Mapping[str, Any]) -> None:
@@ -189,7 +168,6 @@ class RunFolder:
         return [report for report in reports if report.iteration <= self.state.iteration]
 
     def trained_run(self) -> TrainedRun:
-        """Return the records of the run."""
         return TrainedRun(
             folder=self.path,
             best=self.best_path if self.best_path.exists() else self.checkpoint_path(0),  # before the first commit

@@ -18,12 +18,7 @@ SIMULATIONS = 64  # per position, besides the raw network
 
 
 def measure_network(network: Network, provider: PlayerProvider) -> EvaluationReport:
-    """Return a network's mistakes on the standard board.
-
-    Args:
-        network: the network.
-        provider: of the players that choose the network's moves.
-    """
+    """Return a network's mistakes on the standard board; ``provider`` makes the players that choose its moves."""
     players = provider.players(network, "judged", 0)
     raw, players = _figures(players), provider.players(network, "judged", SIMULATIONS)
     return EvaluationReport(

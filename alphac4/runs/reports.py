@@ -74,12 +74,10 @@ class IterationReport:
     metrics: dict[str, float] = field(default_factory=dict)  # added by callbacks
 
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
-        """Return the iteration as a row of the table with `HEADINGS`.
+        """Return the iteration as a row of the table with `HEADINGS`, with the time left of the run.
 
-        Args:
-            iterations: length of the run, for the time left.
-            first: the first iteration of this process, from whose end time is measured, because it also compiles; None
-                for that iteration itself, whose row has no estimate.
+        The time is measured from the end of ``first``, the first iteration of this process, which also compiles; that
+        iteration's own row has None, and no estimate.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = (
@@ -149,14 +147,12 @@ def read_reports(path: Path) -> list[IterationReport]:
     return [latest[iteration] for iteration in sorted(latest)]
 
 
-def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Return the shares of an iteration's wall time by phase.
-
-    Args:
-        iteration: the iteration; its self-play is split into network and tree, except on a cluster.
-        measuring: seconds of further phases.
-        seconds: wall time of the whole iteration.
-    """
+def time_shares(
+    iteration: Iteration,
+    measuring: Mapping[str, float],  # seconds of further phases
+    seconds: float,
+) -> dict[str, float]:
+    """Return the shares of an iteration's wall time by phase; self-play is split into network and tree."""
     selfplay = iteration.selfplay
     spent = {
         "self-play: network": selfplay.seconds * selfplay.network_share,
@@ -170,11 +166,7 @@ def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: f
 
 
 def checked_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics that callbacks added, as numbers; NumPy's and PyTorch's scalars are accepted.
-
-    Raises:
-        TypeError: for a metric that is not a number.
-    """
+    """Return the metrics that callbacks added, as numbers; raise TypeError for one that is not a number."""
     numbers = {}
     for name, value in metrics.items():
         try:

@@ -56,16 +56,9 @@ CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval
 def find_config(
     folder: Path, preset: TrainConfig | str | None, settings: Path | Mapping[str, Any] | None
 ) -> TrainConfig:
-    """Return the settings of a run.
+    """Return the settings of a run: a preset's, by default those of the run in the folder, with changes.
 
-    Args:
-        folder: the run's folder.
-        preset: the base, or its name; by default the settings of the run in the folder or, without a run, "standard".
-        settings: changes of the base, as a mapping or in a JSON file.
-
-    Raises:
-        ValueError: for an unknown preset or setting.
-        OSError: if the folder is a file or a link to nothing, or if a file of settings cannot be read.
+    Without a preset and a run, they are those of "standard". The changes are a mapping or in a JSON file.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
@@ -87,25 +80,11 @@ def train(
     config: TrainConfig,
     *,
     callbacks: Sequence[Callback] = (),
-    extensions: Extensions | None = None,
-    cluster: str | None = None,
-    progress: bool = True,
+    extensions: Extensions | None = None,  # must be the same when the run is resumed
+    cluster: str | None = None,  # "auto" or HOST:PORT of a Ray cluster; a run may move to a cluster and back
+    progress: bool = True,  # a row per iteration on standard error, and bars on a terminal
 ) -> TrainedRun:
-    """Train all iterations and play the closing matches; a run in the folder is resumed.
-
-    Args:
-        folder: the run's folder.
-        config: the run's settings.
-        callbacks: called with progress and after each iteration; they may end the run.
-        extensions: the user's functions, which must be the same when the run is resumed.
-        cluster: "auto" or HOST:PORT of a Ray cluster that plays the games. A run may move to a cluster and back.
-        progress: whether to write a row per iteration to standard error, with progress bars on a terminal.
-
-    Raises:
-        StopTraining: if a callback ended the run; all committed iterations are in the folder.
-        ValueError: if the folder holds a run with other settings, or a damaged one.
-        OSError: if a file cannot be read or written.
-    """
+    """Train all iterations and play the closing matches; a run in the folder is resumed."""
     check_callbacks(callbacks)
     if has_state(folder):
         with contextlib.closing(RunFolder(folder, config, extensions)) as run:
@@ -124,16 +103,7 @@ def train(
 
 
 class TrainingSession:
-    """Context manager that owns a run's folder, consumes the training loop and stores its records.
-
-    The arguments are those of `train`.
-
-    Raises:
-        ValueError: if the folder holds a run with other settings or functions, or a damaged one, or if the network to
-            start from does not fit the run.
-        RuntimeError: for a device or a cluster that cannot be used.
-        OSError: if a file cannot be read or written.
-    """
+    """Context manager that owns a run's folder, consumes the training loop and stores its records."""
 
     def __init__(
         self,
@@ -222,12 +192,7 @@ class TrainingSession:
         self._opened.close()
 
     def train(self) -> list[IterationReport]:
-        """Run the remaining iterations; return the reports of all iterations.
-
-        Raises:
-            StopTraining: if a callback ended the run.
-            OSError: if the folder cannot be written; committed iterations stay in it.
-        """
+        """Run the remaining iterations; return the reports of all iterations. `StopTraining` propagates."""
         if self.state.iteration < self.config.iterations:
             self._write(HEADINGS)
         self._iteration_started = time.perf_counter()
@@ -359,7 +324,6 @@ class ProgressBar(Callback):
             self._bar.update(progress.done - self._bar.n)
 
     def close(self) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
         self._bar, self._phase = None, ""

@@ -86,7 +86,6 @@ def has_state(path: Path) -> bool:
 
 
 def save_state(path: Path, state: RunState) -> None:
-    """Write a state atomically."""
     arrays = {f"learner.{name}": value.detach().cpu().numpy() for name, value in state.learner.items()}
     arrays |= {f"actors.{name}": array for name, array in state.actors.items()}
     counters = dataclasses.asdict(dataclasses.replace(state, learner={}, actors={}))
@@ -94,11 +93,7 @@ def save_state(path: Path, state: RunState) -> None:
 
 
 def load_state(path: Path) -> RunState:
-    """Read a state.
-
-    Raises:
-        FileError: if it is missing or damaged.
-    """
+    """Read a state; raise FileError if it is missing or damaged."""
     arrays, header = load_arrays(path, STATE_FORMAT)
     try:
         state = read_record(RunState, header["counters"])
@@ -115,11 +110,7 @@ def load_state(path: Path) -> RunState:
 
 
 def stored_settings(path: Path) -> TrainConfig | None:
-    """Return the settings of the run in a folder, from its state if ``config.json`` is damaged; None without a run.
-
-    Raises:
-        ValueError: if both are damaged.
-    """
+    """Return the settings of the run in a folder, from its state if ``config.json`` is damaged; None without a run."""
     config = path / "config.json"
     if not has_state(path):
         return load_config(config) if config.exists() else None

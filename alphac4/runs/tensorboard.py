@@ -44,24 +44,16 @@ CHARTS = {
 
 
 class Monitor:
-    """Writer of one run's curves and images. Every method may raise an OSError that names the folder.
-
-    Args:
-        folder: for event files; events of iterations after ``history``, left by a killed run, are hidden.
-        settings: the run's settings, shown as a table.
-        geometry: the board.
-        history: reports of earlier iterations, for images of the whole run.
-        has_changed: whether ``settings`` differ from those of ``history``, so that their table is written again.
-    """
+    """Writer of one run's curves and images. Every method may raise an OSError that names the folder."""
 
     def __init__(
         self,
         folder: Path,
         settings: Mapping[str, Any],
         geometry: Geometry,
-        history: Sequence[IterationReport] = (),
+        history: Sequence[IterationReport] = (),  # later events, left by a killed run, are hidden
         *,
-        has_changed: bool = False,
+        has_changed: bool = False,  # whether ``settings`` differ from those of ``history``
     ) -> None:
         self._folder = folder
         self._geometry = geometry
@@ -98,7 +90,6 @@ class Monitor:
             self.draw(always=True)
 
     def record(self, report: IterationReport) -> None:
-        """Write the curves and warnings of one iteration."""
         self._history.append(report)
         self._undrawn = report
         with add_path_to_errors(self._folder):
