@@ -24,7 +24,6 @@ class KnownScores(NamedTuple):
 
 
 def no_known_scores() -> KnownScores:
-    """Return an empty book."""
     return KnownScores(np.zeros(0, np.uint64), np.zeros(0, np.int8), -1)
 
 
@@ -50,17 +49,12 @@ def book_name(geometry: Geometry) -> str:
 
 
 def save_book(path: Path, geometry: Geometry, book: KnownScores) -> None:
-    """Write a book atomically."""
     header = {"format": FORMAT, "board": board_settings(geometry), "plies": book.plies}
     save_arrays(path, {"keys": book.keys, "scores": book.scores}, header)
 
 
 def load_book(path: Path, geometry: Geometry) -> KnownScores:
-    """Read a book.
-
-    Raises:
-        FileError: if the file is missing, damaged, or for another board.
-    """
+    """Read a book; raise FileError if it is missing, damaged, or for another board."""
     arrays, header = load_arrays(path, FORMAT)
     try:
         board, plies = header["board"], int(header["plies"])
@@ -74,10 +68,6 @@ def load_book(path: Path, geometry: Geometry) -> KnownScores:
 
 
 def packaged_book(geometry: Geometry) -> KnownScores:
-    """Return the package's book for a board, or an empty one.
-
-    Raises:
-        FileError: if the book is damaged.
-    """
+    """Return the package's book for a board, or an empty one."""
     path = Path(__file__).with_name(book_name(geometry))
     return load_book(path, geometry) if path.exists() else no_known_scores()

@@ -113,11 +113,7 @@ class Table(NamedTuple):
 
 
 def make_table(geometry: Geometry, table_bits: int) -> Table:
-    """Return an empty table of ``2 ** table_bits`` entries of 8 bytes, or fewer if the board has fewer keys.
-
-    Raises:
-        ValueError: if a tag does not fit next to the bounds.
-    """
+    """Return an empty table of ``2 ** table_bits`` entries of 8 bytes, or fewer if the board has fewer keys."""
     key_bits = (geometry.rows + 1) * geometry.columns
     slot_bits = min(table_bits, key_bits)
     if not key_bits - slot_bits + int(_BOTH_BOUNDS_BITS) <= _WORD_BITS:

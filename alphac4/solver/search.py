@@ -209,10 +209,9 @@ def apply_static_bounds(
     either_side: bool,
     alpha: int,
 ) -> int:
-    """Apply the bounds that need no deeper search; only children that must be searched remain on the stack.
+    """Apply the bounds that need no deeper search, and leave only the children that must be searched on the stack.
 
-    Returns:
-        The best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
+    Return the best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
     """
     longest_win = (empties - 3) // 2  # there is no win within two plies; the next chance is two plies later
     if empties <= 3 or longest_win <= alpha:

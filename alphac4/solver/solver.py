@@ -22,19 +22,15 @@ Scores = npt.NDArray[np.int8]
 
 
 class Solver:
-    """Exact solver for one board, by alpha-beta search and an opening book.
+    """Exact solver for one board, by alpha-beta search and an opening book, by default the package's.
 
     A score is for the side to move: 0 for a draw, ``(cells + 1 - plies) // 2`` for a win with the next stone and one
     less for every further move of the winner; negative for a loss. A finished position has the score of its last move:
     on the standard board -18 after the fastest win, and 0 if the board is full.
 
-    Results stay in the table and speed up later calls. Batches release the interpreter's lock, and threads may share a
-    solver. A search pauses some dozens of times per second; at a pause, Ctrl-C or an exception of ``on_poll`` ends it.
-
-    Args:
-        geometry: the board of all positions.
-        table_bits: the table has ``2 ** table_bits`` entries of 8 bytes.
-        book: known scores; by default the package's opening book, if it has one for the board.
+    Results stay in the table, of ``2 ** table_bits`` entries of 8 bytes, and speed up later calls. Batches release the
+    interpreter's lock, and threads may share a solver. A search pauses some dozens of times per second; at a pause,
+    Ctrl-C or an exception of ``on_poll`` ends it.
     """
 
     def __init__(
@@ -57,13 +53,7 @@ class Solver:
     def analyze(self, position: Position, on_poll: OnPoll | None = None, *, weak: bool = False) -> list[int | None]:
         """Return the score of each column's move, for the side that makes it; None for an illegal move.
 
-        Args:
-            position: the position.
-            on_poll: called some dozens of times per second; may raise to end the search.
-            weak: only distinguish win (1), draw (0) and loss (-1), which takes less search.
-
-        Raises:
-            ValueError: for a position on another board.
+        If ``weak``, only distinguish win (1), draw (0) and loss (-1), which takes less search.
         """
         scores = self.analyze_batch(*self._stones(position), weak=weak, on_poll=on_poll)[0]
         return [None if score == FULL_COLUMN else int(score) for score in scores]
@@ -126,7 +116,6 @@ def best_columns(scores: Sequence[int | None]) -> list[int]:
 
 @cache
 def shared_solver(geometry: Geometry = STANDARD) -> Solver:
-    """Return the process's solver for a board."""
     return Solver(geometry)
 
 
@@ -135,10 +124,9 @@ class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
 
 
 def deadline(seconds: float, on_poll: OnPoll = lambda: None) -> OnPoll:
-    """Return an ``on_poll`` that calls another one and raises `TimeIsUp` once ``seconds`` have passed.
+    """Return an ``on_poll`` that calls another one and raises `TimeIsUp` ``seconds`` after its first call.
 
-    The time begins with the first call, so that loading the compiled code and the book, which takes seconds in a new
-    process, does not count.
+    So loading the compiled code and the book, which takes seconds in a new process, does not count.
     """
     end: float | None = None
 
@@ -162,7 +150,6 @@ class Verdict:
 
     @classmethod
     def of(cls, position: Position, score: int) -> "Verdict":
-        """Return the verdict of a position's score."""
         return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
 
     @property
@@ -185,10 +172,7 @@ class ExactColumn(Verdict):
 
 
 def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list[ExactColumn]:
-    """Return the solver's verdict on each legal move; ``on_poll`` is that of `Solver.analyze`.
-
-    Early positions that the opening book lacks take seconds to minutes.
-    """
+    """Return the solver's verdict on each legal move; early positions that the book lacks take seconds to minutes."""
     scores = shared_solver(position.geometry).analyze(position, on_poll)
     best = best_columns(scores)
     return [
