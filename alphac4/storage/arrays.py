@@ -24,20 +24,16 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapp
 
 
 def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> bytes:
-    """Return the content of a file with arrays and a header."""
     text = json.dumps(header, sort_keys=True)
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return safetensors.numpy.save(whole, {"header": text, "sha256": digest_arrays(whole, text)})
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
-    """Return the arrays and the header of a file with the format ``kind``.
+    """Return the arrays and the header of a file with the format ``kind``; raise FileError for a damaged or other one.
 
-    The file is read, not mapped to memory: an error of the disk then is an OSError, not a signal that ends the process.
-
-    Raises:
-        FileError: if the file is missing, truncated, altered, or has another format.
-        OSError: if it cannot be read, which does not mean that it is damaged.
+    The file is read, not mapped to memory: an error of the disk then is an OSError, which does not mean that the file
+    is damaged, and not a signal that ends the process.
     """
     try:
         content = read_bytes(path)

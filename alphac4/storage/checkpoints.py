@@ -33,12 +33,10 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint atomically."""
     write_atomically(path, pack_checkpoint(checkpoint))
 
 
 def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Return the content of a checkpoint's file."""
     header = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -60,15 +58,7 @@ def _weights(network: "Network") -> Arrays:
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
-    """Load a checkpoint.
-
-    Args:
-        path: a path, or a name such as "best" or "hf://OWNER/NAME".
-        build: the function that builds a custom network.
-
-    Raises:
-        FileError: if the file is missing, truncated, altered, or of another format or schema.
-    """
+    """Load a checkpoint from a path, or by a name such as "best" or "hf://OWNER/NAME"."""
     import torch
 
     from alphac4.nn.config import NetworkConfig
@@ -98,11 +88,7 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
 
 
 def checkpoint_geometry(path: Path) -> Geometry:
-    """Return the board of a checkpoint, without loading PyTorch.
-
-    Raises:
-        FileError: if the file is missing, truncated, altered, or of another format or schema.
-    """
+    """Return the board of a checkpoint, without loading PyTorch."""
     return _read_geometry(path, load_arrays(path, FORMAT)[1])
 
 
@@ -119,9 +105,6 @@ def checkpoint_file(name: Path) -> Path:
     """Return the file of a network: a name in `SHIPPED`, hf://OWNER/NAME, or a path.
 
     A name in `SHIPPED` always means the shipped network. For another file called "best", pass its absolute path.
-
-    Raises:
-        FileError: if a shipped network, or one on the hub, is missing.
     """
     if str(name) not in SHIPPED:
         return hub_file(name.as_posix()) if is_hub_name(name.as_posix()) else name

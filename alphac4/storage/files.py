@@ -19,10 +19,8 @@ class FileError(ValueError):
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a temporary file in the same folder, flush it, rename it to ``path``, and flush the folder.
 
-    The new file keeps the permissions of the old one. If ``path`` is a symbolic link, its target is written.
-
-    Raises:
-        OSError: if the file cannot be written. An old file is unchanged, and no temporary file remains.
+    The new file keeps the permissions of the old one. If ``path`` is a symbolic link, its target is written. After an
+    OSError, an old file is unchanged, and no temporary file remains.
     """
     check_regular(path)
     with add_path_to_errors(path):
@@ -44,11 +42,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line. If a kill has truncated the last line, end that line first.
-
-    Raises:
-        OSError: if the line cannot be written. The file is then as before.
-    """
+    """Append a line, or leave the file unchanged; if a kill has truncated the last line, end that line first."""
     check_regular(path)
     with add_path_to_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,22 +94,14 @@ def flush_folder(folder: Path) -> None:
 
 
 def check_not_existing(folder: Path) -> None:
-    """Check that a folder does not exist, so that nothing is replaced.
-
-    Raises:
-        ValueError: if it exists.
-    """
+    """Raise ValueError if a folder exists, so that nothing is replaced."""
     if folder.exists():
         raise ValueError(f"{folder} exists already: remove it, or choose a new folder")
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder; rename it to ``folder`` at the end of the block, or remove it if the block raises.
-
-    Raises:
-        ValueError: if the folder exists.
-    """
+    """Yield a temporary folder; rename it to ``folder`` at the end of the block, or remove it if the block raises."""
     check_not_existing(folder)
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -133,16 +119,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path | None, *suffixes: str, overwrite: bool = True) -> None:
-    """Check that a file can be written later: it is regular or absent, and its folder can be created and written.
+    """Raise an OSError or FileError unless a file can be written later, with one of these suffixes, if any.
 
-    Args:
-        path: the file; None is accepted.
-        suffixes: of which the name must have one; by default any name is accepted.
-        overwrite: whether the file may exist.
-
-    Raises:
-        FileError: for another suffix, or a file that exists and must not be replaced.
-        OSError: naming the file.
+    It must be regular or absent, only absent without ``overwrite``, and its folder writable.
     """
     if path is None:
         return
@@ -157,11 +136,7 @@ def check_output(path: Path | None, *suffixes: str, overwrite: bool = True) -> N
 
 
 def check_regular(path: Path) -> None:
-    """Check that a path is a regular file or does not exist.
-
-    Raises:
-        OSError: naming the path, if it is a folder, a device or a pipe.
-    """
+    """Raise an OSError that names the path, if it is a folder, a device or a pipe."""
     if path.is_dir():
         raise OSError(errno.EISDIR, "is a folder, not a file", str(path))
     if path.exists() and not path.is_file():
@@ -169,11 +144,7 @@ def check_regular(path: Path) -> None:
 
 
 def check_folder(folder: Path, requested: Path | None = None) -> None:
-    """Create a folder if it does not exist, and check that it is writable.
-
-    Raises:
-        OSError: naming ``requested``, by default the folder.
-    """
+    """Create a folder if it does not exist; raise an OSError that names ``requested`` if it cannot be written."""
     with add_path_to_errors(requested or folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -15,18 +15,10 @@ _T = TypeVar("_T")
 
 
 class Journal:
-    """A file of JSON lines with the results of one command.
+    """A file of JSON lines with the results of one command; without a path, nothing is stored.
 
     The first line has the ``kind`` of the file and the settings on which the other lines depend. Lines are written and
     flushed immediately. Damaged or incomplete lines are logged and skipped when the file is read.
-
-    Args:
-        path: the file; None stores nothing.
-        kind: the format, such as "alphac4-tournament".
-        about: settings that can be converted to JSON.
-
-    Raises:
-        FileError: if the file is of another kind, or has other settings.
     """
 
     def __init__(self, path: Path | None, kind: str, about: Mapping[str, Any]) -> None:
@@ -50,21 +42,13 @@ class Journal:
         return read_entries(self._path, lambda line: parse(_read_entry(line)), first=2)
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Append an entry.
-
-        Raises:
-            OSError: naming the file, if it cannot be written. Earlier entries are unchanged.
-        """
+        """Append an entry; after an OSError, earlier entries are unchanged."""
         if self._path is not None:
             append_line(self._path, to_json_line(entry))
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
-    """Yield ``parse(line)`` for all lines from number ``first`` on.
-
-    Lines for which ``parse`` raises a ValueError, such as those truncated by a kill or a full disk, are skipped with a
-    warning.
-    """
+    """Yield ``parse(line)`` for all lines from number ``first`` on; skip, with a warning, those that it rejects."""
     for number, line in enumerate(read_lines(path)[first - 1 :], start=first):
         if not line.strip():
             continue
@@ -77,11 +61,7 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
-    """Return the settings of the journal in a file; None if the file is absent or empty.
-
-    Raises:
-        FileError: if the file is not a journal of this kind.
-    """
+    """Return the settings of the journal in a file; None if it is absent or empty, FileError for another kind."""
     lines = read_lines(path)
     if not any(lines):
         return None

@@ -26,16 +26,7 @@ class LockedError(ValueError):
 
 
 class FileLock:
-    """A lock held until `close` or until the process ends.
-
-    Args:
-        path: the lock's file, which names its latest holder.
-        of: the protected file or folder, for the error message; by default the lock's folder.
-
-    Raises:
-        LockedError: if the lock is held by another process, or a second time by this one.
-        OSError: if the file cannot be created.
-    """
+    """A lock held until `close` or until the process ends; raises LockedError if it is held, even by this process."""
 
     def __init__(self, path: Path, of: Path | None = None) -> None:
         self.path = path.resolve()
@@ -54,17 +45,11 @@ class FileLock:
                 self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}\n")
 
     def close(self) -> None:
-        """Release the lock."""
         self._lock.release()
 
 
 def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
-    """Return a context manager that keeps other processes from writing to a file; None locks nothing.
-
-    Raises:
-        LockedError: naming the file and the process that has locked it.
-        OSError: naming the file, if it cannot be written.
-    """
+    """Return a context manager that keeps other processes from writing to a file; None locks nothing."""
     check_output(path)
     if path is None:
         return contextlib.nullcontext()
@@ -72,11 +57,6 @@ def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
 
 
 def lock_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Return a context manager that keeps other processes out of a run's folder, and create the folder.
-
-    Raises:
-        LockedError: naming the folder and the process that has locked it.
-        OSError: naming the folder, if it cannot be created or written.
-    """
+    """Return a context manager that keeps other processes out of a run's folder, and create the folder."""
     check_folder(folder)
     return contextlib.closing(FileLock(folder / LOCK_FILE, folder))

@@ -47,22 +47,14 @@ class BoardConfig:
     """Whether diagonal rows win."""
 
     def geometry(self) -> "Geometry":
-        """Return the geometry for compiled code.
-
-        Raises:
-            ValueError: for an impossible board.
-        """
+        """Return the geometry for compiled code; raise ValueError for an impossible board."""
         from alphac4.game.rules import make_geometry  # imports Numba, which options do not need
 
         return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON.
-
-    Raises:
-        ValueError: for invalid JSON, or a key that occurs twice; the message is one line.
-    """
+    """Parse JSON; raise ValueError, in one line, for invalid JSON or a key that occurs twice."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeated_keys)
     except json.JSONDecodeError as error:
@@ -92,30 +84,19 @@ def finite_or_null(data: Any) -> Any:
 
 
 def to_json_line(data: Mapping[str, Any]) -> str:
-    """Return an object as one line of JSON."""
     return json.dumps(data, separators=(",", ":"))
 
 
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:
-    """Return an instance of ``record`` from the JSON of `dataclasses.asdict`.
+    """Return an instance of a dataclass, or of a type that `read_value` accepts, from parsed JSON.
 
-    Args:
-        record: a dataclass, or another type that `read_value` accepts.
-        data: the parsed JSON.
-        name: of the data, in error messages.
-
-    Raises:
-        ValueError: naming the entry that is missing, unknown or of another type.
+    A ValueError names the entry of ``name`` that is missing, unknown or of another type.
     """
     return typing.cast(_T, read_value(record, data, name))
 
 
 def read_value(hint: Any, value: Any, name: str) -> Any:
-    """Convert a value from JSON to the type ``hint``.
-
-    Raises:
-        ValueError: naming the entry and the expected type.
-    """
+    """Convert a value from JSON to the type ``hint``; a ValueError names the entry and the expected type."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _read_dataclass(hint, value, name)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -152,12 +133,9 @@ def read_literal(text: str) -> Any:
 
 
 def read_number(text: str) -> int | float:
-    """Return a number written in ASCII digits, such as 600, 0.5 or 1e-3.
+    """Return a number written in ASCII digits, such as 600, 0.5 or 1e-3; raise ValueError for any other text.
 
     `int` and `float` would also take spaces, underscores, plus signs and the digits of other scripts.
-
-    Raises:
-        ValueError: for any other text.
     """
     if len(text) > MAX_NUMBER_LENGTH or not NUMBER_FORM.fullmatch(text):
         raise ValueError(f"{text!r:.60} is not a number; write 600 or 0.5")
@@ -165,10 +143,8 @@ def read_number(text: str) -> int | float:
 
 
 def is_whole_number(text: str, minimum: int, maximum: int) -> bool:
-    """Return whether a text is a whole number from ``minimum`` to ``maximum`` in ASCII digits.
-
-    The length is checked first, because `int` raises its own error for thousands of digits.
-    """
+    """Return whether a text is a whole number from ``minimum`` to ``maximum`` in ASCII digits."""
+    # `int` raises its own error for thousands of digits.
     is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(maximum))
     return is_short and minimum <= int(text) <= maximum
 
@@ -234,11 +210,7 @@ class Range:
     maximum: float
 
     def check(self, name: str, value: Any) -> None:
-        """Check a number, or those of a tuple; None is valid.
-
-        Raises:
-            ValueError: naming the field.
-        """
+        """Raise a ValueError that names the field for a number, or one of a tuple, out of range; None is valid."""
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not self.minimum <= number <= self.maximum:  # NaN is not within any range
                 limit = f"at most {self.maximum:,}" if number > self.maximum else f"at least {self.minimum:,}"
@@ -256,11 +228,7 @@ class CheckedSettings:
             unchecked.append(self)
 
     def _check(self) -> None:
-        """Convert the fields to their types, and check them by their annotations with a method ``check``, as `Range`.
-
-        Raises:
-            ValueError: for an invalid value; the message names the field.
-        """
+        """Convert the fields to their types, and check them by their annotations with a method ``check``, as `Range`."""
         annotated, hints = typing.get_type_hints(type(self), include_extras=True), typing.get_type_hints(type(self))
         for name, hint in hints.items():
             value = getattr(self, name)

@@ -17,12 +17,7 @@ MAX_TEXT_BYTES = 2**28  # of a file: millions of positions, and little memory fo
 
 
 def read_text_lines(path: Path) -> list[str]:
-    """Return the lines of a text file.
-
-    Raises:
-        FileError: if it is not UTF-8 text, or larger than `MAX_TEXT_BYTES`.
-        OSError: if the file cannot be read.
-    """
+    """Return the lines of a file; raise FileError if it is not UTF-8 text or larger than `MAX_TEXT_BYTES`."""
     with add_path_to_errors(path), path.open("rb") as file:
         content = file.read(MAX_TEXT_BYTES + 1)
     if len(content) > MAX_TEXT_BYTES:
@@ -31,11 +26,7 @@ def read_text_lines(path: Path) -> list[str]:
 
 
 def read_stdin_lines() -> Iterator[str]:
-    """Yield the lines of the standard input as they arrive.
-
-    Raises:
-        FileError: for a line that is not UTF-8 text.
-    """
+    """Yield the lines of the standard input as they arrive; raise FileError for one that is not UTF-8 text."""
     for line in getattr(sys.stdin, "buffer", sys.stdin):  # a replacement may have only text
         yield from (line if isinstance(line, str) else _decode(line, "the standard input")).splitlines()
 
@@ -56,11 +47,7 @@ def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def parse_lines(lines: Iterable[str], source: str, parse: Callable[[list[str]], T]) -> Iterator[T]:
-    """Yield ``parse(words)`` for each line.
-
-    Raises:
-        FileError: naming the source and the line, if ``parse`` raises ValueError.
-    """
+    """Yield ``parse(words)`` for each line; turn its ValueError into a FileError that names the source and the line."""
     for number, words in content_lines(lines):
         try:
             parsed = parse(words)
