@@ -20,30 +20,14 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def choose_compute(
-    device: str = "auto",
-    backend: str = "auto",
+    device: str = "auto",  # "auto": CUDA, if there is a GPU that passes its self-test
+    backend: str = "auto",  # "auto": the fastest for the network, without int8; as `CUDA_TREES` on a GPU
     *,
-    threads: int | None = None,
-    for_run: bool = False,
-    cluster: str | None = None,
+    threads: int | None = None,  # by default all cores
+    for_run: bool = False,  # only self-play may use int8; "auto" depends only on the weights, for resuming
+    cluster: str | None = None,  # its nodes play a run's games; "cuda" and `CUDA_TREES` mean their GPUs
 ) -> Compute:
-    """Choose where to compute.
-
-    Args:
-        device: "cpu", "cuda", or "auto" for CUDA if it is available. A GPU is used if it passes its self-test.
-        backend: a backend of inference, or "auto" for the fastest one, without int8, for this processor and each
-            network. On a GPU, "auto" and `CUDA_TREES` keep the trees on it as well.
-        threads: cores to use, by default all.
-        for_run: for a training run, in which only self-play may use int8. "auto" then depends only on the
-            weights, so a resumed run chooses the same backend as an uninterrupted one would.
-        cluster: address of a cluster on whose nodes a run plays its games. "cuda" and `CUDA_TREES` refer to their GPUs.
-
-    Raises:
-        RuntimeError: for CUDA without a device, or a cluster that cannot be used.
-        TypeError: for an argument of another type.
-        ValueError: for another device, less than one thread, or a backend that is not available on this machine or
-            not supported on a cluster.
-    """
+    """Choose where to compute; raise RuntimeError or ValueError for what this machine or cluster lacks."""
     if not isinstance(device, str):
         raise TypeError(f"device must be one of {', '.join(DEVICES)}, not {quote(device)}")
     if device not in DEVICES:
@@ -68,15 +52,7 @@ def choose_compute(
 
 @contextlib.contextmanager
 def open_pool(address: str) -> "Iterator[Pool]":
-    """Start a process on each core of a Ray cluster for the block.
-
-    Args:
-        address: HOST:PORT of its head, or "auto" for the cluster of this machine or job.
-
-    Raises:
-        RuntimeError: for a cluster that cannot be used.
-        ValueError: for an invalid address.
-    """
+    """Start a process on each core of a Ray cluster, at HOST:PORT or "auto", for the block."""
     from alphac4.compute.cluster.connection import connect
     from alphac4.compute.cluster.pool import Pool
 
@@ -95,11 +71,7 @@ def _inference_device() -> str:
 
 
 def _can_keep_trees(inference_device: str, backend: str) -> bool:
-    """Return whether to keep trees on the GPU.
-
-    Raises:
-        RuntimeError: if ``backend`` is `CUDA_TREES` and the compiler for the GPU is missing.
-    """
+    """Return whether to keep trees on the GPU; raise RuntimeError if that is requested and its compiler is missing."""
     if backend not in ("auto", CUDA_TREES) or not (inference_device == "cuda" or is_simulated()):
         return False
     try:

@@ -69,22 +69,13 @@ class Actors(ABC):
     def play(
         self,
         samples: int,
-        on_block: Callable[[int, Block], None],
-        check: Callable[[], None] = lambda: None,
+        on_block: Callable[[int, Block], None],  # called in the calling thread with an actor's index and its games
+        check: Callable[[], None] = lambda: None,  # called in the calling thread at least every 0.1 s
         *,
-        last: bool = False,
-        plan: GamePlan | None = None,
+        last: bool = False,  # whether this is the last call, so that no actor needs to play ahead
+        plan: GamePlan | None = None,  # by default that of the settings
     ) -> None:
-        """Play until the finished games have at least ``samples`` positions.
-
-        Args:
-            samples: positions to play.
-            on_block: called with the actor's index and a block of finished games, in the calling thread.
-            check: called at least every 0.1 s in the calling thread. An exception raised by either function stops all
-                actors and propagates.
-            last: whether this is the last call, so that no actor needs to play ahead.
-            plan: budgets and start positions, by default those of the settings.
-        """
+        """Play until finished games have ``samples`` positions; an exception of a callback stops all actors."""
 
     def close(self) -> None:  # noqa: B027 - optional
         """Stop actors outside this process."""
@@ -100,13 +91,7 @@ class Actors(ABC):
 
 @final
 class LocalActors(Actors):
-    """Actors in this process, each on its own thread.
-
-    Args:
-        players: the actors; each plays some of the games.
-        update: loads new weights into all of them and returns the backend.
-        backend: inference backend for the first weights.
-    """
+    """Actors in this process, each on its own thread; ``update`` loads weights into all and returns the backend."""
 
     def __init__(self, players: Sequence[SelfPlayer], update: Callable[[Network], str], backend: str) -> None:
         self._players = players
@@ -118,7 +103,6 @@ class LocalActors(Actors):
         return len(self._players)
 
     def update(self, network: Network) -> None:
-        """Load new weights, which may change the backend."""
         self.backend = self._update(network)
 
     def play(
@@ -130,10 +114,7 @@ class LocalActors(Actors):
         last: bool = False,  # noqa: ARG002 - no actor plays ahead here
         plan: GamePlan | None = None,
     ) -> None:
-        """Play the same number of moves in all games until enough have ended.
-
-        So the samples do not depend on the speed of the actors.
-        """
+        """Play equally many moves in all games until enough have ended: samples do not depend on speed."""
         recorded = 0
 
         def count(player: int, block: Block) -> None:
@@ -146,7 +127,6 @@ class LocalActors(Actors):
             play_together(self._players, moves, count, check, plan)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress of all actors."""
         states = [player.state() for player in self._players]
         return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 
@@ -170,17 +150,7 @@ class LocalActors(Actors):
 class Compute:
     """Device or cluster that evaluates networks in this process, and plays a run's games.
 
-    Args:
-        device: device of inference and learning, "cpu" or "cuda".
-        backend: inference backend, or "auto" to choose one for each network (see `Evaluator`).
-        threads: cores to use, by default all that this process may use.
-        for_run: for a training run, whose outputs must not depend on batches, and in which only self-play uses int8.
-        cluster: cluster that plays a run's games; by default there is an actor on each core of this machine.
-        trees_on_gpu: keep the data of searches, self-play and learning on the GPU (`alphac4.compute.gpu`).
-
-    Attributes:
-        streams: recommended number of concurrent callers of an evaluator.
-        learning_device: the device on which networks learn.
+    ``streams`` is the recommended number of concurrent callers of an evaluator.
     """
 
     def __init__(
@@ -189,9 +159,9 @@ class Compute:
         backend: str = "auto",
         threads: int | None = None,
         *,
-        for_run: bool = False,
-        cluster: "Cluster | None" = None,
-        trees_on_gpu: bool = False,
+        for_run: bool = False,  # outputs must not depend on batches, and only self-play may use int8
+        cluster: "Cluster | None" = None,  # plays a run's games instead of this machine's cores
+        trees_on_gpu: bool = False,  # keep searches, self-play and learning on the GPU
     ) -> None:
         self._device = device
         self._threads = threads or cores()
@@ -206,9 +176,6 @@ class Compute:
         """Create an evaluator for ``streams`` concurrent callers with usually ``batch_size`` positions each.
 
         Update an evaluator instead of creating many: the libraries do not free all of their memory.
-
-        Raises:
-            ValueError: for an unknown backend.
         """
         return Evaluator(
             network,
@@ -255,25 +222,12 @@ class Compute:
         network: Network,
         geometry: Geometry,
         config: SelfPlayConfig,
-        seeds: Seeds,
+        seeds: Seeds,  # the random generator of each actor
         *,
-        selection: NetworkParameters | None = None,
-        max_simulations: int = 0,
+        selection: NetworkParameters | None = None,  # by default PUCT as in the settings
+        max_simulations: int = 0,  # the largest budget of any plan
     ) -> Actors:
-        """Create the actors that play a run's games.
-
-        Args:
-            network: the first weights.
-            geometry: the board.
-            config: the settings of self-play.
-            seeds: the random generator of each actor.
-            selection: parameters of the selection rule, by default PUCT as in the settings.
-            max_simulations: the largest budget of any plan.
-
-        Raises:
-            MemoryError: if the games do not fit the memory.
-            ValueError: for a function of the user that a cluster cannot run.
-        """
+        """Create the actors that play a run's games."""
         if self._cluster is not None:
             if selection is not None or max_simulations or network.config.is_custom:
                 raise ValueError(

@@ -146,12 +146,6 @@ class ClusterActors(Actors):
 
     Before `play` returns, it requests about as many positions as the next call will need. So the ratio of learned to
     played positions stays the same. Ray restarts lost actors and repeats their calls; each block arrives once.
-
-    Args:
-        connection: the cluster; `close` closes it.
-        task: settings of all actors.
-        network: the first weights.
-        seeds: the random generator of each actor, by index.
     """
 
     def __init__(self, connection: Connection, task: ActorSettings, network: Network, seeds: Seeds) -> None:
@@ -175,7 +169,6 @@ class ClusterActors(Actors):
         return max(1, self._offered)
 
     def update(self, network: Network) -> None:
-        """Load new weights, used in every block that begins later."""
         version = self._weights.version + 1
         self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
         for actor in self._actors:
@@ -190,12 +183,7 @@ class ClusterActors(Actors):
         last: bool = False,
         plan: GamePlan | None = None,
     ) -> None:
-        """Handle blocks of any actors as they arrive, until there are enough positions.
-
-        Raises:
-            ValueError: if ``plan`` differs from the settings.
-            RuntimeError: if the cluster is lost, or an actor fails.
-        """
+        """Handle blocks as they arrive, until there are enough positions; a ``plan`` must equal the settings'."""
         usual = make_plan(self._task.geometry, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
             raise ValueError("`starts` cannot be a function on a cluster: leave it out")
@@ -284,11 +272,7 @@ class ClusterActors(Actors):
         return list(ready)
 
     def _receive(self, index: int, reference: Any) -> ReceivedBlock | None:
-        """Return the block of an actor; None if the object store has lost it.
-
-        Raises:
-            RuntimeError: if the actor failed, or the cluster is lost.
-        """
+        """Return the block of an actor; None if the object store has lost it."""
         try:
             # Without a copy, the arrays would stay in the object store, which an iteration's games would fill.
             received: ReceivedBlock = copy.deepcopy(self._connection.get(reference))
@@ -319,18 +303,9 @@ class ClusterActors(Actors):
 
 @final
 class Cluster:
-    """A Ray cluster that plays a run's games and matches.
+    """A Ray cluster that plays a run's games and matches: one actor per core, or per GPU with a core on its node.
 
-    Args:
-        address: the address that `connect` takes.
-        device: "cuda" for an actor per GPU with a core on its node, otherwise one per core.
-        backend: backend of self-play; a node without it uses its fastest one, as for "auto". `CUDA_TREES` implies
-            "cuda".
-
-    Raises:
-        RuntimeError: if the cluster does not exist, a node has another version of this program, or no node has the
-            device.
-        ValueError: for an unknown backend.
+    A node without the ``backend`` of self-play uses its fastest one. `CUDA_TREES` implies "cuda".
     """
 
     def __init__(self, address: str, device: str = "cpu", backend: str = "auto") -> None:

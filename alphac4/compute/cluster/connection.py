@@ -48,11 +48,6 @@ class Connection:
 
     If the cluster's head is lost, Ray's functions block for minutes. So callers check `missing` before they call Ray,
     and wait for results with `get`.
-
-    Args:
-        ray: the module.
-        ours: whether `connect` has joined the cluster, so that `close` leaves it.
-        needed: addresses of the processes that must be reachable, by name.
     """
 
     def __init__(self, ray: Any, *, ours: bool, needed: Mapping[str, str]) -> None:
@@ -73,11 +68,7 @@ class Connection:
         return ""
 
     def check(self) -> None:
-        """Check that the needed processes are reachable, at most once per `POLL_INTERVAL_S`.
-
-        Raises:
-            RuntimeError: if one has been missing for `LOST_TIMEOUT_S`.
-        """
+        """Raise RuntimeError if a needed process has been missing for `LOST_TIMEOUT_S`."""
         now = time.monotonic()
         if now - self._checked < POLL_INTERVAL_S:
             return
@@ -93,7 +84,6 @@ class Connection:
         return self.ray.get(reference)
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that are alive."""
         alive = [node for node in self.ray.nodes() if node["Alive"]]
         sizes = [[int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU")] for node in alive]
         return [
@@ -112,15 +102,7 @@ class Connection:
 
 
 def connect(address: str) -> Connection:
-    """Join a cluster.
-
-    Args:
-        address: HOST:PORT of its head, or "auto" for the cluster of this machine or job.
-
-    Raises:
-        RuntimeError: if Ray is not installed, the cluster does not exist, or a node has another version.
-        ValueError: for an invalid address.
-    """
+    """Join a cluster at HOST:PORT of its head, or "auto" for the cluster of this machine or job."""
     if address != "auto" and not re.fullmatch(r"[^/\s]+:\d+", address):
         raise ValueError(f'invalid cluster address {quote(address)}: expected "auto" or HOST:PORT of its head')
     ray = import_ray()
@@ -154,11 +136,7 @@ def connect(address: str) -> Connection:
 
 
 def import_ray() -> Any:
-    """Import Ray, with its usage statistics disabled.
-
-    Raises:
-        RuntimeError: if it is not installed.
-    """
+    """Import Ray, with its usage statistics disabled."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", RECONNECT_S)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # avoids a warning
@@ -182,11 +160,7 @@ def find_cluster() -> str:
 
 
 def check_port(address: str) -> None:
-    """Check that HOST:PORT speaks HTTP/2, as the head of a cluster does. Ray would try to connect for minutes.
-
-    Raises:
-        OSError: if nothing listens there, or it does not speak HTTP/2.
-    """
+    """Raise an OSError unless HOST:PORT speaks HTTP/2, as the head of a cluster does. Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or os.environ.get("RAY_USE_TLS", "0") != "0":
         return
@@ -206,11 +180,7 @@ def on_node(identity: str, *, soft: bool = False) -> object:
 
 
 def check_nodes(ray: Any) -> None:
-    """Check that every node has this version of the program.
-
-    Raises:
-        RuntimeError: naming a node with another version, or without the program.
-    """
+    """Raise a RuntimeError that names a node with another version of this program, or without it."""
 
     def version() -> str:  # Ray sends a local function by value, also to nodes without this program
         import importlib

@@ -25,7 +25,6 @@ class Shared(Generic[T]):
     reference: Sequence[Any]  # one of Ray's, in a list: Ray would fetch the value of a bare one at every call
 
     def get(self) -> T:
-        """Return the value, in any process of the cluster."""
         return cast(T, import_ray().get(self.reference[0]))
 
 
@@ -37,7 +36,6 @@ class Worker:
 
     @picklable_errors()
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function and return its result."""
         return function(*arguments)
 
 
@@ -47,12 +45,6 @@ class Pool:
 
     Functions, arguments and results are pickled. Ray restarts a process that died, on another node if necessary, and
     repeats its call. So a function may be called twice, which must do no harm.
-
-    Args:
-        connection: the cluster.
-
-    Attributes:
-        cores: number of processes.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -93,12 +85,7 @@ class Pool:
         return self._threads.submit(call)
 
     def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function in the process with this index and return the result. Processes keep their memory.
-
-        Raises:
-            RuntimeError: if the cluster is lost, or the process dies at every attempt.
-            Exception: any exception of the function.
-        """
+        """Call a function in the process with this index and return the result. Processes keep their memory."""
         answer = self._workers[index].call.remote(function, *arguments)
         try:
             return cast(T, self._connection.get(answer))

@@ -64,17 +64,12 @@ ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfl
 
 
 def is_simulated() -> bool:
-    """Return whether Numba's simulator replaces the GPU."""
     config: Any = numba.config
     return bool(config.ENABLE_CUDASIM)
 
 
 def cuda_device() -> torch.device:
-    """Return the device on which kernels run: the GPU, or "cpu" in the simulator.
-
-    Raises:
-        RuntimeError: if there is no GPU, or its compiler is missing.
-    """
+    """Return the device on which kernels run: the GPU, or "cpu" in the simulator; raise RuntimeError without either."""
     if is_simulated():
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -85,11 +80,7 @@ def cuda_device() -> torch.device:
 
 
 def is_gpu(name: str) -> bool:
-    """Return whether the requested device, "cpu", "cuda" or "auto", is a GPU or the simulator.
-
-    Raises:
-        RuntimeError: for "cuda" without a GPU.
-    """
+    """Return whether the requested device, "cpu", "cuda" or "auto", is a GPU or the simulator."""
     if name == "cuda" and not is_simulated() and not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
@@ -128,17 +119,12 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
 
 
 def synchronise() -> None:
-    """Wait for all launched work on all streams."""
     if not is_simulated():
         torch.cuda.synchronize()
 
 
 def allocate_with_backoff(make: Callable[[int], _T], count: int, min_count: int) -> _T:
-    """Return ``make(count)``. While the GPU runs out of memory, halve the count, and log a warning.
-
-    Raises:
-        RuntimeError: if there is not enough memory for ``min_count``.
-    """
+    """Return ``make(count)``; while the GPU runs out of memory, halve the count, down to ``min_count``."""
     requested = count
     while True:
         with contextlib.suppress(torch.cuda.OutOfMemoryError):
@@ -190,7 +176,6 @@ def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
 
 
 def as_signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view of the array as a type that PyTorch supports."""
     return array.view(np.int64) if array.dtype == np.uint64 else array
 
 
@@ -214,7 +199,6 @@ class DeviceArrays(Generic[_Arrays]):
         return array.view(dtype).copy() if dtype == np.uint64 else array.astype(dtype)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Overwrite an array with one of the host."""
         self.tensors[name].copy_(torch.from_numpy(as_signed(np.ascontiguousarray(array))))
 
 
@@ -284,7 +268,6 @@ class DeviceNetwork:
         self.io = IoBuffers(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
 
     def update(self, network: Network) -> None:
-        """Overwrite the weights with those of another network."""
         self._module.load_state_dict(fold_batch_norm(network).state_dict())
 
     @torch.inference_mode()

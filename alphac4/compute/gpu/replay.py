@@ -30,7 +30,6 @@ class Boards(NamedTuple):
 
 @kernel
 def write_boards(geometry: Geometry, boards: Boards) -> None:
-    """Write the planes of one position per thread."""
     row = cuda.grid(1)
     if row < boards.own.shape[0]:
         own, occupied, planes = boards.own[row], boards.occupied[row], boards.planes[row]
@@ -38,15 +37,7 @@ def write_boards(geometry: Geometry, boards: Boards) -> None:
 
 
 class DeviceReplay:
-    """The latest ``capacity`` samples of a run on the GPU, with 76 bytes each on the standard board.
-
-    Args:
-        geometry: the board.
-        capacity: number of samples; new ones replace the oldest.
-        batch_size: positions per batch.
-        planes: number of input planes of the network.
-        fast_search_weight: policy weight of a fast search; that of a full search is 1.
-    """
+    """The latest ``capacity`` samples of a run on the GPU, with 76 bytes each on the standard board."""
 
     def __init__(
         self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
@@ -115,11 +106,7 @@ class DeviceReplay:
     def batch(self, rows: Tensor, mirrored: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Return planes, policies, their weights, win/draw/loss and final stones, without waiting for the device.
 
-        The next call overwrites the planes.
-
-        Args:
-            rows: int64 [B], from `rows`.
-            mirrored: int8 [B], 1 to mirror a position left to right.
+        ``rows`` are int64 [B], ``mirrored`` int8 [B] with 1 to mirror a position. The next call overwrites the planes.
         """
         fields = self._fields
         for name in BOARD_FIELDS:

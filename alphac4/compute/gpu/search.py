@@ -69,14 +69,7 @@ class DeviceSearch(NetworkSearch):
     """A `NetworkSearch` with the trees on the GPU during a search.
 
     Trees are copied to the GPU and back, so results, variations and kept proofs are the same as on the cores. A few
-    simulations in some hundred positions take milliseconds.
-
-    Args:
-        evaluator: has the network; `Evaluator.update` takes effect at the next search.
-        rule: parameters of the selection rule.
-        geometry: the board.
-        reuse: what to keep between searches, as in `TreeSearch`.
-        precision: precision of the network, by default the fastest sufficient one.
+    simulations in some hundred positions take milliseconds. ``precision`` is by default the fastest sufficient one.
     """
 
     def __init__(

@@ -91,7 +91,6 @@ def restart(trees: Trees, games: Games) -> None:
 
 @kernel
 def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
-    """Write the planes of the leaves that wait for the network."""
     t = cuda.grid(1)
     if t < trees.size.shape[0] and trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, buffers.planes[t], buffers.one)
@@ -99,13 +98,7 @@ def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
 
 @final
 class DeviceActor:
-    """Actor that plays ``slots`` games together on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
-
-    With the same seed and the same outputs of the network it plays the same games.
-
-    Raises:
-        RuntimeError: if there is no GPU.
-    """
+    """Actor that plays ``slots`` games together on its own stream; with the same seed the same games as `Actor`."""
 
     def __init__(
         self,
@@ -147,7 +140,6 @@ class DeviceActor:
         synchronise()
 
     def update(self, network: Network) -> None:
-        """Load new weights, used from the next evaluation on."""
         self._network.update(network)
         synchronise()
 
@@ -216,7 +208,6 @@ class DeviceActor:
             self.step()
 
     def _ended(self) -> torch.Tensor:
-        """Return the slots whose games have ended."""
         return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
     def _take_counts(self) -> tuple[int, int]:
@@ -228,23 +219,16 @@ class DeviceActor:
         return simulations, evaluations
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Discard the games in progress and start new ones."""
         self._games.tensors["stage"].fill_(NEW_GAME)
         self._trees.write("rng", rng.integers(1, 2**63, self.slots, dtype=np.uint64))
         synchronise()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress, one row per game."""
         trees = {f"trees.{name}": self._trees.read(name) for name in ("own", "occupied", "rng")}
         games = {f"games.{name}": self._games.read(name) for name in Games._fields if name != "simulations"}
         return trees | games | {"games.left": np.zeros(self.slots, np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Resume the games of `state`.
-
-        Raises:
-            ValueError: if they do not fit the settings.
-        """
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
                 raise ValueError("the saved games do not fit the settings")
@@ -261,11 +245,7 @@ def device_actors(
     selection: NetworkParameters | None = None,
     max_simulations: int = 0,
 ) -> Actors:
-    """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short.
-
-    Raises:
-        RuntimeError: if there is no GPU.
-    """
+    """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short."""
 
     def make(games: int) -> list[DeviceActor]:
         slots = -(-games // STREAMS)
