@@ -47,11 +47,7 @@ class Measurement:
 def measure_strength(
     player: str, measurement: Measurement, references: Sequence[str] = (), *, untrained: bool = True
 ) -> StrengthReport:
-    """Measure a player and the ``references``; for a checkpoint, also an ``untrained`` network of the same size.
-
-    Raises:
-        PlayerError: before the measurement, for an unknown player or one for another board.
-    """
+    """Measure a player and the ``references``; for a checkpoint, also an ``untrained`` network of the same size."""
     subjects = [_prepare(player, measurement)]
     network = unlimited_network(player)
     if network is not None and untrained:
@@ -96,11 +92,7 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
 
 
 def choose_budgets(requested: Sequence[int], default: Sequence[int], players: Sequence[str]) -> list[int]:
-    """Return the budgets for checkpoints, ascending: those that are ``requested``, or else the default.
-
-    Raises:
-        ValueError: if budgets are requested, but all ``players`` have their own.
-    """
+    """Return the budgets for checkpoints, ascending: those that are ``requested``, or else the default."""
     if requested and not any(map(unlimited_network, players)):
         names = ", ".join(map(shorten, players))
         raise ValueError(f"simulations apply to a checkpoint without a limit, such as best: leave them out for {names}")
@@ -128,7 +120,6 @@ def _measure_network(
     digest: str | None,
     bar: Bar,
 ) -> SubjectReport:
-    """Measure a network with every budget."""
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
     reports: list[BudgetReport] = []

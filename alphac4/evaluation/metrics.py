@@ -61,21 +61,11 @@ class Metrics:
 
 
 def collect_answers(
-    players: Sequence[Player],
-    sets: Sequence[PositionSet],
-    on_batch: Callable[[int], object] = lambda _count: None,
+    players: Sequence[Player],  # copies of one player, which share the positions
+    sets: Sequence[PositionSet],  # S positions in total
+    on_batch: Callable[[int], object] = lambda _count: None,  # called in the calling thread with the size of each batch, in their order
 ) -> tuple[Moves, Floats | None]:
-    """Collect a player's answers in all positions of the sets; copies of the player share the positions.
-
-    Args:
-        players: copies of one player, each of which answers one batch at a time.
-        sets: sets of positions; S positions in total.
-        on_batch: called in the calling thread with the size of each batch, in their order. A batch has `BATCH`
-            positions, or fewer if a copy would get none.
-
-    Returns:
-        0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if the player returns no values.
-    """
+    """Return a player's 0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if it has none."""
     positions = join_sets(sets).positions
     size = min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))
     idle: SimpleQueue[Player] = SimpleQueue()
@@ -115,11 +105,7 @@ def judge_sets(sets: Sequence[PositionSet], columns: Moves, values: Floats | Non
 
 
 def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) -> Metrics:
-    """Return the metrics of moves (0-based columns [S]) and predicted values [S] in S positions.
-
-    Raises:
-        ValueError: for a move into a full column.
-    """
+    """Return the metrics of moves (0-based columns [S]) and predicted values [S] in S positions."""
     rows = np.arange(len(positions))
     for first in np.flatnonzero(~positions.legal[rows, columns])[:1]:
         after = positions.positions[first].moves

@@ -76,7 +76,6 @@ class PositionSet:
         return np.less(worst, self.best_outcome)  # type: ignore[no-any-return]
 
     def head(self, count: int) -> "PositionSet":
-        """Return a set of the first ``count`` positions."""
         return replace(self, positions=self.positions[:count], scores=self.scores[:count])
 
 
@@ -97,10 +96,8 @@ def parse_positions(
 ) -> PositionSet:
     """Parse lines of moves followed by a score per column, '.' for a full one; at most ``count`` positions.
 
-    A ``solver`` checks the scores of positions with at most `CHECKED_CELLS` empty cells.
-
-    Raises:
-        FileError: for an invalid line or a wrong score; the message names ``source``, the line and the problem.
+    A ``solver`` checks the scores of positions with at most `CHECKED_CELLS` empty cells. A FileError for an
+    invalid line or a wrong score names ``source`` and the line.
     """
     known: dict[Position, list[int]] = {}
 
@@ -124,14 +121,7 @@ def parse_positions(
 
 
 def load_positions(path: Path, geometry: Geometry = STANDARD, count: int | None = None) -> PositionSet:
-    """Read a file in the ``.columns`` format, at most ``count`` positions; its name becomes the name of the set.
-
-    See `parse_positions` for checks.
-
-    Raises:
-        FileError: if a line is invalid, or a score is wrong.
-        OSError: if the file cannot be read.
-    """
+    """Read a file by `parse_positions`; its name becomes the name of the set."""
     stem = path.name.removesuffix(SUFFIX)
     name = PUBLIC_NAMES.get(stem, stem)
     return parse_positions(read_text_lines(path), str(path), name, geometry, shared_solver(geometry), count)
@@ -151,11 +141,7 @@ def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
 def choose_sets(
     geometry: Geometry = STANDARD, files: Sequence[Path] = (), count: int | None = None
 ) -> Sequence[PositionSet]:
-    """Return the package's six sets, or the sets of ``files`` for a board; at most ``count`` positions of each.
-
-    Raises:
-        ValueError: for a file without positions, or two sets of the same name.
-    """
+    """Return the package's six sets, or the sets of ``files`` for a board; at most ``count`` positions of each."""
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
     if not files and geometry != STANDARD:
@@ -175,9 +161,6 @@ def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple
 
     There are no scores, the score of the position as in the public test sets, or a score per column as in this
     package's sets, with '.' for a full one (`FULL_COLUMN`).
-
-    Raises:
-        ValueError: for an illegal move, a finished game, an impossible score, or other words after the moves.
     """
     moves, *shown = words
     position = Position.from_moves(moves, geometry)
