@@ -28,12 +28,8 @@ THREAT_SCORE = 8  # score of an empty cell that completes a run, reachable now o
 class SolverPlayer:
     """Perfect player that draws one of the equally good moves at random and caches the scores of positions.
 
-    Args:
-        rng: draws the moves.
-        geometry: the board.
-        fastest: compare moves by their exact scores: the fastest win or the slowest loss. Otherwise all moves with the
-            best outcome are equally good, and games vary more.
-        threads: positions solved at a time; by default one per core.
+    If ``fastest``, it compares moves by their exact scores. Otherwise all moves with the best outcome are equally good,
+    and games vary more.
     """
 
     def __init__(
@@ -51,7 +47,6 @@ class SolverPlayer:
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
         if len(self._scores) > MAX_CACHED_POSITIONS:
             self._scores.clear()
         # The games of a match share early positions, which cost the most.
@@ -70,11 +65,9 @@ class NegamaxPlayer:
         self._rng = rng
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
         return [int(self._rng.choice(self.best_moves(position))) for position in positions]
 
     def best_moves(self, position: Position) -> list[int]:
-        """Return the 0-based columns with the highest score."""
         best, columns = -WIN_SCORE, list[int]()
         for column in position.legal_columns():
             after = position.play(column)

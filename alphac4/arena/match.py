@@ -86,19 +86,8 @@ def play_shared(
 
     Each opening is played twice, with colours swapped. Without random numbers, the result does not depend on the number
     of copies. A player that returns NaN, or whose network does, loses every game; the games of the result are then only
-    the openings.
-
-    Args:
-        challengers: copies of the player whose result is returned.
-        opponents: the same number of copies of the other player.
-        openings: unfinished positions.
-        check: called in the calling thread several times per second, or after each turn of a single copy; may raise to
-            end the match.
-        progress: whether to show a progress bar if the standard error is a terminal.
-
-    Raises:
-        IllegalMove: for an illegal move; the message names the player.
-        ValueError: if an opening is finished, or a player does not return one column per position.
+    the openings. ``check`` is called in the calling thread several times per second, or after each turn of a single
+    copy; it may raise to end the match.
     """
     for opening in openings:
         if opening.outcome() is not None:
@@ -182,12 +171,6 @@ def balanced_openings(
     An opening is balanced if no move is proven and its value is at most `MAX_IMBALANCE`. On a board with too few of
     them, the result also contains the others that are closest to balance, and repeats openings if necessary. The exact
     solver is not used, because gates are part of training.
-
-    Args:
-        count: the number of openings.
-        rng: draws the moves and the rollouts.
-        geometry: the board.
-        plies: the minimum and the maximum number of moves.
     """
     search = UctSearch(geometry=geometry, rng=rng)
     found: list[tuple[float, Position]] = []  # imbalance and position; all balanced ones have `MAX_IMBALANCE`
@@ -203,10 +186,7 @@ def balanced_openings(
 
 
 def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list[Position]:
-    """Return the openings of a match; a long match needs longer openings, because there are few short ones.
-
-    If a small board has fewer openings than ``pairs``, openings repeat, with a warning.
-    """
+    """Return the openings of a match, longer ones for a long match; a small board may repeat them, with a warning."""
     plies = (2, 5) if pairs <= 500 else (2, 8)
     openings = balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
     distinct = len(set(openings))

@@ -69,13 +69,8 @@ def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> f
 
     Each hypothesis only fixes the mean score and takes the most likely distribution with that mean: the generalised
     ratio of Van den Bergh, "A practical introduction to the GSPRT", as in Fishtest, with its pseudo-count of 0.001 for
-    scores that did not occur.
-
-    Args:
-        counts: [K] number of times that each of K scores, evenly spaced over [0, 1], occurred: (losses, draws, wins)
-            of games, or better `pair_counts`.
-        elo0: advantage under the null hypothesis.
-        elo1: advantage under the alternative.
+    scores that did not occur. ``counts`` [K] are of scores evenly spaced over [0, 1]: (losses, draws, wins) of games,
+    or better `pair_counts`.
     """
     observed = np.asarray(counts, float)
     if observed.sum() == 0:
@@ -118,10 +113,7 @@ class SprtState:
 
 
 def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
-    """Test an advantage of ``elo1`` against ``elo0`` sequentially, with errors of probability `SPRT_ERROR`.
-
-    `log_likelihood_ratio` explains the arguments.
-    """
+    """Test an advantage of ``elo1`` against ``elo0`` sequentially, with errors of probability `SPRT_ERROR`."""
     ratio = log_likelihood_ratio(counts, elo0, elo1)
     lower, upper = math.log(SPRT_ERROR / (1 - SPRT_ERROR)), math.log((1 - SPRT_ERROR) / SPRT_ERROR)
     accepted = True if ratio >= upper else False if ratio <= lower else None
@@ -148,7 +140,7 @@ def choose_anchor(results: Points) -> str:
 
 
 def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
-    """Fit ratings by maximum likelihood (Bradley and Terry 1952).
+    """Fit ratings by maximum likelihood (Bradley and Terry 1952) relative to the ``anchor``, which is rated 0.
 
     The games determine the difference of two players if each has scored against the other, directly or through a chain
     of other players (Ford 1957). If only one of them has, the likelihood grows with the difference without end, so it
@@ -157,13 +149,6 @@ def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
     The inverse of the observed information gives the errors. A draw counts as half a point, so errors are a little too
     wide if there are many draws. Intervals of a player that lost almost no game are too narrow: between two players
     they contain the truth in 87 % of matches at worst.
-
-    Args:
-        results: ``{(a, b): (points of a, games)}``.
-        anchor: the player whose rating is 0.
-
-    Returns:
-        The rating of each player.
     """
     names, points, games = _tabulate(results)
     fixed, has_scored = names.index(anchor), _has_scored(points)

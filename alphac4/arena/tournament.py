@@ -62,7 +62,6 @@ class Tournament:
 
     @property
     def pairings(self) -> list[Pairing]:
-        """All pairs of players."""
         return list(combinations(self.players, 2))
 
     @property
@@ -72,7 +71,6 @@ class Tournament:
 
     @property
     def parts(self) -> int:
-        """The number of parts of a pairing."""
         return -(-self.pairs // self.part_pairs)
 
     @property
@@ -91,7 +89,6 @@ class Tournament:
         }
 
     def openings(self) -> list[Position]:
-        """Return the openings of every pairing."""
         return match_openings(self.pairs, self.seed, self.geometry)
 
     def test(self, result: MatchResult) -> SprtState | None:
@@ -134,14 +131,7 @@ def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
 def play_round_robin(
     tournament: Tournament, output: Path | None = None, *, processes: int = 1, pool: "Pool | None" = None
 ) -> Results:
-    """Play the parts that are missing in the journal ``output``, and record each of them there.
-
-    Raises:
-        PlayerError: if a player cannot be created.
-        RuntimeError: if a process was killed, or the pool's processes are lost.
-        FileError: if the file has other content, or belongs to a tournament with other settings.
-        OSError: if the file cannot be written; earlier entries stay.
-    """
+    """Play the parts that are missing in the journal ``output``, and record each of them there."""
     journal = Journal(output, FORMAT, tournament.record_settings)
     done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
     for (pairing, number), result in journal.read(read_part):

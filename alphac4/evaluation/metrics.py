@@ -63,7 +63,7 @@ class Metrics:
 def collect_answers(
     players: Sequence[Player],  # copies of one player, which share the positions
     sets: Sequence[PositionSet],  # S positions in total
-    on_batch: Callable[[int], object] = lambda _count: None,  # called in the calling thread with the size of each batch, in their order
+    on_batch: Callable[[int], object] = lambda _count: None,  # called here, with the size of each batch
 ) -> tuple[Moves, Floats | None]:
     """Return a player's 0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if it has none."""
     positions = join_sets(sets).positions
