@@ -23,12 +23,9 @@ WARM_UP_SIMULATIONS = 1000  # the network evaluates batches of every size, each 
 
 
 class Analyst:
-    """Search in slices, so that it can report progress and be stopped.
+    """Search in slices, so that it can report progress and be stopped; the player must reuse its tree.
 
-    The tree is reused if a position follows from the last one. Calls from several threads wait for each other.
-
-    Raises:
-        ValueError: for a player without tree reuse, which would restart with every slice.
+    The tree is also reused if a position follows from the last one. Calls from several threads wait for each other.
     """
 
     def __init__(self, player: SearchingPlayer) -> None:
@@ -43,11 +40,7 @@ class Analyst:
 
     @classmethod
     def named(cls, specification: str, *, geometry: Geometry = STANDARD, seed: int = 0) -> Self:
-        """Make the analyst of a player's specification.
-
-        Raises:
-            ValueError: for an unknown player, or one that does not search.
-        """
+        """Make the analyst of a player's specification; raise ValueError for one that does not search."""
         rng = np.random.default_rng(seed)
         analyst = cls(parse_searching_player(specification, rng=rng, geometry=geometry, reuse="trees"))
         analyst.specification = specification
@@ -65,17 +58,12 @@ class Analyst:
             self._is_warm = True
 
     def forget(self) -> None:
-        """Discard the tree, as for a new game."""
         with self._lock:
             self._searched = None
             drop_trees(self._player)
 
     def node(self, position: Position, path: Sequence[int]) -> NodeView:
-        """Return the node that ``path``, 0-based columns, leads to in the tree of the last analysis.
-
-        Raises:
-            ValueError: if the last analysis was of another position, is in progress, or did not reach the node.
-        """
+        """Return the node after a ``path`` of 0-based columns; raise ValueError unless the last analysis has it."""
         if not self._lock.acquire(blocking=False):
             raise ValueError("wait until the analysis is finished")
         try:
@@ -90,17 +78,10 @@ class Analyst:
         position: Position,
         budget: Budget | None = None,
         *,
-        stop: threading.Event | None = None,
-        on_progress: Callable[[SearchedPosition], None] = lambda _analysis: None,
+        stop: threading.Event | None = None,  # setting it ends the search after the current slice
+        on_progress: Callable[[SearchedPosition], None] = lambda _analysis: None,  # called ten times per second
     ) -> SearchedPosition:
-        """Search an unfinished position.
-
-        Args:
-            position: the position.
-            budget: limit of the search; by default the player's own budget.
-            stop: setting it ends the search after the current slice.
-            on_progress: called about ten times per second with the findings so far.
-        """
+        """Search an unfinished position, by default within the player's own budget."""
         budget = budget or self.budget
         with self._lock:
             self._warm_up(position.geometry)  # its time does not count

@@ -15,11 +15,8 @@ from alphac4.storage.text import parse_lines, read_text_lines
 def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD) -> list[str]:
     """Return the move strings of ``source``: a game, a file with a game per line, or "-" for the lines of ``stdin``.
 
-    A game is one word, or a word per column. `alphac4.storage.text` describes the lines.
-
-    Raises:
-        ValueError: for an invalid game, naming its line, or if there is no game.
-        OSError: if the file cannot be read.
+    A game is one word, or a word per column. `alphac4.storage.text` describes the lines. The error of an
+    invalid game names its line.
     """
 
     def parse(words: list[str]) -> str:
@@ -45,7 +42,7 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
 
 
 class Session:
-    """Position of one game, with undo and redo; a new move discards the undone ones."""
+    """Position of one game, with undo and redo; a new move discards the undone ones, and an error changes nothing."""
 
     def __init__(self, moves: str = "", geometry: Geometry = STANDARD) -> None:
         self.geometry = geometry
@@ -53,25 +50,15 @@ class Session:
 
     @property
     def moves(self) -> str:
-        """The moves that led to the position, as a move string."""
         return self.position.moves or ""
 
     def load(self, moves: str) -> None:
-        """Start from a move string.
-
-        Raises:
-            IllegalMove: for an illegal move; the game does not change.
-        """
+        """Start from a move string; raise IllegalMove at the first illegal move."""
         self.position = Position.from_moves(moves, self.geometry)
         self._undone = ""
 
     def open(self, text: str) -> None:
-        """Start from a file with one game, or from a move string.
-
-        Raises:
-            OSError: if the file cannot be read.
-            ValueError: if there is not exactly one valid game; the game does not change.
-        """
+        """Start from a file with one game, or from a move string; raise ValueError unless there is exactly one game."""
         self.load(self._read(text) if text else "")
 
     def _read(self, text: str) -> str:
@@ -81,11 +68,6 @@ class Session:
         return games[0]
 
     def play(self, column: int) -> None:
-        """Drop a stone into a 0-based column.
-
-        Raises:
-            IllegalMove: if it is full or the game is over; the game does not change.
-        """
         self.position, self._undone = self.position.play(column), ""
 
     def undo(self, plies: int = 1) -> int:
@@ -104,13 +86,7 @@ class Session:
         return len(again)
 
     def save(self, path: Path) -> None:
-        """Write the moves to a text file, replacing an earlier game in it.
-
-        Raises:
-            OSError: if it cannot be written.
-            ValueError: if there are no moves, the folder does not exist, or the file contains anything but a game,
-                such as a comment.
-        """
+        """Write the moves to a text file, replacing an earlier game in it, but nothing else, such as a comment."""
         if not self.moves:
             raise ValueError("there is no move to save yet")
         if not path.parent.is_dir():

@@ -43,11 +43,7 @@ LEVELS_BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) fo
 
 
 def find_level(text: str) -> Level:
-    """Return a level by its name or its number from 1.
-
-    Raises:
-        ValueError: for an unknown level; the message lists all.
-    """
+    """Return a level by its name or its number from 1; the ValueError for an unknown one lists all."""
     if (level := LEVELS_BY_NAME.get(text.lower())) is not None:
         return level
     guess = did_you_mean(text, [level.name for level in LEVELS])

@@ -38,10 +38,7 @@ class Screen:
         print(self._styled(wrap_text(text, self._stream), style), file=self._stream, flush=True)
 
     def waiting(self, text: str, position: Position | None = None) -> contextlib.AbstractContextManager[None]:
-        """On a terminal, print a line that describes the block, once it has taken a second.
-
-        The board of ``position``, if given, is drawn above the line.
-        """
+        """On a terminal, print a line that describes the block once it has taken a second, below the board if given."""
 
         def announce() -> None:
             if position is not None:
@@ -54,7 +51,6 @@ class Screen:
         return f"{style}{text}{RESET}" if style and self.colour else text
 
     def board(self, position: Position) -> None:
-        """Draw the board below an empty line."""
         self.line()
         self.line(self.drawn(position))
 
@@ -105,7 +101,6 @@ class Screen:
         self.line(f"  {count_of(analysis.simulations, 'simulation')} in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:
-        """Show the exact result of each move."""
         self.line(f"\n  {self.side(0 if position.first_to_move else 1)} to move, exact results (* best):")
         with SolvingProgress(shared_solver(position.geometry), stream=self._stream) as progress:
             columns = exact(position, progress)
@@ -114,10 +109,9 @@ class Screen:
 
 
 class SolvingProgress:
-    """Progress line of the solver with the time and the positions searched so far, on terminals only.
+    """Context manager with the solver's progress on a line, which its exit removes; on terminals only.
 
-    Use it as a context manager, whose exit removes the line, and as the solver's ``on_poll``. It writes to the
-    standard error unless another stream is given.
+    It is also the solver's ``on_poll``. It writes to the standard error unless another stream is given.
     """
 
     def __init__(self, solver: Solver, label: str = "solving", stream: TextIO | None = None) -> None:
@@ -136,7 +130,6 @@ class SolvingProgress:
         )
 
     def label(self, text: str) -> None:
-        """Set the text before the time."""
         self._bar.set_description_str(text, refresh=False)
 
     def __call__(self) -> None:

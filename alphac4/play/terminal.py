@@ -43,34 +43,21 @@ cached_certificates = functools.cache(certificates)  # counting their longest ga
 
 
 class TerminalGame:
-    """Games in a terminal, one after another until the input ends.
-
-    Args:
-        session: the game to start from.
-        players: the first and the second player; None for a person.
-        screen: where to draw.
-        read: reads a line after a prompt; raises EOFError at the end of the input.
-        make_opponent: makes a player from a level's name or number or a specification, for the command ``level``.
-        make_analyst: makes the analyst when it is first needed.
-        review: reviews a move string and returns the text.
-        level: the level of one of the players, if any.
-        show_analysis: whether to analyse the positions in which a person is to move.
-        show_exact: whether to show the solver's result for each move as well.
-    """
+    """Games in a terminal, one after another until the input ends."""
 
     def __init__(
         self,
         session: Session,
-        players: tuple[Player | None, Player | None],
+        players: tuple[Player | None, Player | None],  # first and second; None for a person
         screen: Screen,
-        read: Callable[[str], str],
-        make_opponent: Callable[[str], Player],
-        make_analyst: Callable[[], Analyst],
-        review: Callable[[str], str],
+        read: Callable[[str], str],  # reads a line after a prompt; raises EOFError at the end of the input
+        make_opponent: Callable[[str], Player],  # from a level's name or number, or a specification
+        make_analyst: Callable[[], Analyst],  # called when the analyst is first needed
+        review: Callable[[str], str],  # reviews a move string and returns the text
         *,
-        level: Level | None = None,
-        show_analysis: bool = False,
-        show_exact: bool = False,
+        level: Level | None = None,  # of one of the players, if any
+        show_analysis: bool = False,  # where a person is to move
+        show_exact: bool = False,  # whether to show the solver's result for each move as well
     ) -> None:
         self.level = level
         self.session = session

@@ -25,13 +25,11 @@ class Puzzle:
 
     @property
     def position(self) -> Position:
-        """The position to solve."""
         return Position.from_moves(self.moves)
 
 
 @cache
 def packaged_puzzles() -> tuple[Puzzle, ...]:
-    """Return the package's puzzles."""
     text = (resources.files("alphac4.puzzles") / PACKAGED).read_text(encoding="utf-8")
     return tuple(
         Puzzle(moves=moves, solution=COLUMN_NAMES.index(column), distance=int(distance), difficulty=int(difficulty))

@@ -78,7 +78,6 @@ class ReviewedMove:
 
     @property
     def grade(self) -> Grade:
-        """Effect of the move on the outcome."""
         if self.best is None or self.played is None:
             return Grade.UNKNOWN
         if self.played.score == self.best.score:
@@ -157,7 +156,6 @@ class Review:
 
     @property
     def mistakes(self) -> tuple[ReviewedMove, ...]:
-        """The mistakes."""
         return tuple(move for move in self.reviewed if move.grade.is_mistake)
 
     @property
@@ -232,26 +230,13 @@ def review_game(
     moves: str,
     geometry: Geometry = STANDARD,
     *,
-    player: SearchingPlayer | None = None,
-    solver: Solver | None = None,
-    seconds: float = DEFAULT_SECONDS,
-    on_poll: OnPoll = lambda: None,
-    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+    player: SearchingPlayer | None = None,  # evaluates each position; None for no evaluations
+    solver: Solver | None = None,  # by default the shared solver of the process
+    seconds: float = DEFAULT_SECONDS,  # of the solver to judge the positions; better moves may take half as long again
+    on_poll: OnPoll = lambda: None,  # called some dozens of times per second; its exceptions end the review
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,  # called with the steps done and their total
 ) -> Review:
-    """Review a game, finished or not.
-
-    Args:
-        moves: the game as a move string.
-        geometry: its board.
-        player: evaluates each position; None for no evaluations.
-        solver: by default the shared solver of the process.
-        seconds: time limit of the solver for judging the positions. Finding better moves may take half as long again.
-        on_poll: called some dozens of times per second; its exceptions end the review.
-        on_step: called with the steps done and their total, two per move: judge it, then look for better ones.
-
-    Raises:
-        IllegalMove: for an illegal move; the message names its character.
-    """
+    """Review a game, finished or not."""
     positions = [Position(geometry=geometry)]
     columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, geometry).moves or ""]
     for column in columns:

@@ -35,10 +35,7 @@ COMMANDS = (
 class Engine:
     """Executor of commands, which writes answers; searches run in a thread, so that ``stop`` works.
 
-    Args:
-        write: writes one line of output; also called from the search's thread, one call at a time.
-        analyst: the player that searches, with its own limit if "go" gives none, until `setoption` names another one.
-        geometry: the board.
+    ``write`` writes one line of output; it is also called from the search's thread, one call at a time.
     """
 
     def __init__(
@@ -82,7 +79,6 @@ class Engine:
         return True
 
     def wait(self) -> None:
-        """Wait for the answer of the current search."""
         if self._search is not None:
             self._worker.submit(int).result()  # a search answers before its thread takes the next task
 
@@ -115,7 +111,6 @@ class Engine:
         return self._search is not None and not self._search.done()
 
     def _require_idle(self) -> None:
-        """Raise ValueError during a search."""
         if self._searching:
             raise ValueError("a search is in progress; stop it first")
         self.wait()
