@@ -228,7 +228,7 @@ class CheckedSettings:
             unchecked.append(self)
 
     def _check(self) -> None:
-        """Convert the fields to their types, and check them by their annotations with a method ``check``, as `Range`."""
+        """Convert the fields to their types, and check them by annotations with a method ``check``, such as `Range`."""
         annotated, hints = typing.get_type_hints(type(self), include_extras=True), typing.get_type_hints(type(self))
         for name, hint in hints.items():
             value = getattr(self, name)
