@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import event
 
-from alphac4.machine import SharedSetting, cache_folder
+from alphac4.machine import SharedSetting, cache_folder, delayed_interrupts
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,18 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile as `compiled` does, for functions that create arrays; only such a function or Python may call them."""
-    return _njit(function, cache=True, nrt=True)
+    """Compile as `compiled` does, for functions that create arrays; only Python may call them.
+
+    Signals wait for the end of the call: Numba crashes if Ctrl-C raises an exception while it returns arrays.
+    """
+    run = _njit(function, cache=True, nrt=True)
+
+    @functools.wraps(function)
+    def call(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        with delayed_interrupts():
+            return run(*arguments, **options)
+
+    return call
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:

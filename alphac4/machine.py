@@ -235,17 +235,18 @@ def raise_on_end_signals() -> None:
 
 @contextlib.contextmanager
 def delayed_interrupts() -> Iterator[None]:
-    """Let the signals that raise KeyboardInterrupt do so at the end of the block, for writes that belong together."""
+    """Let signals that end the process wait for the end of the block, such as a pair of writes that belong together."""
     received = list[int]()
-    handled = [number for number in END_SIGNALS if callable(signal.getsignal(number))]
+    is_main = threading.current_thread() is threading.main_thread()  # the only one in which Python handles signals
+    handled = [number for number in END_SIGNALS if is_main and callable(signal.getsignal(number))]
     before = {number: signal.signal(number, lambda number, _frame: received.append(number)) for number in handled}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if received:
-        raise KeyboardInterrupt(received[0])
+        for number in received:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager

@@ -199,3 +199,27 @@ def test_damaged_or_exchanged_machine_code_is_compiled_again(tmp_path: Path, mon
         assert [misses(), misses()] == [1, 0]
     file.unlink()
     assert [misses(), misses()] == [1, 0]
+
+
+INTERRUPTED = """
+import os, signal, threading
+import numpy as np
+from alphac4.certificate.walk import play_replies
+from alphac4.game.rules import STANDARD
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
+boards = np.zeros(10**6, np.uint64)
+play_replies(STANDARD, boards[:1], boards[:1], STANDARD.board)
+for _ in range(5):
+    threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        while True:
+            play_replies(STANDARD, boards, boards, STANDARD.board)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_ctrl_c_during_a_function_that_creates_arrays_raises_keyboard_interrupt() -> None:
+    """Numba ends the process, or raises SystemError, if the exception comes while it returns arrays."""
+    assert run_python(INTERRUPTED).stdout.split() == ["interrupted"] * 5
