@@ -507,8 +507,8 @@ class Output(io.StringIO):
         return super().write(text)
 
 number, is_ignored = int(sys.argv[1]), len(sys.argv) > 2
-if is_ignored:
-    signal.signal(number, signal.SIG_IGN)
+default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+signal.signal(number, signal.SIG_IGN if is_ignored else default)  # nohup starts the tests with SIGHUP ignored
 sys.argv[1:] = ["--version"]
 sys.stdout = Output()
 status = main()

@@ -577,7 +577,7 @@ def test_rate_is_null_in_a_set_without_decisive_positions(
         ("other.safetensors", "standard board only; give files for other boards"),
         ("other.safetensors --positions seven.columns", "line 1: expected moves and a score for each of 6"),
         ("random --positions empty.columns", "empty.columns: contains no positions"),
-        ("random --positions binary.columns", "binary.columns, line 1: expected moves"),
+        ("random --positions binary.columns", "binary.columns: not UTF-8 text"),
     ],
 )
 def test_unsuitable_files_are_reported_in_one_line(

@@ -79,7 +79,7 @@ SETS = Path(alphac4.__file__).parent / "evaluation" / "sets"
             ["--positions", SETS / "begin-hard.columns", SETS / "middle-easy.columns"],
             "lacks begin-medium, middle-medium: ",
         ),
-        (["--positions", "missing.columns"], "missing.columns: No such file"),
+        (["--positions", "missing.columns"], "No such file or directory: 'missing.columns'"),
         (["--seeds", "0", "-1"], "seed must be at least 0, not -1"),
         (["--simulations", "-5"], "simulations must be "),
         (["--settings", '{"iteration": 1}'], "unknown entry 'iteration'"),

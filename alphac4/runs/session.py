@@ -33,6 +33,7 @@ from alphac4.runs.reports import (
 from alphac4.runs.state import has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, weights_digest
+from alphac4.storage.locks import LOCK_FILE
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
@@ -286,8 +287,10 @@ class TrainingSession:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder unless something has been recorded in it."""
+    """Remove a new folder unless something beside its lock has been recorded in it."""
     with contextlib.suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
+            (folder / LOCK_FILE).unlink()
         folder.rmdir()
 
 

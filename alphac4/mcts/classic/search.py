@@ -62,7 +62,7 @@ class UctSearch(TreeSearch):
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         # Simulations of a tree between two checks for Ctrl-C, which are at most some tenths of a second apart.
-        chunk = 256 if deadline is not None else min(2**16, 1 + 2**18 // count)
+        chunk = 256 if deadline is not None else min(2**16, 1 + 2**18 // max(count, 1))
         visits = trees.visits[:count, ROOT]  # [count, A] view, updated by the search
         left = [t for t in range(count) if visits[t].sum() < targets[t]]
         with worker_threads(self.threads) as pool:
