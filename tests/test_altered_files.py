@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
 from alphac4.arena.tournament import read_part
-from alphac4.certificate.walk import NO_MOVE, stones_of
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
+from alphac4.game.walk import NO_MOVE, stones_of
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession

@@ -64,7 +64,7 @@ def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, netwo
     assert own.search("44").columns != usual.search("44").columns
 
 
-@pytest.mark.parametrize("player", ["FILE", "FILE@auto", "uct:50", pytest.param("certificate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("player", ["FILE", "FILE@auto", "uct:50"])
 def test_a_results_tree_does_not_change_with_later_searches(player: str, checkpoint: Path) -> None:
     agent = load(player.replace("FILE", str(checkpoint)))
     first, second = agent.search(["44", "1"], simulations=30)
@@ -414,8 +414,6 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.analyze(alphac4.Position(geometry=small), geometry=alphac4.make_geometry()), "on a different"),
         (lambda: alphac4.draw_board(alphac4.Position(), geometry=small), "on a different board"),
         (lambda: alphac4.load(""), "the player's name is empty; .* such as best@600 or uct:1000"),
-        (lambda: alphac4.load("certificate:"), "a file's name is missing; write certificate:FILE"),
-        (lambda: alphac4.load("certificate:a,,b"), "a file's name is missing; write certificate:FILE"),
         (lambda: alphac4.load("uct:9", seed=-1), "seed must be at least 0, not -1"),
         (
             lambda: alphac4.load("quick", backend="foo"),

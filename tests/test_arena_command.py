@@ -15,7 +15,6 @@ from helpers import save_untrained
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult, balanced_openings
 from alphac4.arena.ratings import Rating
-from alphac4.arena.registry import player_digest
 from alphac4.arena.tournament import (
     MatchPart,
     Tournament,
@@ -26,11 +25,8 @@ from alphac4.arena.tournament import (
     results_as_json,
     short_names,
 )
-from alphac4.certificate.file import Certificate, write_certificate
-from alphac4.certificate.walk import Claim
 from alphac4.cli import main
 from alphac4.commands.measure import ArenaCommand
-from alphac4.game import make_geometry
 
 PLAYERS = ("negamax:3", "negamax:1", "random")
 
@@ -245,18 +241,6 @@ def test_a_record_of_a_backend_that_the_processor_lacks_is_not_resumed(
     assert main([*command, "--games", "2"]) == 2
     assert f"{path}: was made with the backend openvino-bf16, which does not work" in capsys.readouterr().err
     assert path.read_bytes() == before
-
-
-def test_the_digest_of_a_certificate_player_changes_with_its_files(tmp_path: Path) -> None:
-    path = tmp_path / "won.certificate"
-    digests = []
-    for side in ("first", "second"):
-        claim = Claim(geometry=make_geometry(4, 5, 3), side=side, result="win" if side == "first" else "draw")
-        write_certificate(path, Certificate(claim=claim, columns=np.zeros(0, np.int8), about={"player": "uct:9"}))
-        digests.append(player_digest(f"certificate:{path}"))
-    assert None not in digests
-    assert digests[0] != digests[1]
-    assert player_digest("random") is None
 
 
 def test_a_record_of_a_changed_module_is_not_resumed(

@@ -75,18 +75,17 @@ def test_commands_replace_no_file_unasked_and_none_of_another_suffix(
 RECORDS = {
     "arena": "arena random uct:1 --games 2 --processes 1 --output ",
     "prove": "prove negamax:1 --max-stones 1 --output ",
-    "certificate": "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder} ",
 }
 
 
 @pytest.mark.parametrize("line", RECORDS.values(), ids=RECORDS)
-def test_records_and_certificates_replace_no_other_file(
+def test_records_replace_no_other_file(
     line: str, checkpoint: Path, tmp_path: Path, error_line: Callable[..., str]
 ) -> None:
     for content in (checkpoint.read_bytes(), b"4444452226671\n"):
         path = tmp_path / "mine"
         path.write_bytes(content)
-        assert str(path) in error_line(line.format(folder=tmp_path / "folder"), path)
+        assert str(path) in error_line(line, path)
         assert path.read_bytes() == content
 
 
@@ -102,7 +101,6 @@ APPENDING = {
     "arena": ("arena random uct:1 --games 2 --processes 1 --output {folder}/t.jsonl", "t.jsonl"),
     "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
     "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {folder}", ""),
-    "certificate": ("certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output {folder}", ""),
 }
 
 

@@ -48,13 +48,7 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
         page.select_option("#second", level)
         press(page, column)
         expect(page, "#status", "Your move")
-    page.goto(address + "#43")
-    page.reload()
     page.select_option("#second", "")
-    page.select_option("#first", "master")
-    page.click("#resume")
-    expect_moves(page, "436")  # the certificate's move, which the network would not play
-    page.select_option("#first", "")
     page.goto(address + "#44")
     page.check("#analyse")
     expect(page, "#effort", "800 simulations")

@@ -355,7 +355,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
         route.fulfill(json={"columns": [] if route.request.post_data_json["path"] else columns})
 
     page = browser.new_page()
-    for name in ("exact", "certificate"):
+    for name in ("exact", "proof"):
         page.route(f"**/api/{name}", lambda _route: None)  # never answers
     page.route("**/api/analyze", lambda route: route.fulfill(body=json.dumps(analysis) + "\n"))
     page.route("**/api/node", node)
@@ -386,7 +386,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
 
 
 def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, address: str) -> None:
-    """The result, also shown on the board, is the solver's or else the certificate's. The best line can be played."""
+    """The result, also shown on the board, is the solver's or else another proof's. The best line can be played."""
     page = browser.open(address + "#44")
     page.click("#exact")
     page.wait_for_selector(".word")  # from now on the server has loaded its book, and is quick
@@ -411,14 +411,16 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect(page, "#status", "Move 3 of 4")
     other = browser.new_page()
     other.route("**/api/exact", lambda _route: None)  # never answers
+    result = {"side": 0, "plies": 37, "column": 3}
+    other.route("**/api/proof", lambda route: route.fulfill(json={"result": result}))
     other.goto(address + "#44")
     other.check("#analyse")
-    expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
+    expect(other, "#verdict", r"Red wins in at most 19 moves \(proven\)")
     expect_count(other, ".pill.opinion", 7)
     expect_count(other, ".pill.opinion.strong", 1)
     other.goto(address + "#444")
     expect(other, "#viewpoint", r"for\s+Yellow \(to move\)")
-    expect(other, "#verdict", r"Yellow loses in at most \d+ moves \(proven by the certificate\)")
+    expect(other, "#verdict", r"Yellow loses in at most 19 moves \(proven\)")
 
 
 def test_exact_results_are_shown_above_the_columns(browser: Browser, address: str) -> None:

@@ -1,10 +1,10 @@
 """Rules, search, solver, reviews and engine of the exported page, in Node.js, against those in Python."""
 
+import itertools
 import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,12 @@ import pytest
 from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths, random_game
 from naive import board_of, minimax
 
-from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import NetworkPlayer
-from alphac4.certificate.file import Certificate, write_certificate
-from alphac4.certificate.walk import Claim
-from alphac4.evaluation.walks import KnownMoves, build, moves_in_order
 from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game.planes import stones
 from alphac4.game.position import count_of
-from alphac4.game.rules import STANDARD, canonical_key
-from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
+from alphac4.game.rules import STANDARD, canonical_key, canonical_keys
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.play.web import pages
@@ -336,7 +333,7 @@ const answers = [];
 WITHOUT_SOLVER = """
 for (const moves of games) answers.push({
   analysis: await last(engine.analyze(moves, given.simulations, signal)),
-  hint: await engine.hint(moves, signal), certificate: (await engine.certificate(moves)).result,
+  hint: await engine.hint(moves, signal), proof: (await engine.proof(moves)).result,
   expert: await play(moves, "expert"), master: await play(moves, "master"),
 });
 tell(answers);
@@ -344,38 +341,42 @@ process.exit(); // despite its workers
 """
 
 
-def certify(folder: Path, claim: Claim) -> Path:
-    """Write the certificate of a true claim for a small board."""
-    path, known, evaluator = folder / f"{claim.side}.certificate", KnownMoves(claim.geometry), UniformEvaluator()
-    search = NetworkSearch(evaluator, geometry=claim.geometry, rng=np.random.default_rng(0))
-    levels = list(build([NetworkPlayer("uniform", evaluator, Budget(simulations=300), search=search)], known, claim))
-    assert levels[-1].is_last
-    write_certificate(path, Certificate(claim=claim, columns=moves_in_order(known, claim)))
-    return path
+def proof(position: Position) -> tuple[int, int] | None:
+    """Return a winning column and the plies to the win by minimax on 4 x 4; None if the side to move does not win."""
+    outcome, plies = minimax(board_of(position.moves or "", 4), 4, 3)
+    if outcome != 1 or position.plies > pages.MAX_PROVEN_STONES:
+        return None
+    if plies > 1 and canonical_keys(position.geometry, *stones([position]))[1][0]:
+        mirrored = proof(position.mirror())
+        assert mirrored is not None
+        return 3 - mirrored[0], plies
+    after = {c: minimax(board_of(f"{position.moves}{c + 1}", 4), 4, 3) for c in position.legal_columns()}
+    return next(column for column, result in after.items() if result == (-1, plies - 1)), plies
 
 
-def test_engine_of_the_page_agrees_on_a_board_without_a_solver(
-    run_in_node: RunInNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Analyses, hints and moves follow the search, or the certificates where they cover a position."""
+def openings(positions: Iterable[Position]) -> list[tuple[int, int, int]]:
+    """Return the won positions as the exported page has them."""
+    found = []
+    for position in positions:
+        (key,), (mirrored,) = canonical_keys(position.geometry, *stones([position]))
+        known = proof(position.mirror() if mirrored else position)
+        if known is not None:
+            found.append((int(key), known[0] if known[1] > 1 else -1, known[1]))
+    return found
+
+
+def test_engine_of_the_page_agrees_on_a_board_without_a_solver(run_in_node: RunInNode) -> None:
+    """Analyses, hints and moves follow the search, or the proofs of won positions."""
     geometry, simulations = make_geometry(4, 4, 3), 40
-    claims = Claim(geometry=geometry), Claim(geometry=geometry, side="second", after="114")
-    paths = [certify(tmp_path, claim) for claim in claims]
-    monkeypatch.setattr(pages, "shipped_certificates", lambda: paths)
     evaluator = SumsOfEighths(geometry)
     network = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0))
-    certified = CertificatePlayer(paths, geometry, lambda _name: NetworkPlayer("", evaluator, Budget(simulations=1)))
-    files = {"network.onnx": weights(evaluator), "certificate.json": pages.certified.__wrapped__(geometry)}
-    positions = [Position(geometry=geometry), *random_positions([1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9], geometry)]
-    for start in ("", "2", "22", "114", "441"):  # lines that the certificates cover
-        position = Position.from_moves(start, geometry)
-        while position.outcome() is None:
-            positions.append(position)
-            known = certified.proven_result(position)
-            own = known.column if known is not None else None
-            position = position.play(position.legal_columns()[-1] if own is None else own)
+    positions = [Position(geometry=geometry), Position.from_moves("1141", geometry)]
+    positions += random_positions([1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 11], geometry)
     unfinished = {position.moves: position for position in positions if position.outcome() is None}
     games = sorted(unfinished, key=len, reverse=True)  # no game continues an earlier one, whose tree would be reused
+    replies = {moves: [p.play(column) for column in p.legal_columns()] for moves, p in unfinished.items()}
+    won = openings([*unfinished.values(), *itertools.chain(*replies.values())])
+    files = {"network.onnx": weights(evaluator), "proofs.json": won}
     found = run_in_node(ENGINE + WITHOUT_SOLVER, geometry, files, games=games, simulations=simulations)
     seen = set()
     for moves, answer in zip(games, found, strict=True):
@@ -390,22 +391,23 @@ def test_engine_of_the_page_agrees_on_a_board_without_a_solver(
             assert [item[name] for item in analysis["columns"]] == [item[name] for item in expected["columns"]]
         assert answer["expert"] == network.search([position], Budget(simulations=200)).moves[0]
 
-        known, hint = certified.proven_result(position), answer["hint"]
-        seen.add(known and (known.first, known.column is None))
-        if known is None:
-            assert answer["certificate"] is None
-        else:
-            assert answer["certificate"] == {"side": 1 - known.first, "plies": known.plies, "column": known.column}
-        if known is not None and known.column is not None:
-            assert known.plies is not None
-            wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
-            assert hint == {"column": known.column, "outcome": wins, "source": "certificate"}
-            assert answer["master"] == known.column
-        else:
-            assert (hint["outcome"], hint["source"]) == ("", "the network's opinion")
-            values = {c: minimax(board_of(f"{position.moves}{c + 1}", 4), 4, 3)[0] for c in position.legal_columns()}
-            assert values[hint["column"]] == min(values.values())
-    assert seen == {None, (True, False), (True, True), (False, False), (False, True)}
+        side, hint, known = position.plies % 2, answer["hint"], proof(position)
+        lost = [entry[1] for entry in map(proof, replies[moves]) if entry is not None]
+        if known is not None:
+            column, plies = known
+            assert answer["proof"] == {"side": side, "plies": plies, "column": column}
+            wins = f"wins in at most {count_of((plies + 1) // 2, 'move')}"
+            assert hint == {"column": column, "outcome": wins, "source": "proven"}
+            assert answer["master"] == column
+            seen.add(("won", side))
+            continue
+        is_lost = len(lost) == len(replies[moves])
+        assert answer["proof"] == ({"side": 1 - side, "plies": 1 + max(lost), "column": None} if is_lost else None)
+        seen.add(("lost", side) if is_lost else None)
+        assert (hint["outcome"], hint["source"]) == ("", "the network's opinion")
+        values = {c: minimax(board_of(f"{moves}{c + 1}", 4), 4, 3)[0] for c in position.legal_columns()}
+        assert values[hint["column"]] == min(values.values())
+    assert seen == {None, ("won", 0), ("won", 1), ("lost", 0), ("lost", 1)}
 
 
 WITH_SOLVER = """
@@ -429,7 +431,7 @@ def test_engine_of_the_page_agrees_with_the_solver(expired: int, run_in_node: Ru
     solver, early = LateSolver(game), [Position.from_moves(game[:ply]) for ply in range(LATE)]
     book = {int(canonical_key(STANDARD, p.own, p.occupied)): solver.solve(p, None) for p in early}
     sorted_book = {"keys": sorted(book), "scores": [book[key] for key in sorted(book)], "plies": LATE - 1}
-    files = {"network.onnx": weights(evaluator), "certificate.json": [], "book.json": sorted_book}
+    files = {"network.onnx": weights(evaluator), "proofs.json": [], "book.json": sorted_book}
     positions = [position for position in random_positions(range(16, 40)) if position.outcome() is None]
     games = [position.moves for position in positions]
     found = run_in_node(ENGINE + WITH_SOLVER, files=files, games=games, reviewed=game, expired=expired)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LazyPlayer, level_player
+from alphac4.play.proofs import ProvenResult
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import TerminalGame
 from alphac4.solver.solver import TimeIsUp, exact
@@ -192,14 +194,6 @@ def test_a_proof_by_the_search_is_not_presented_as_the_fastest_win(monkeypatch: 
     assert "holds out longest" not in text
 
 
-def test_hint_is_certified_if_the_solver_takes_longer() -> None:
-    _, text = run_game(["hint", "4", "hint", "2", "1", "hint"], "4524")
-    assert re.findall(r"proven by a certificate: (.) wins in at most (\d+) moves(.*)", text) == [
-        ("x", "19", " with 4"),
-        ("x", "18", ""),
-    ]
-
-
 def test_the_analysis_explains_its_marks_and_appears_once_per_turn() -> None:
     """Against a player, the position after a person's move is answered immediately, and neither drawn nor analysed."""
     _, text = run_game(["analysis", "4", "4"], "44", second=random_player())
@@ -273,13 +267,28 @@ def test_levels_from_club_up_take_immediate_wins() -> None:
         assert number < 4 or column == 3, level.name
 
 
-def test_master_keeps_wins_as_first_player() -> None:
-    """This includes positions in which the network would only draw."""
-    master = fast_level(find_level("master"))
-    for moves in ("", "45", "43", "4441"):
-        position = Position.from_moves(moves)
-        position = position.play(master.choose([position])[0])
-        assert all(item.score < 0 for item in exact(position)), moves
+def test_master_plays_proven_moves_and_otherwise_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs = Mock(proven_move=lambda position: 6 if position == Position() else None)
+    monkeypatch.setattr("alphac4.play.opponents.load_proofs", lambda _geometry: proofs)
+    proven = fast_level(find_level("master"))
+    monkeypatch.setattr("alphac4.play.opponents.load_proofs", lambda _geometry: None)
+    searching = fast_level(find_level("master"))
+    wins = Position.from_moves("112233")
+    assert proven.choose([wins, Position(), wins.mirror()]) == [3, 6, 3]
+    assert searching.choose([wins, Position()]) == [3, 3]
+    assert proven.name == searching.name == "quick (level master)"
+
+
+def test_a_proven_result_is_shown_if_the_solver_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {
+        "4524": ProvenResult(first=True, plies=37, column=3),
+        "45244": ProvenResult(first=False, plies=None, column=2),
+    }
+    proofs = Mock(proven_result=lambda position: results.get(position.moves))
+    monkeypatch.setattr("alphac4.play.terminal.cached_proofs", lambda _geometry: proofs)
+    monkeypatch.setattr("alphac4.play.terminal.exact", Mock(side_effect=TimeIsUp))
+    _, text = run_game(["hint", "4", "hint"], "4524")
+    assert re.findall(r"proven: (.*)", text) == ["x wins in at most 19 moves with 4", "o does not lose with 3"]
 
 
 def test_games_are_saved_and_loaded_without_overwriting_other_files(

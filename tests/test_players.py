@@ -216,7 +216,7 @@ def test_an_existing_file_is_a_network_whatever_its_path_contains(
     tmp_path: Path, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("a@b", "best@home", "lr=0.1, c-init=2", "uct:5", "my:Class", "best@certificate,x"):
+    for folder in ("a@b", "best@home", "lr=0.1, c-init=2", "uct:5", "my:Class", "best@auto,x"):
         path = f"{folder}/net.safetensors"
         save_checkpoint(Path(path), Checkpoint(network=network))
         for text, leaves in (path, LEAVES), (f"{path}@600,leaves=2", 2):

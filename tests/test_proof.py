@@ -1,4 +1,3 @@
-import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -10,11 +9,11 @@ from helpers import DRAWN, save_untrained
 from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
-from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
 from alphac4.compute import Compute
 from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game.walk import Games, position_of
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
 from alphac4.storage.journal import Journal, read_about
@@ -27,8 +26,8 @@ def walk(
     player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
-    claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(walk_games([player], known, claim, max_stones=plies, continue_after_mistakes=beyond))
+    games = Games(geometry=SMALL, side="first" if first else "second")
+    return list(walk_games([player], known, games, max_stones=plies, continue_after_mistakes=beyond))
 
 
 def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
@@ -207,21 +206,10 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
-    claim = Claim(after="616156132153")
-    reports = list(walk_games([player], KnownMoves(STANDARD), claim, max_stones=14))
+    games = Games(after="616156132153")
+    reports = list(walk_games([player], KnownMoves(STANDARD), games, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
-
-
-@pytest.mark.parametrize("player", ["certificate", "best@certificate"])
-def test_record_of_a_certificate_player_names_the_backend_of_its_network(
-    player: str, tmp_path: Path, run_command: Callable[..., str]
-) -> None:
-    """The network is loaded only when a position is not certified."""
-    path = tmp_path / "moves.jsonl"
-    run_command(f"prove {player} --max-stones 0 --output", path)
-    about = json.loads(path.read_text().splitlines()[0])["about"]
-    assert about["backend"] not in ("", "auto")
 
 
 def test_resumed_walk_uses_the_recorded_backend(

@@ -15,9 +15,9 @@ pytest.importorskip("httpx")
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from alphac4.arena.certificate_player import CertifiedResult
 from alphac4.game import Position
 from alphac4.machine import cores
+from alphac4.play.proofs import ProvenResult
 from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
@@ -113,12 +113,12 @@ def test_hint_keeps_the_outcome_if_exact_scores_take_too_long(
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_certificate_names_the_side_that_wins(
+def test_a_proof_names_the_side_that_wins(
     side: int, service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = CertifiedResult(first=side == 0, plies=40, column=2)
+    known = ProvenResult(first=side == 0, plies=40, column=2)
     monkeypatch.setattr(service, "proven_result", Mock(return_value=known))
-    assert ask(client, "certificate", moves="44") == {"result": {"side": side, "plies": 40, "column": 2}}
+    assert ask(client, "proof", moves="44") == {"result": {"side": side, "plies": 40, "column": 2}}
 
 
 def test_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ def test_hint_names_its_source(service: SearchService, client: TestClient, monke
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
     monkeypatch.setattr(searches, "OUTCOME_SECONDS", 0.0)
     shared_solver.cache_clear()
-    known = CertifiedResult(first=True, plies=39, column=3)
+    known = ProvenResult(first=True, plies=39, column=3)
     monkeypatch.setattr(service, "proven_result", Mock(side_effect=[known, None]))
-    expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "certificate"}
+    expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "proven"}
     assert ask(client, "hint", moves="2266") == expected
     hint = ask(client, "hint", moves="22661")
     assert hint["outcome"] == ""
@@ -212,8 +212,9 @@ def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPa
         service.node("session-2", Position(), [])
 
 
-def test_loading_the_certificates_stops_with_the_server() -> None:
+def test_loading_proofs_stops_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading takes seconds and would delay the exit."""
+    monkeypatch.setattr(searches, "load_proofs", lambda _geometry, on_poll: on_poll())
     service = SearchService("quick")
     service.close()
     with pytest.raises(Stopped):
@@ -290,19 +291,19 @@ def test_moves_do_not_wait_for_the_solver(
     assert_a_move_does_not_wait(client, early, application.exact_searches, released)
 
 
-def test_moves_do_not_wait_for_loading_certificates(
+def test_moves_do_not_wait_for_loading_proofs(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More requests than threads wait for the certificates meanwhile; the level does not use them."""
+    """More requests than threads wait for the proofs meanwhile; the level does not use them."""
     released = threading.Event()
-    for name in ("proven_result", "certified_move"):
+    for name in ("proven_result", "proven_move"):
         monkeypatch.setattr(application.service, name, lambda _position: None if released.wait(TIMEOUT_S) else 0)
-    early = [threading.Thread(target=lambda: ask(client, "certificate", moves="4")) for _ in range(cores() + 1)]
+    early = [threading.Thread(target=lambda: ask(client, "proof", moves="4")) for _ in range(cores() + 1)]
     early += [threading.Thread(target=lambda: ask(client, "move", **MOVE | {"level": "master"}))]
-    assert_a_move_does_not_wait(client, early, application.certificate_reads, released)
+    assert_a_move_does_not_wait(client, early, application.proof_reads, released)
 
 
-def test_hints_do_not_wait_for_loading_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hints_do_not_wait_for_loading_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact scores and the perfect level would wait for the hint."""
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
     monkeypatch.setattr(searches, "OUTCOME_SECONDS", 0.0)
@@ -314,7 +315,7 @@ def test_hints_do_not_wait_for_loading_certificates(monkeypatch: pytest.MonkeyPa
         released.wait(TIMEOUT_S)
         ended.set()
 
-    monkeypatch.setattr(searches, "certificates", read)
+    monkeypatch.setattr(searches, "load_proofs", read)
     service = SearchService("quick")
     service.prepare()
     try:

@@ -1,7 +1,6 @@
-"""The kinds of players: networks, classic MCTS, alpha-beta search, certificates, and other authors' players."""
+"""The kinds of players: networks, classic MCTS, alpha-beta search, and other authors' players."""
 
 import copy
-import dataclasses
 import math
 import os
 import re
@@ -16,7 +15,6 @@ from alphac4.arena.registry import (
     find_network,
     first_word,
     player_kinds,
-    read_player,
     register,
 )
 from alphac4.mcts.config import PuctConfig, check_puct
@@ -40,7 +38,6 @@ if TYPE_CHECKING:  # each takes a second to import
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # limit of an `AutoPlayer`
-CERTIFICATE = "certificate"  # limit: the shipped certificates' moves, and `AUTO` in positions that they do not cover
 LEAVES = 16  # default number of a tree's leaves that a network evaluates together
 MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
@@ -224,7 +221,9 @@ class NetworkKind(PlayerKind):
 
     def _read_budget(self) -> "Budget":
         if self.limit != AUTO:
-            return read_budget(self.limit or DEFAULT_SIMULATIONS, self.text, (AUTO, CERTIFICATE))
+            limits = (form.partition("@")[2] for kind in player_kinds() for form in kind.forms)
+            words = [limit for limit in limits if limit.isalpha()]
+            return read_budget(self.limit or DEFAULT_SIMULATIONS, self.text, words)
         if self.temperature:
             raise PlayerError(f"{quote(self.text)}: @{AUTO} plays the best move; leave out temperature")
         from alphac4.arena.players import TimeManagement
@@ -390,86 +389,6 @@ class RandomKind(PlayerKind):
         from alphac4.arena.players import RandomPlayer
 
         return RandomPlayer(options.rng)
-
-
-@register
-class CertificateKind(PlayerKind):
-    """Moves of certificates, and of another player in the positions that they do not cover."""
-
-    forms = {
-        "best@certificate": "the moves of the certificates that come with the project, and best@auto in all other "
-        "positions: wins every game as first player, and loses as second only after 4; also written certificate",
-        "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
-    }
-    names = (CERTIFICATE,)
-    rank = 2  # best@certificate is also written as a network
-    runs_network = True
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._other: NetworkKind | None = None  # None if the certificates' author plays the other positions
-        if found := self._network_form(text):
-            self._other = NetworkKind(f"{found['network']}@{AUTO}{found['options'] or ''}")
-        elif text != CERTIFICATE and not all(text.removeprefix(f"{CERTIFICATE}:").split(",")):
-            form = f"{CERTIFICATE}:FILE"
-            raise PlayerError(f"{quote(text)}: a file's name is missing; write {form} or {form},FILE")
-
-    @classmethod
-    def matches(cls, text: str) -> bool:
-        return text == CERTIFICATE or text.startswith(f"{CERTIFICATE}:") or cls._network_form(text) is not None
-
-    @staticmethod
-    def _network_form(text: str) -> re.Match[str] | None:
-        """Return the match of a network at `CERTIFICATE`; None for any other text."""
-        found = NETWORK_FORM.fullmatch(text)
-        return found if found and found["limit"] == f"@{CERTIFICATE}" and NetworkKind.matches(text) else None
-
-    @property
-    def _paths(self) -> list[Path]:
-        """The certificates: those of the text, or those that come with the project."""
-        from alphac4.certificate.file import shipped_certificates
-
-        if self._other is not None or self.text == CERTIFICATE:
-            return shipped_certificates()
-        names = self.text.removeprefix(f"{CERTIFICATE}:")
-        return [Path(name) for name in ([names] if os.path.exists(names) else names.split(","))]  # noqa: PTH110
-
-    @property
-    def network(self) -> "NetworkKind | None":
-        return self._other
-
-    @property
-    def files(self) -> Sequence[Path]:
-        """The certificates, and the network of the specification or those that made the certificates."""
-        from alphac4.certificate.file import read_certificate
-
-        authors = sorted({str(read_certificate(path).about.get("player", "")) for path in self._paths})
-        networks = map(find_network, authors) if self._other is None else [self._other]
-        return [*self._paths, *(network.path for network in networks if network is not None)]
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether it has the shipped certificates, which a network made."""
-        return self.text == CERTIFICATE or self._other is not None
-
-    def build(self, options: "BuildOptions") -> "Player":
-        from alphac4.arena.certificate_player import CertificatePlayer
-
-        other, name = self._other, CERTIFICATE
-        if other is not None:
-            name = f"{other.name}@{CERTIFICATE}{other.options}"
-
-        def make(author: str) -> "SearchingPlayer":
-            if other is not None:
-                return other.build(options)
-            kind = read_player(author)
-            if not isinstance(kind, UctKind | NetworkKind):
-                # Other specifications run programs or import modules, which an untrusted file must not do.
-                raise PlayerError(f"the certificate's player {quote(author)} is neither a network nor uct")
-            kind.check(options.geometry)
-            return kind.build(dataclasses.replace(options, batch_size=1))
-
-        return CertificatePlayer(self._paths, options.geometry, make, name=name)
 
 
 @register

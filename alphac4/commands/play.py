@@ -478,7 +478,7 @@ class SolveCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class PlayersCommand:
-    """List all players, which every command that plays, searches or measures accepts."""
+    """List all players, for every command that takes one."""
 
     def __call__(self) -> int:
         """Print the list, wrapped to the width of the terminal."""

@@ -13,18 +13,15 @@ class Level:
     about: str
     simulations: int  # per move; 0 plays by the raw policy
     temperature: float = 0.0  # temperature of sampling moves; 0 plays the best one
-    certified: bool = False  # plays the certificates' moves where they have one, and otherwise searches adaptively
+    proven: bool = False  # plays proven moves where a plugin has one, and otherwise searches adaptively
     perfect: bool = False  # plays the exact solver's moves
 
-    def specification(self, network: str, *, certificates: bool = True) -> str:
-        """Return the specification of the level's player with a network such as "best".
-
-        Without ``certificates``, which exist for the standard board only, a certified level always searches.
-        """
+    def specification(self, network: str) -> str:
+        """Return the specification of the level's player, without proven moves, with a network such as "best"."""
         if self.perfect:
             return "solver"
-        if self.certified:
-            return f"{network}@{'certificate' if certificates else 'auto'}"
+        if self.proven:
+            return f"{network}@auto"
         return f"{network}@{self.simulations},temperature={self.temperature}"
 
 
@@ -35,7 +32,7 @@ LEVELS = (
     Level(name="club", about="looks a little ahead, makes mistakes", simulations=8, temperature=0.7),
     Level(name="strong", about="sees all short tactics", simulations=32, temperature=0.3),
     Level(name="expert", about="plays to win", simulations=200),
-    Level(name="master", about="wins every game in which it moves first", simulations=1600, certified=True),
+    Level(name="master", about="wins every game in which it moves first", simulations=1600, proven=True),
     Level(name="perfect", about="the exact solver", simulations=0, perfect=True),
 )
 LEVELS_BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) for name in (level.name, str(number))}

@@ -1,22 +1,20 @@
 """Players of the levels, and players that are loaded in the background."""
 
+import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.arena import PlayerError
-from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.kinds import named_checkpoint
 from alphac4.arena.players import Player
-from alphac4.arena.registry import check_players, find_network, parse_player
-from alphac4.certificate.file import shipped_certificates
+from alphac4.arena.registry import check_players, find_kind, find_network, parse_player
 from alphac4.game import Geometry, Position
-from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.play.levels import LEVELS_BY_NAME, Level, find_level
+from alphac4.play.proofs import Proofs, load_proofs
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
     from alphac4.compute import Compute
@@ -31,8 +29,10 @@ def level_player(
         PlayerError: if ``network`` is not a checkpoint, or is for another board.
     """
     named = named_checkpoint(network)
-    specification = level.specification(named.written, certificates=geometry == STANDARD)
-    player = parse_player(specification, rng=rng, geometry=geometry, compute=compute, batch_size=1)
+    specification = level.specification(named.written)
+    make = partial(parse_player, specification, rng=rng, geometry=geometry, compute=compute, batch_size=1)
+    proofs = load_proofs(geometry) if level.proven else None
+    player = make() if proofs is None else ProvenPlayer(proofs, make)
     if not level.perfect:
         player.name = level_name(named.name, level)
     return player
@@ -43,19 +43,25 @@ def level_name(network: str, level: Level) -> str:
     return f"{network} (level {level.name})"
 
 
-def certificates(geometry: Geometry, on_poll: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
-    """Load the shipped certificates; None if they are for another board or their files are missing.
+class ProvenPlayer:
+    """Player of proven moves, and in positions without one of another player's, which is then loaded."""
 
-    The player raises PlayerError in positions that they do not cover. ``on_poll`` is that of `CertificatePlayer`.
-    """
+    name = "proven"
 
-    def refuse(name: str) -> NoReturn:
-        raise PlayerError(f"the certificates do not cover this position, and {name} is not loaded")
+    def __init__(self, proofs: Proofs, make_other: Callable[[], Player]) -> None:
+        self._proofs = proofs
+        self._make_other = make_other
 
-    try:
-        return CertificatePlayer(shipped_certificates(), geometry, refuse, on_poll)
-    except (PlayerError, OSError):
-        return None
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """Return a 0-based column for each position."""
+        proven = [self._proofs.proven_move(position) for position in positions]
+        rest = [position for position, column in zip(positions, proven, strict=True) if column is None]
+        others = iter(self._other.choose(rest) if rest else [])
+        return [next(others) if column is None else column for column in proven]
+
+    @functools.cached_property
+    def _other(self) -> Player:
+        return self._make_other()
 
 
 class LazyPlayer:
@@ -126,7 +132,7 @@ class Opponents:
         network = find_network(name) if level is None else None if level.perfect else levels_network
         if network is not None:
             network.check(self._geometry)  # before the board is shown
-        elif name.partition(":")[0] != "certificate":  # checking a certificate takes seconds
+        elif (kind := find_kind(name)) is None or not kind.runs_network:
             return self.make(name)
         shown = name if level is None else level_name(levels_network.name, level)
         make = self._make_with_code if self._background else self.make

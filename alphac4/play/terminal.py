@@ -15,7 +15,7 @@ from alphac4.mcts.results import SearchedPosition
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
-from alphac4.play.opponents import certificates
+from alphac4.play.proofs import load_proofs
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
@@ -39,7 +39,7 @@ HELP = """\
 Ctrl-C stops a hint, an analysis, solve and a review."""
 SOLVER_TIMEOUT_S = 1.0  # time for the exact result that a hint or an analysis shows first
 
-cached_certificates = functools.cache(certificates)  # counting their longest games takes seconds
+cached_proofs = functools.cache(load_proofs)  # they take seconds at their first use
 
 
 class TerminalGame:
@@ -171,7 +171,7 @@ class TerminalGame:
                 self.screen.analysis(analysis)
 
     def _show_proven(self) -> SearchedPosition | None:
-        """Show what exact play, a certificate or the search proves, and return the findings of the search.
+        """Show what exact play, a source of proofs or the search proves, and return the findings of the search.
 
         Return None if exact play shows that every move loses: then only the moves that hold out longest matter.
         """
@@ -179,7 +179,7 @@ class TerminalGame:
             self.screen.line(f"exact: {self._describe_best(best)}")
             if best[0].score < 0:
                 return None
-        known = bool(best) or self._show_certified() or self._show_book()
+        known = bool(best) or self._show_proof() or self._show_book()
         analysis = self._analysis()
         chosen = analysis.columns[analysis.move]
         if not known and (chosen.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
@@ -221,19 +221,19 @@ class TerminalGame:
         self.screen.line(f"exact: {self._side_to_move()} {verdict.text if verdict.score else 'draws'}")
         return True
 
-    def _show_certified(self) -> bool:
-        """Show the result that a certificate proves; return whether it is a win."""
+    def _show_proof(self) -> bool:
+        """Show the result that a source of proofs has; return whether it is a win."""
         position, known = self.session.position, None
-        with self.screen.waiting("checking the certificates"), contextlib.suppress(PlayerError):
-            shipped = cached_certificates(position.geometry)
-            known = shipped.proven_result(position) if shipped else None
+        with self.screen.waiting("checking the proofs"), contextlib.suppress(PlayerError):
+            proofs = cached_proofs(position.geometry)
+            known = proofs.proven_result(position) if proofs else None
         if known is None:
             return False
         side = self.screen.side(0 if known.first else 1)
         move = "" if known.column is None else f" with {column_name(known.column)}"
         moves = None if known.plies is None else count_of((known.plies + 1) // 2, "move")
         result = "does not lose" if moves is None else f"wins in at most {moves}"
-        self.screen.line(f"proven by a certificate: {side} {result}{move}")
+        self.screen.line(f"proven: {side} {result}{move}")
         return known.plies is not None
 
     def _analysis(self) -> SearchedPosition:

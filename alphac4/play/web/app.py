@@ -56,10 +56,10 @@ class WebApplication:
         self.service = service
         self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # at least two, so that an analysis delays no move
         self.exact_searches = WorkQueue(1, MAX_EXACT)
-        self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading them takes seconds
+        self.proof_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading proofs takes seconds
         self._link = link
         self._analyses = WeakValueDictionary[str, Stop]()  # running analyses by session
-        handlers = (self._move, self._exact, self._hint, self._certificate, self._node, self._analyze, self._review)
+        handlers = (self._move, self._exact, self._hint, self._proof, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
@@ -75,7 +75,7 @@ class WebApplication:
         """Stop all searches."""
         self.searches.close()
         self.exact_searches.close()
-        self.certificate_reads.close()
+        self.proof_reads.close()
         self.service.close()
 
     async def _page(self, _request: Request) -> Response:
@@ -93,8 +93,8 @@ class WebApplication:
         body = await read_object(request)
         position = _unfinished_position(body, self.service.geometry)
         level, column = find_level(_text(body, "level")), None
-        if level.certified:
-            column = await _run(request, self.certificate_reads, lambda _stop: self.service.certified_move(position))
+        if level.proven:
+            column = await _run(request, self.proof_reads, lambda _stop: self.service.proven_move(position))
         if column is None:
             queue = self.exact_searches if level.perfect else self.searches
             column = await _run(request, queue, partial(self.service.choose, level, position))
@@ -110,14 +110,14 @@ class WebApplication:
         position = _unfinished_position(await read_object(request), self.service.geometry)
         return JSONResponse(asdict(await _run(request, self.exact_searches, partial(self.service.hint, position))))
 
-    async def _certificate(self, request: Request) -> Response:
-        """Return the result that the certificates prove, or null.
+    async def _proof(self, request: Request) -> Response:
+        """Return the proven result, or null.
 
         The result has the side that does not lose (0: the first player), the maximum number of plies to that side's win
         (null for a draw), and its move.
         """
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        known = await _run(request, self.certificate_reads, lambda _stop: self.service.proven_result(position))
+        known = await _run(request, self.proof_reads, lambda _stop: self.service.proven_result(position))
         result = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
         return JSONResponse({"result": result})
 

@@ -17,14 +17,13 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from alphac4.certificate.file import read_certificate, shipped_certificates, walk_certificate
-from alphac4.certificate.walk import plies_to_win
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.machine import CACHE_VARIABLE, cache_folder
 from alphac4.mcts.config import PuctConfig
 from alphac4.play.levels import LEVELS, Level
+from alphac4.play.proofs import load_proofs
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import Review
 from alphac4.solver.book import packaged_book
@@ -34,7 +33,7 @@ from alphac4.storage.files import new_folder, write_atomically
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # simulations of an analysis in the exported page; a phone makes hundreds per second
 REVIEW_SIMULATIONS = 50  # per position of a reviewed game
-MAX_CERTIFIED_STONES = 10  # stones of positions in the exported certificate; with more, the page's solver is fast
+MAX_PROVEN_STONES = 10  # stones of the exported page's proven positions; with more, the page's solver is fast
 REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # in the order of their imports
 
 SPACE = """\
@@ -135,7 +134,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
         data = {
             "puzzles": page_puzzles(checkpoint.geometry),
             "book": book(),
-            "certificate": certified(checkpoint.geometry),
+            "proofs": proven(checkpoint.geometry),
             "setup": exported_setup(checkpoint.geometry, name),
         }
         for stem, content in data.items():
@@ -159,25 +158,10 @@ def book() -> dict[str, object]:
 
 
 @functools.cache
-def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
-    """Return the certificates' positions with few stones as (canonical key, 0-based column, plies to the win).
-
-    The column is in the canonical orientation, and -1 where the player wins immediately. Empty for other boards, or if
-    the certificates' files are missing.
-    """
-    positions: list[tuple[int, int, int]] = []
-    for path in shipped_certificates():
-        try:
-            certificate = read_certificate(path)
-        except FileNotFoundError:
-            continue
-        if certificate.claim.geometry != geometry or certificate.claim.result != "win":
-            continue
-        levels = list(walk_certificate(certificate))
-        for level, longest in zip(levels, plies_to_win(geometry, levels), strict=True):
-            if level.stones <= MAX_CERTIFIED_STONES:
-                positions += zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
-    return tuple(positions)
+def proven(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
+    """Return the proven positions with few stones, as `Proofs.openings` does."""
+    proofs = load_proofs(geometry)
+    return () if proofs is None else tuple(proofs.openings(MAX_PROVEN_STONES))
 
 
 def write_offline_worker(folder: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alphac4.arena import PlayerError
-from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.kinds import CACHE, LEAVES, named_checkpoint
 from alphac4.arena.players import BuildOptions, SearchingPlayer
 from alphac4.compute import choose_compute
@@ -22,7 +21,7 @@ from alphac4.mcts.results import NodeView, SearchedPosition
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import Level
-from alphac4.play.opponents import certificates
+from alphac4.play.proofs import Proofs, ProvenResult, load_proofs
 from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact, shared_solver
 
@@ -117,25 +116,24 @@ class SearchService:
         self._rng = np.random.default_rng()
 
     def prepare(self) -> None:
-        """Start to load the certificates in a thread, which takes seconds."""
+        """Start to load the proofs in a thread, which takes seconds."""
 
         def read() -> None:
             with contextlib.suppress(Stopped):
                 self.proven_result(Position(geometry=self.geometry))
 
-        threading.Thread(target=read, name="reading the certificates").start()
+        threading.Thread(target=read, name="loading the proofs").start()
 
     def close(self) -> None:
-        """Stop loading the certificates."""
+        """Stop loading the proofs."""
         self._stop_reading.set()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
-        """Return the 0-based column that a level plays by search; for certified levels call `certified_move` first."""
+        """Return the 0-based column that a level plays by search; ask for its `proven_move` first."""
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.best]
             return int(self._make_rng().choice(best))
-        specification = level.specification(self._network, certificates=False)
-        return self._player(specification, cache=CACHE).choose([position])[0]
+        return self._player(level.specification(self._network), cache=CACHE).choose([position])[0]
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
         """Return the exact result of each move.
@@ -146,18 +144,18 @@ class SearchService:
         return exact(position, deadline(EXACT_SECONDS, stop.check))
 
     def hint(self, position: Position, stop: Stop) -> Hint:
-        """Return a move by the solver or a certificate if they are quick, otherwise by an adaptive search."""
+        """Return a move by the solver or a proof if they are quick, otherwise by an adaptive search."""
         try:
             best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.best]
             central = min(best, key=lambda item: abs(item.column - (self.geometry.columns - 1) / 2))
             return Hint(column=central.column, outcome=central.text if central.score else "draws", source="exact")
         except TimeIsUp:
             pass
-        # Skip certificates that are in use: this is the only thread for exact scores, and must not wait for them.
+        # Skip proofs that are in use: this is the only thread for exact scores, and must not wait for them.
         known = None if self._reading.locked() else self.proven_result(position)
         if known is not None and known.column is not None and known.plies is not None:
             wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
-            return Hint(column=known.column, outcome=wins, source="certificate")
+            return Hint(column=known.column, outcome=wins, source="proven")
         searched = self._player(f"{self._network}@auto", cache=CACHE).search([position])
         likely, values = int(searched.moves[0]), searched.values[0]
         order = sorted(position.legal_columns(), key=lambda column: (column != likely, -np.nan_to_num(values[column])))
@@ -174,13 +172,13 @@ class SearchService:
         player = self._player(f"{self._network}@{REVIEW_SIMULATIONS}")
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_poll=stop.check, on_step=on_step)
 
-    def certified_move(self, position: Position) -> int | None:
-        """Return the certificates' move, a 0-based column, or None; the first call takes seconds."""
-        return self._look_up(lambda player: player.choose([position])[0])
+    def proven_move(self, position: Position) -> int | None:
+        """Return a proven move, a 0-based column, or None; the first call takes seconds."""
+        return self._look_up(lambda proofs: proofs.proven_move(position))
 
-    def proven_result(self, position: Position) -> CertifiedResult | None:
-        """Return the result that the certificates prove, or None; see `CertificatePlayer.proven_result`."""
-        return self._look_up(lambda player: player.proven_result(position))
+    def proven_result(self, position: Position) -> ProvenResult | None:
+        """Return the proven result, or None; the first call takes seconds."""
+        return self._look_up(lambda proofs: proofs.proven_result(position))
 
     def analyze(
         self,
@@ -198,19 +196,19 @@ class SearchService:
         """Return a node of the session's tree; see `Analyst.node`."""
         return self._analyst(session).node(position, path)
 
-    def _look_up(self, query: Callable[[CertificatePlayer], T]) -> T | None:
-        """Query the certificates, which are loaded first; None for positions that they do not cover.
+    def _look_up(self, query: Callable[[Proofs], T | None]) -> T | None:
+        """Query the proofs, which are loaded first; None without any.
 
         Raises:
             Stopped: if the server ends meanwhile.
         """
         with self._reading, contextlib.suppress(PlayerError):
-            return query(self._certificates) if self._certificates else None
+            return query(self._proofs) if self._proofs else None
         return None
 
     @functools.cached_property
-    def _certificates(self) -> CertificatePlayer | None:
-        return certificates(self.geometry, on_poll=self._stop_reading.check)
+    def _proofs(self) -> Proofs | None:
+        return load_proofs(self.geometry, self._stop_reading.check)
 
     def _make_analyst(self, _session: str) -> Analyst:
         return Analyst(self._player(f"{self._network}@1", "trees"))

@@ -5,7 +5,7 @@ import { Judge } from "./judge.js";
 import { reviewGame } from "./reviewer.js";
 import { Rules } from "./rules.js";
 
-const WIN_SECONDS = 10; // time for the exact move of the master in positions that a certificate proves won
+const WIN_SECONDS = 10; // time for the exact move of the master in positions that are proven won
 const SOLVER_TIMEOUT_S = 2; // time for the exact move of the master in other positions
 const HINT_SECONDS = 0.5; // time for exact scores of all columns, which include the distance to the win
 const OUTCOME_SECONDS = 4; // time for a move that keeps the outcome, while the network searches
@@ -104,9 +104,9 @@ class Local {
 
   // onSolved(done, total) counts the moves that the solver has scored for the level perfect.
   async move(moves, level, signal, onSolved) {
-    const request = { moves: this.columns(moves), level }, { perfect, certified } = this.settings.levels.find(({ name }) => name === level);
+    const request = { moves: this.columns(moves), level }, { perfect, proven } = this.settings.levels.find(({ name }) => name === level);
     if (perfect) return { column: this.any(await (await this.judge()).columns(request.moves, signal, onSolved)), player: level };
-    if (certified) {
+    if (proven) {
       // The first player wins, and so does the second after a losing first move.
       const seconds = moves.length % 2 === 0 || (await this.entry(request.moves.slice(0, 1))) ? WIN_SECONDS : SOLVER_TIMEOUT_S;
       const column = (await this.entry(request.moves))?.column ?? (await this.quickExact(request.moves, signal, seconds).then((found) => found && this.any(found)));
@@ -136,7 +136,7 @@ class Local {
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
       return { column, outcome: score ? outcome : "draws", source: "exact" };
     }
-    if (entry) return { column: entry.column, outcome: `wins in at most ${counted(Math.ceil(entry.plies / 2), "move")}`, source: "certificate" };
+    if (entry) return { column: entry.column, outcome: `wins in at most ${counted(Math.ceil(entry.plies / 2), "move")}`, source: "proven" };
     const finished = new AbortController(), both = AbortSignal.any([signal, finished.signal]);
     const ranked = this.opponent.ask("rank", { moves: played }, both);
     ranked.catch(() => {}); // errors are thrown where it is awaited
@@ -172,10 +172,10 @@ class Local {
     };
   }
 
-  // Resolve to a certificate's entry for a position with its player to move: { column, plies: maximum number to the win },
-  // or undefined. The export contains positions of few stones.
+  // Resolve to the proof of a position that the side to move wins: { column, plies: maximum number to the win }, or
+  // undefined. The export contains positions of few stones.
   async entry(moves) {
-    const entries = await this.once("certificate", async () => new Map((await this.file("certificate.json")).map(([key, ...rest]) => [key, rest])));
+    const entries = await this.once("proofs", async () => new Map((await this.file("proofs.json")).map(([key, ...rest]) => [key, rest])));
     const position = this.rules.at(moves), image = this.rules.mirrored(position), { own, occupied } = image ?? position;
     const found = entries.get(Number(own + occupied));
     if (!found) return undefined;
@@ -185,7 +185,7 @@ class Local {
     return { column: this.rules.legal(moves).find((each) => wins & this.rules.landing(position.occupied, each)), plies };
   }
 
-  async certificate(moves) {
+  async proof(moves) {
     const played = this.columns(moves), side = played.length % 2, entry = await this.entry(played);
     if (entry) return { result: { side, ...entry } };
     const entries = await Promise.all(this.rules.legal(played).map((column) => this.entry([...played, column])));

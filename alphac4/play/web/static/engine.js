@@ -24,7 +24,7 @@ class Remote {
   async move(moves, level, signal) { return (await this.ask("move", { moves, level }, signal)).json(); }
   async exact(moves, signal) { return (await this.ask("exact", { moves }, signal)).json(); }
   async hint(moves, signal) { return (await this.ask("hint", { moves }, signal)).json(); }
-  async certificate(moves, signal) { return (await this.ask("certificate", { moves }, signal)).json(); }
+  async proof(moves, signal) { return (await this.ask("proof", { moves }, signal)).json(); }
   async node(moves, path) { return (await this.ask("node", { moves, path })).json(); }
 
   // Yield analyses during the search; the last one is `finished`.

@@ -1,4 +1,4 @@
-// Proven results of positions, by the exact solver, its opening book or the certificates; they are cached by position.
+// Proven results of positions, by the exact solver, its opening book or proofs; they are cached by position.
 
 import { $, COLOURS, announce, counted } from "./dom.js";
 
@@ -13,7 +13,7 @@ export class Solver {
   constructor({ rules, setup, engine }, onChange, onFail) {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
-    this.certified = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
+    this.proofs = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
     this.requested = new Set(); // move strings whose verdict was requested and found
   }
 
@@ -23,22 +23,22 @@ export class Solver {
   // The proven best move, null if unknown.
   move(moves) {
     const columns = this.verdicts.get(moves);
-    return columns ? this.rules.best(columns) : this.certified.get(moves)?.column ?? null;
+    return columns ? this.rules.best(columns) : this.proofs.get(moves)?.column ?? null;
   }
 
   // The proven result: { winner: 0, 1, null for a draw or undefined for at least a draw, moves: to the win or "",
   // text: for the side to move, such as "Red wins in 4 moves", source }; null if unknown.
   provenResult(moves) {
-    const side = moves.length % 2, best = this.best(moves), certified = this.certified.get(moves) ?? null, colour = COLOURS[side];
+    const side = moves.length % 2, best = this.best(moves), proof = this.proofs.get(moves) ?? null, colour = COLOURS[side];
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
       return { winner, moves: outcome.replace(/\D+/g, ""), text: `${colour} ${score ? outcome : "draws"}`, source: `exact; best: ${names}` };
     }
-    if (!certified) return null;
-    const { plies } = certified, own = certified.side === side, count = plies === null ? "" : Math.ceil(plies / 2);
+    if (!proof) return null;
+    const { plies } = proof, own = proof.side === side, count = plies === null ? "" : Math.ceil(plies / 2);
     const does = plies === null ? (own ? "does not lose" : "does not win") : `${own ? "wins" : "loses"} in at most ${counted(count, "move")}`;
-    return { winner: plies === null ? undefined : certified.side, moves: count, text: `${colour} ${does}`, source: "proven by the certificate" };
+    return { winner: plies === null ? undefined : proof.side, moves: count, text: `${colour} ${does}`, source: "proven" };
   }
 
   // A sentence such as "Exact: Red wins in 17 moves with 4."; empty if it was not requested for this position.
@@ -62,14 +62,14 @@ export class Solver {
   async findProof(moves) {
     this.finding?.abort();
     const { signal } = (this.finding = new AbortController());
-    await Promise.all([this.certifiedResult(moves, signal), this.quickVerdicts(moves, signal)].map((each) => each.catch(() => null)));
+    await Promise.all([this.proof(moves, signal), this.quickVerdicts(moves, signal)].map((each) => each.catch(() => null)));
     if (!signal.aborted) this.onChange();
   }
 
-  // Resolve to the result that the certificates prove.
-  async certifiedResult(moves, signal) {
-    if (!this.certified.has(moves)) this.certified.set(moves, (await this.engine.certificate(moves, signal)).result);
-    return this.certified.get(moves);
+  // Resolve to the proven result.
+  async proof(moves, signal) {
+    if (!this.proofs.has(moves)) this.proofs.set(moves, (await this.engine.proof(moves, signal)).result);
+    return this.proofs.get(moves);
   }
 
   // Resolve to the verdicts if the solver is quick, by its book with few stones or by search with many; else null.

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -12,23 +11,16 @@ import numpy as np
 
 from alphac4.arena import PlayerError
 from alphac4.arena.players import SearchingPlayer, backends_of, drop_trees, keep_trees
-from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import CAN_WIN, Claim, Columns, Level, plies_to_win
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
+from alphac4.game.walk import CAN_WIN, Columns
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertifiedResult:
-    """Result that a certificate shows: a player wins, or does not lose."""
-
-    first: bool  # whether this player is the first player
-    plies: int | None  # upper bound on the plies to the win; None if the player at least draws
-    column: int | None  # 0-based move of that player; None if the opponent is to move
+from alphac4.play.proofs import ProvenResult
+from alphac4.plugins.certificates.claim import Claim, Level, plies_to_win
+from alphac4.plugins.certificates.file import CertificateError, read_certificate, walk_certificate
 
 
 class CheckedCertificate:
@@ -51,9 +43,7 @@ class CheckedCertificate:
         self._levels: dict[int, Level] = {}  # the checked ones, by the number of stones
         self._failure: CertificateError | None = None  # the error that ended the walk
 
-    def find(
-        self, position: Position, key: np.uint64, mirrored: np.bool_, *, count_plies: bool
-    ) -> CertifiedResult | None:
+    def find(self, position: Position, key: np.uint64, mirrored: np.bool_, *, count_plies: bool) -> ProvenResult | None:
         """Return the certificate's move in a position; None if it does not cover the position.
 
         Args:
@@ -82,7 +72,17 @@ class CheckedCertificate:
         elif mirrored:
             column = position.geometry.columns - 1 - column
         plies = int(self._longest[position.plies][row]) if count_plies and self.claim.result == "win" else None
-        return CertifiedResult(first=position.first_to_move, plies=plies, column=column)
+        return ProvenResult(first=position.first_to_move, plies=plies, column=column)
+
+    def openings(self, max_stones: int) -> list[tuple[int, int, int]]:
+        """Return the positions of a certificate of a win; see `Proofs.openings`."""
+        longest = self._longest
+        levels = [level for level in self._levels.values() if level.stones <= max_stones]
+        return [
+            opening
+            for stones, keys, moves in levels
+            for opening in zip(keys.tolist(), moves.tolist(), longest[stones].tolist(), strict=True)
+        ]
 
     def _level(self, stones: int) -> Level | None:
         """Return the level with that number of stones; None if the walk has none.
@@ -108,24 +108,81 @@ class CheckedCertificate:
         return dict(zip(self._levels, longest, strict=True))
 
 
-class CertificatePlayer:
-    """Player that follows certificates in the positions that they cover, and another player in all others.
-
-    A certificate covers exactly the positions that an opponent can reach against its player. Its moves are checked by
-    the rules before they are played.
+class Certificates:
+    """Certificates that are checked as they are used; they cover the positions that an opponent can reach.
 
     Args:
         paths: the files; wins are preferred to draws.
         geometry: the board.
-        make_other: creates the other player, at its first use, from the specification of the first certificate's
-            author.
         on_poll: called a few times per second while a certificate is checked or plies are counted, which takes
             seconds; may raise to stop.
-        name: the player's name.
 
     Raises:
-        PlayerError: if a file is invalid; `choose` and the other methods raise it for a wrong certificate.
+        PlayerError: if a file is invalid; the methods raise it for a wrong certificate.
         OSError: if a file cannot be read.
+    """
+
+    def __init__(self, paths: Sequence[Path], geometry: Geometry, on_poll: Callable[[], object] = lambda: None) -> None:
+        with _as_player_error():
+            checked = [CheckedCertificate(path, geometry, on_poll) for path in paths]
+        self.geometry = geometry
+        self.author = checked[0].author  # specification of the player of the first certificate
+        self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
+
+    def look_up(self, positions: Sequence[Position], *, count_plies: bool = True) -> dict[int, ProvenResult]:
+        """Return the certified moves by row, for the rows that a certificate covers."""
+        keys, mirrored = canonical_keys(self.geometry, *stones(positions))
+        found: dict[int, ProvenResult] = {}
+        with _as_player_error():
+            for certificate in self._certificates:
+                for row, position in enumerate(positions):
+                    if row in found:
+                        continue
+                    move = certificate.find(position, keys[row], mirrored[row], count_plies=count_plies)
+                    if move is not None:
+                        found[row] = move
+        return found
+
+    def proven_move(self, position: Position) -> int | None:
+        """Return the certificates' move, a 0-based column; None if they do not cover the position."""
+        found = self.look_up([position], count_plies=False).get(0)
+        return None if found is None else found.column
+
+    def proven_result(self, position: Position) -> ProvenResult | None:
+        """Return the result that the certificates show for an unfinished position; None without one.
+
+        If no certificate covers the position itself, the opponent of a certificate's player may be to move. Then the
+        positions after all of the opponent's moves are looked up.
+        """
+        found = self.look_up([position]).get(0)
+        if found is not None:
+            return found
+        following = [position.play(column) for column in position.legal_columns()]
+        if any(after.outcome() is not None for after in following):
+            return None
+        replies = self.look_up(following).values()
+        if len(replies) < len(following):
+            return None
+        plies = [reply.plies for reply in replies if reply.plies is not None]
+        latest = 1 + max(plies) if len(plies) == len(following) else None
+        return ProvenResult(first=not position.first_to_move, plies=latest, column=None)
+
+    def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
+        """Return the won positions with few stones; see `Proofs.openings`."""
+        won = [certificate for certificate in self._certificates if certificate.claim.result == "win"]
+        with _as_player_error():
+            return [opening for certificate in won for opening in certificate.openings(max_stones)]
+
+
+class CertificatePlayer(Certificates):
+    """Player that follows certificates in the positions that they cover, and another player in all others.
+
+    Args:
+        paths: as for `Certificates`.
+        geometry: the board.
+        make_other: creates the other player, at its first use, from the specification of the first certificate's
+            author.
+        name: the player's name.
     """
 
     def __init__(
@@ -133,17 +190,12 @@ class CertificatePlayer:
         paths: Sequence[Path],
         geometry: Geometry,
         make_other: Callable[[str], SearchingPlayer],
-        on_poll: Callable[[], object] = lambda: None,
         *,
         name: str = "certificate",
     ) -> None:
-        with _as_player_error():
-            checked = [CheckedCertificate(path, geometry, on_poll) for path in paths]
+        super().__init__(paths, geometry)
         self.name = name
-        self.geometry = geometry
-        self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
         self._make_other = make_other
-        self._author = checked[0].author
 
     @property
     def budget(self) -> Budget:
@@ -164,7 +216,7 @@ class CertificatePlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""
-        columns = {row: found.column for row, found in self._look_up(positions, count_plies=False).items()}
+        columns = {row: found.column for row, found in self.look_up(positions, count_plies=False).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
@@ -175,7 +227,7 @@ class CertificatePlayer:
         result = self._other.search(positions, budget)
         moves, proofs = result.moves.copy(), result.proofs.copy()
         value, wdl, variations = result.value.copy(), result.wdl.copy(), list(result.variations)
-        for row, found in self._look_up(positions).items():
+        for row, found in self.look_up(positions).items():
             column = moves[row] = cast(int, found.column)
             if found.plies is not None:
                 proofs[row, column] = PROVEN_WIN - found.plies
@@ -183,25 +235,6 @@ class CertificatePlayer:
             if variations[row][:1] != [column]:
                 variations[row] = [column]
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
-
-    def proven_result(self, position: Position) -> CertifiedResult | None:
-        """Return the result that the certificates show for an unfinished position; None without one.
-
-        If no certificate covers the position itself, the opponent of a certificate's player may be to move. Then the
-        positions after all of the opponent's moves are looked up.
-        """
-        found = self._look_up([position]).get(0)
-        if found is not None:
-            return found
-        following = [position.play(column) for column in position.legal_columns()]
-        if any(after.outcome() is not None for after in following):
-            return None
-        replies = self._look_up(following).values()
-        if len(replies) < len(following):
-            return None
-        plies = [reply.plies for reply in replies if reply.plies is not None]
-        latest = 1 + max(plies) if len(plies) == len(following) else None
-        return CertifiedResult(first=not position.first_to_move, plies=latest, column=None)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """Return a node of the other player's tree."""
@@ -218,21 +251,7 @@ class CertificatePlayer:
 
     @functools.cached_property
     def _other(self) -> SearchingPlayer:
-        return self._make_other(self._author)
-
-    def _look_up(self, positions: Sequence[Position], *, count_plies: bool = True) -> dict[int, CertifiedResult]:
-        """Return the certified moves by row, for the rows that a certificate covers."""
-        keys, mirrored = canonical_keys(self.geometry, *stones(positions))
-        found: dict[int, CertifiedResult] = {}
-        with _as_player_error():
-            for certificate in self._certificates:
-                for row, position in enumerate(positions):
-                    if row in found:
-                        continue
-                    move = certificate.find(position, keys[row], mirrored[row], count_plies=count_plies)
-                    if move is not None:
-                        found[row] = move
-        return found
+        return self._make_other(self.author)
 
 
 @contextlib.contextmanager

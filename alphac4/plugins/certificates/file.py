@@ -1,7 +1,7 @@
 """The file of a certificate, and its check.
 
 The first line is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): one character, a 1-based
-column, for every position whose move the rules do not force, in the order of `alphac4.certificate.walk`. The file
+column, for every position whose move the rules do not force, in the order of `alphac4.game.walk`. The file
 stores no positions: the check walks from the start of the claim and reads the moves in order.
 """
 
@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.certificate.walk import LOST, NO_MOVE, Claim, Columns, Level, Walk, forced_moves, position_of
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import board_settings
+from alphac4.game.walk import NO_MOVE, Columns, Walk, position_of
+from alphac4.plugins.certificates.claim import LOST, Claim, Level, forced_moves
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import read_bytes, write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value

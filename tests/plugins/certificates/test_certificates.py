@@ -1,6 +1,7 @@
 """Certificates: how they are built, read and walked, the stand-alone checker, and the player."""
 
 import hashlib
+import json
 import re
 import sys
 import zlib
@@ -14,11 +15,24 @@ import numpy as np
 import pytest
 from helpers import DRAWN, SCRIPTS, ConstantEvaluator, load_script, save_untrained
 
+import alphac4
 from alphac4.arena import PlayerError
-from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, SearchingPlayer, backends_of
-from alphac4.arena.registry import parse_player
-from alphac4.certificate.file import (
+from alphac4.arena.registry import parse_player, player_digest
+from alphac4.cli import main
+from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
+from alphac4.game import Geometry, Outcome, Position, make_geometry
+from alphac4.game.position import count_of
+from alphac4.game.rules import STANDARD, canonical_key
+from alphac4.game.walk import NO_MOVE, Columns, Keys, play_moves, play_replies, position_of, unpack_key
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
+from alphac4.mcts.results import SearchResult, describe_proof
+from alphac4.mcts.search import Budget
+from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
+from alphac4.play.proofs import ProvenResult
+from alphac4.plugins.certificates.build import build, moves_in_order
+from alphac4.plugins.certificates.claim import Claim, Level, forced_moves
+from alphac4.plugins.certificates.file import (
     Certificate,
     CertificateError,
     read_certificate,
@@ -26,28 +40,9 @@ from alphac4.certificate.file import (
     walk_certificate,
     write_certificate,
 )
-from alphac4.certificate.walk import (
-    NO_MOVE,
-    Claim,
-    Columns,
-    Keys,
-    Level,
-    forced_moves,
-    play_moves,
-    play_replies,
-    position_of,
-    unpack_key,
-)
-from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves, build, moves_in_order
-from alphac4.game import Geometry, Outcome, Position, make_geometry
-from alphac4.game.position import count_of
-from alphac4.game.rules import STANDARD, canonical_key
-from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.results import SearchResult, describe_proof
-from alphac4.mcts.search import Budget
-from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
-from alphac4.play.web import pages
+from alphac4.plugins.certificates.player import CertificatePlayer
 from alphac4.storage.checkpoints import checkpoint_file, shipped_file
+from alphac4.storage.locks import lock_folder
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -259,7 +254,7 @@ def verify(
     """Verifies files by both programs, which must end with this exit code; returns their outputs."""
 
     def run(*paths: Path, status: int) -> list[str]:
-        monkeypatch.setattr("alphac4.certificate.file.shipped_certificates", lambda: list(paths))
+        monkeypatch.setattr("alphac4.plugins.certificates.file.shipped_certificates", lambda: list(paths))
         monkeypatch.setattr("sys.argv", ["verify_certificate.py", *map(str, paths)])
         shown = run_command("certificate verify", status=status)
         assert checker.main() == status
@@ -484,14 +479,14 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:
-        assert certificate.proven_result(position) == CertifiedResult(
+        assert certificate.proven_result(position) == ProvenResult(
             first=True, plies=longest_game(certificate, position), column=certificate.choose([position])[0]
         )
         position = position.play(certificate.choose([position])[0])
         if position.outcome() is None:
             replies = [position.play(reply) for reply in position.legal_columns()]
             plies = 1 + max(longest_game(certificate, p) for p in replies)
-            assert certificate.proven_result(position) == CertifiedResult(first=True, plies=plies, column=None)
+            assert certificate.proven_result(position) == ProvenResult(first=True, plies=plies, column=None)
             position = replies[0]
     assert not other.asked
     strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
@@ -503,13 +498,12 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins within {moves} moves"
 
 
-def test_exported_page_has_the_certified_moves_and_the_plies_to_the_win(
-    player: tuple[CertificatePlayer, BestByMinimax], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_openings_have_the_certified_moves_and_the_plies_to_the_win(
+    player: tuple[CertificatePlayer, BestByMinimax],
 ) -> None:
     """Column -1 represents an immediate win."""
-    monkeypatch.setattr(pages, "shipped_certificates", lambda: [tmp_path / "small.certificate"])
     stones = set()
-    for key, column, plies in pages.certified.__wrapped__(SMALL):  # without its cache
+    for key, column, plies in player[0].openings(10):
         position = position_of(SMALL, key)
         stones.add(position.plies)
         assert plies == longest_game(player[0], position)
@@ -542,7 +536,7 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
     file, path, rng = tmp_path / "small.safetensors", tmp_path / "small.certificate", np.random.default_rng(0)
     save_untrained(file, SMALL)
     write_certificate(path, small)
-    monkeypatch.setattr("alphac4.certificate.file.shipped_certificates", lambda: [path])
+    monkeypatch.setattr("alphac4.plugins.certificates.file.shipped_certificates", lambda: [path])
     player, certificate, auto = (
         parse_player(name, rng=rng, geometry=SMALL)
         for name in (f"{file}@certificate", f"certificate:{path}", f"{file}@auto")
@@ -625,7 +619,7 @@ def test_claims_of_wins_and_draws_for_both_sides_are_built_and_verified(
     claim: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain minimax agrees that every move keeps the result, also after a blunder. Each level has several batches."""
-    monkeypatch.setattr("alphac4.evaluation.walks.CLAIM_BATCH", 2)
+    monkeypatch.setattr("alphac4.plugins.certificates.build.BATCH", 2)
     geometry, path = claim.geometry, tmp_path / "claim.certificate"
     blunder_in = claim.start if claim.start.first_to_move == (claim.side == "first") else claim.start.play(0)
     certificate = certify(claim, blunder_in)
@@ -674,14 +668,14 @@ def test_a_draw_certificate_never_loses(tmp_path: Path) -> None:
 
     def follow(position: Position) -> int:
         (column,) = player.choose([position])
-        assert player.proven_result(position) == CertifiedResult(first=True, plies=None, column=column)
+        assert player.proven_result(position) == ProvenResult(first=True, plies=None, column=column)
         then = position.play(column)
         if then.outcome() is not None:
             assert then.outcome() != Outcome.WIN
             return 1
         replies = [then.play(reply) for reply in then.legal_columns()]
         if all(after.outcome() is None for after in replies):
-            assert player.proven_result(then) == CertifiedResult(first=True, plies=None, column=None)
+            assert player.proven_result(then) == ProvenResult(first=True, plies=None, column=None)
         assert all(after.outcome() != Outcome.LOSS for after in replies)
         return 1 + sum(follow(after) for after in replies if after.outcome() is None)
 
@@ -698,16 +692,16 @@ def test_certificate_player_combines_several_certificates(small: Certificate, tm
     player = CertificatePlayer(paths, SMALL, lambda _name: other)
     for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):
         plies = longest_game(player, start)
-        assert player.proven_result(start) == CertifiedResult(
+        assert player.proven_result(start) == ProvenResult(
             first=start.plies == 0, plies=plies, column=player.choose([start])[0]
         )
     then = claim.start.play(player.choose([claim.start])[0])
-    assert player.proven_result(then) == CertifiedResult(first=False, plies=plies - 1, column=None)
+    assert player.proven_result(then) == ProvenResult(first=False, plies=plies - 1, column=None)
     assert not other.asked
     write_certificate(paths[1], certify(Claim(geometry=SMALL, result="draw")))
     for given in (paths, paths[::-1]):  # a win is preferred to a draw
         proven = CertificatePlayer(given, SMALL, lambda _name: other).proven_result(Position(geometry=SMALL))
-        assert proven == CertifiedResult(first=True, plies=15, column=1)
+        assert proven == ProvenResult(first=True, plies=15, column=1)
     write_certificate(paths[1], certify(claim))
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])
@@ -736,3 +730,70 @@ def test_the_command_builds_a_certificate_that_it_verifies(
         assert "limit it by simulations, not by time, and leave out temperature" in error
     monkeypatch.setattr("alphac4.arena.kinds.LEAVES", 8)
     assert "holds leaves 16, not 8" in error_line(command)
+
+
+@pytest.mark.parametrize("player", ["certificate", "best@certificate"])
+def test_record_of_a_certificate_player_names_the_backend_of_its_network(
+    player: str, tmp_path: Path, run_command: Callable[..., str]
+) -> None:
+    """The network is loaded only when a position is not certified."""
+    path = tmp_path / "moves.jsonl"
+    run_command(f"prove {player} --max-stones 0 --output", path)
+    about = json.loads(path.read_text().splitlines()[0])["about"]
+    assert about["backend"] not in ("", "auto")
+
+
+def test_the_digest_of_a_certificate_player_changes_with_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "won.certificate"
+    digests = []
+    for side in ("first", "second"):
+        claim = Claim(geometry=make_geometry(4, 5, 3), side=side, result="win" if side == "first" else "draw")
+        write_certificate(path, Certificate(claim=claim, columns=np.zeros(0, np.int8), about={"player": "uct:9"}))
+        digests.append(player_digest(f"certificate:{path}"))
+    assert None not in digests
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("certificate", "{build,verify}"),
+        ("certificate bild", "Expected one of ('build', 'verify')"),
+        ("certificate build --max-stones 65", "max_stones must be at most 64, not 65"),
+        ("certificate verify --output runs/mine", "verify takes only a file: all options are for build"),
+        ("search 44 --player certificate:", "a file's name is missing; write certificate:FILE"),
+        ("search 44 --player certificate:a,,b", "a file's name is missing; write certificate:FILE"),
+        ("search 44 --player best@certifcate", "is not a budget (is it certificate?)"),
+    ],
+)
+def test_invalid_commands_and_players_are_rejected(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert message in re.sub(r"[\s│─]+", " ", capsys.readouterr().err)
+
+
+BUILD = "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 --output"
+
+
+def test_build_replaces_no_other_file(checkpoint: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
+    for content in (checkpoint.read_bytes(), b"4444452226671\n"):
+        path = tmp_path / "mine"
+        path.write_bytes(content)
+        assert str(path) in error_line(f"{BUILD} {tmp_path / 'folder'}", path)
+        assert path.read_bytes() == content
+
+
+def test_a_folder_in_use_is_rejected(
+    tmp_path: Path, error_line: Callable[..., str], run_command: Callable[..., str]
+) -> None:
+    with lock_folder(tmp_path):
+        assert f"{tmp_path} is in use by process" in error_line(BUILD, tmp_path)
+    run_command(BUILD, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_results_tree_is_that_of_the_search() -> None:
+    agent = alphac4.load("certificate", threads=1)
+    first, second = agent.search(["44", "1"], simulations=30)
+    drawn = first.tree.svg()
+    agent.search(["1122", "7"], simulations=30)
+    assert first.tree.svg() == drawn != second.tree.svg()

@@ -5,7 +5,7 @@ number of stones, ordered by canonical key; a position and its mirror image coun
 first move of the game or the second.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -28,23 +28,20 @@ from alphac4.game.rules import (
     legal_cells,
     mirror_is_canonical,
     play,
-    winning_cells,
 )
 
 Keys = npt.NDArray[np.uint64]
 Columns = npt.NDArray[np.int8]
 
 CAN_WIN = -1
-"""The player can complete a run, so that no move is stored."""
+"""In place of a move: the player can complete a run."""
 NO_MOVE = -2
-"""The rules do not force a move."""
-LOST = -3
-"""The opponent threatens two immediate wins, and the player has none."""
+"""In place of a move: none is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """Claim that a player wins, or at least draws, against every reply after the first moves of a game.
+class Games:
+    """All games of one player after some first moves.
 
     Raises:
         IllegalMove: if those moves are not legal.
@@ -54,7 +51,6 @@ class Claim:
     geometry: Geometry = STANDARD
     side: Literal["first", "second"] = "first"  # the player's
     after: str = ""  # the first moves, from the empty board
-    result: Literal["win", "draw"] = "win"  # outcome that the player reaches at least
 
     def __post_init__(self) -> None:
         start = self.start
@@ -67,23 +63,6 @@ class Claim:
     def start(self) -> Position:
         """The position after the first moves."""
         return Position.from_moves(self.after, self.geometry)
-
-    @property
-    def min_outcome(self) -> int:
-        """The worst outcome that the claim allows: 1 win, 0 draw."""
-        return 1 if self.result == "win" else 0
-
-    def __str__(self) -> str:
-        after = f"after {self.after} " if self.after else ""
-        return f"{after}the {self.side} player {'always wins' if self.result == 'win' else 'never loses'}"
-
-
-class Level(NamedTuple):
-    """The B positions of a walk with one number of stones; the player is to move."""
-
-    stones: int
-    keys: Keys  # [B]
-    moves: Columns  # [B] 0-based, or CAN_WIN
 
 
 class Replies(NamedTuple):
@@ -100,31 +79,31 @@ class Replies(NamedTuple):
 
 
 class Walk:
-    """Walk from a claim's start through the positions that the player's moves and all replies reach, level by level.
+    """Walk through the positions that the player's moves and all replies reach, level by level.
 
     `play` plays the moves of the current level and may be called again, `advance` goes to the next level, and `go_back`
     returns to the previous one.
 
     Args:
-        claim: the player's side and the start.
+        games: the player's side and the start.
         named: whether to store a move string that leads to each position of the current level.
         cells: the cells where the opponent may put stones, to walk only a part of the games; by default all.
     """
 
-    def __init__(self, claim: Claim, *, named: bool = False, cells: np.uint64 | None = None) -> None:
-        self.geometry = claim.geometry
+    def __init__(self, games: Games, *, named: bool = False, cells: np.uint64 | None = None) -> None:
+        self.geometry = games.geometry
         self._cells = self.geometry.board if cells is None else cells
         self.worst_reply_outcome = 1  # by a first move of the opponent, if the opponent begins; see `Replies`
-        self.names = [claim.after]  # [B] move strings of the positions, in canonical orientation
+        self.names = [games.after]  # [B] move strings of the positions, in canonical orientation
         self._named = named
-        start = claim.start
+        start = games.start
         own, occupied = stones([start])
-        begins = start.first_to_move == (claim.side == "first")
+        begins = start.first_to_move == (games.side == "first")
         self.stones = start.plies  # in each position of the current level
         if begins:
             keys, mirrored = canonical_keys(self.geometry, own, occupied)
             if mirrored[0]:
-                self.names = [mirror_moves(claim.after, self.geometry.columns)]
+                self.names = [mirror_moves(games.after, self.geometry.columns)]
         else:
             self.stones += 1
             replies = play_replies(self.geometry, own, occupied, self._cells)
@@ -210,27 +189,6 @@ def stones_of(geometry: Geometry, keys: Keys) -> Columns:
 
 
 @allocating
-def forced_moves(geometry: Geometry, keys: Keys) -> Columns:
-    """Return the only move of each position [B] that does not lose immediately, or CAN_WIN, NO_MOVE or LOST."""
-    moves = np.empty(len(keys), np.int8)
-    for row in range(len(keys)):
-        own, occupied = unpack_key(geometry, keys[row])
-        legal = legal_cells(geometry, occupied)
-        threats = winning_cells(geometry, own ^ occupied, occupied) & legal
-        if winning_cells(geometry, own, occupied) & legal != U64_0:
-            moves[row] = CAN_WIN
-        elif threats == U64_0:
-            moves[row] = NO_MOVE
-        elif threats & (threats - U64_1) != U64_0:
-            moves[row] = LOST
-        else:
-            for column in range(geometry.columns):
-                if threats & column_cells(geometry, column) != U64_0:
-                    moves[row] = column
-    return moves
-
-
-@allocating
 def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Columns]:
     """Play a move in each position [B]; moves below 0 are skipped.
 
@@ -280,38 +238,6 @@ def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64
                 parents[count], columns[count] = row, column
                 count += 1
     return Replies(outcomes, keys[:count], parents[:count], columns[:count], mirrored[:count])
-
-
-def has_reply_in(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
-    """Return for each position [B] whether some reply to its move leads to one of the targets [N]."""
-    replies = _replies_to(geometry, keys, moves)
-    leading = np.zeros(len(keys), np.bool_)
-    leading[replies.parents[np.isin(replies.keys, targets)]] = True
-    return leading
-
-
-def plies_to_win(
-    geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
-) -> list[Columns]:
-    """Return the largest number of plies until the player wins, for each position [B] of each level of a won walk.
-
-    ``on_level`` is called before each level and may raise to stop.
-    """
-    plies: list[Columns] = []
-    after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # keys of the next level, and their plies
-    for _, keys, moves in reversed(levels):
-        on_level()
-        replies = _replies_to(geometry, keys, moves)
-        longest = np.ones(len(keys), np.int8)
-        np.maximum.at(longest, replies.parents, after[1][np.searchsorted(after[0], replies.keys)] + np.int8(2))
-        after = keys, longest
-        plies.append(longest)
-    return plies[::-1]
-
-
-def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
-    own, occupied, _ = play_moves(geometry, keys, moves)
-    return play_replies(geometry, own, occupied, geometry.board)
 
 
 def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:

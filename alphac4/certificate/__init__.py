@@ -1,1 +1,0 @@
-"""Certificates: a player's move in every position that an opponent can reach, which anybody can check."""

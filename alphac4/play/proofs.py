@@ -1,0 +1,53 @@
+"""Proven results of positions, from a source that a plugin registers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from alphac4.discovery import load_plugins
+
+if TYPE_CHECKING:  # plugins import this module before any command runs
+    from alphac4.game import Geometry, Position
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenResult:
+    """Proven result: a player wins, or does not lose."""
+
+    first: bool  # whether this player is the first player
+    plies: int | None  # upper bound on the plies to the win; None if the player at least draws
+    column: int | None  # 0-based move of that player; None if the opponent is to move
+
+
+class Proofs(Protocol):
+    """Proven results on one board. Its methods take seconds, and raise PlayerError if a proof is found to be wrong."""
+
+    def proven_move(self, position: "Position") -> int | None:
+        """Return a 0-based column that keeps a proven result of the side to move; None without one."""
+
+    def proven_result(self, position: "Position") -> ProvenResult | None:
+        """Return the proven result of an unfinished position; None without one."""
+
+    def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
+        """Return the won positions with few stones as (canonical key, 0-based column, plies to the win at the latest).
+
+        The column is in the canonical orientation, and -1 where the side to move wins immediately.
+        """
+
+
+LoadProofs = Callable[["Geometry", Callable[[], object]], Proofs | None]
+"""Return the proofs on a board; None without any. They call the function a few times per second; it may raise."""
+
+_sources: list[LoadProofs] = []
+
+
+def register_proofs(load: LoadProofs) -> LoadProofs:
+    """Add a source of proven results, as a decorator."""
+    _sources.append(load)
+    return load
+
+
+def load_proofs(geometry: "Geometry", on_poll: Callable[[], object] = lambda: None) -> Proofs | None:
+    """Return the proofs of the first source that has any on a board; see `LoadProofs`."""
+    load_plugins()
+    return next((proofs for load in _sources if (proofs := load(geometry, on_poll)) is not None), None)
