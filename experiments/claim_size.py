@@ -25,8 +25,7 @@ from alphac4.evaluation.walks import KnownMoves
 from alphac4.game.rules import STANDARD
 from alphac4.game.walk import Columns, Keys, Walk, unpack_key
 from alphac4.plugins.certificates.build import build
-from alphac4.plugins.certificates.claim import Claim
-from alphac4.plugins.certificates.file import read_certificate, walk_certificate
+from alphac4.plugins.certificates.file import Claim, read_certificate, walk_certificate
 from alphac4.version import __version__
 
 FREE = [(column, row) for column in range((STANDARD.columns + 1) // 2) for row in range(1, STANDARD.rows)]

@@ -23,7 +23,7 @@ from alphac4.play.web.pages import LOCAL, RUNTIME_FILES, STATIC, page_setup
 def written_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the content of two files that only tests in a browser use."""
     monkeypatch.setattr(pages, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
-    monkeypatch.setattr(pages, "proven", lambda _geometry: ())
+    monkeypatch.setattr(pages, "load_proofs", lambda _geometry: None)
 
 
 @pytest.fixture

@@ -1,20 +1,19 @@
 """Players of the levels, and players that are loaded in the background."""
 
-import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alphac4.arena.kinds import named_checkpoint
 from alphac4.arena.players import Player
-from alphac4.arena.registry import check_players, find_kind, find_network, parse_player
+from alphac4.arena.registry import check_players, find_kind, find_network, parse_player, parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.play.levels import LEVELS_BY_NAME, Level, find_level
-from alphac4.play.proofs import Proofs, load_proofs
+from alphac4.play.proofs import load_proofs
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
     from alphac4.compute import Compute
@@ -30,9 +29,12 @@ def level_player(
     """
     named = named_checkpoint(network)
     specification = level.specification(named.written)
-    make = partial(parse_player, specification, rng=rng, geometry=geometry, compute=compute, batch_size=1)
-    proofs = load_proofs(geometry) if level.proven else None
-    player = make() if proofs is None else ProvenPlayer(proofs, make)
+    options: dict[str, Any] = {"rng": rng, "geometry": geometry, "compute": compute, "batch_size": 1}
+    if level.proven and (proofs := load_proofs(geometry)) is not None:
+        named.check(geometry)
+        player = proofs.player(partial(parse_searching_player, specification, **options))
+    else:
+        player = parse_player(specification, **options)
     if not level.perfect:
         player.name = level_name(named.name, level)
     return player
@@ -41,27 +43,6 @@ def level_player(
 def level_name(network: str, level: Level) -> str:
     """Return the name of a level's player, such as "best (level club)"."""
     return f"{network} (level {level.name})"
-
-
-class ProvenPlayer:
-    """Player of proven moves, and in positions without one of another player's, which is then loaded."""
-
-    name = "proven"
-
-    def __init__(self, proofs: Proofs, make_other: Callable[[], Player]) -> None:
-        self._proofs = proofs
-        self._make_other = make_other
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
-        proven = [self._proofs.proven_move(position) for position in positions]
-        rest = [position for position, column in zip(positions, proven, strict=True) if column is None]
-        others = iter(self._other.choose(rest) if rest else [])
-        return [next(others) if column is None else column for column in proven]
-
-    @functools.cached_property
-    def _other(self) -> Player:
-        return self._make_other()
 
 
 class LazyPlayer:

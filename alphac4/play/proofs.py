@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from alphac4.discovery import load_plugins
 
 if TYPE_CHECKING:  # plugins import this module before any command runs
+    from alphac4.arena.players import Player, SearchingPlayer
     from alphac4.game import Geometry, Position
 
 
@@ -27,6 +28,9 @@ class Proofs(Protocol):
 
     def proven_result(self, position: "Position") -> ProvenResult | None:
         """Return the proven result of an unfinished position; None without one."""
+
+    def player(self, make_other: "Callable[[], SearchingPlayer]") -> "Player":
+        """Return a player of proven moves, and of another player's, which is made when it is first needed."""
 
     def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
         """Return the won positions with few stones as (canonical key, 0-based column, plies to the win at the latest).

@@ -6,7 +6,6 @@ scripts.
 
 import base64
 import dataclasses
-import functools
 import hashlib
 import http.client
 import io
@@ -131,10 +130,11 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
                 assert member is not None
                 (static / "onnxruntime" / file).write_bytes(member.read())
         export_onnx(checkpoint, new / "network.onnx")
+        proofs = load_proofs(checkpoint.geometry)
         data = {
             "puzzles": page_puzzles(checkpoint.geometry),
             "book": book(),
-            "proofs": proven(checkpoint.geometry),
+            "proofs": proofs.openings(MAX_PROVEN_STONES) if proofs else [],
             "setup": exported_setup(checkpoint.geometry, name),
         }
         for stem, content in data.items():
@@ -155,13 +155,6 @@ def book() -> dict[str, object]:
     """Return the solver's opening book; JavaScript represents its keys exactly."""
     known = packaged_book(STANDARD)
     return {"plies": known.plies, "keys": known.keys.tolist(), "scores": known.scores.tolist()}
-
-
-@functools.cache
-def proven(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
-    """Return the proven positions with few stones, as `Proofs.openings` does."""
-    proofs = load_proofs(geometry)
-    return () if proofs is None else tuple(proofs.openings(MAX_PROVEN_STONES))
 
 
 def write_offline_worker(folder: Path) -> None:

@@ -98,23 +98,24 @@ class CertificateKind(PlayerKind):
     def build(self, options: "BuildOptions") -> "Player":
         """Create the player."""
         from alphac4.arena.kinds import NetworkKind, UctKind
-        from alphac4.plugins.certificates.player import CertificatePlayer
+        from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 
+        certificates = Certificates(self._paths, options.geometry)
         other, name = self._other, CERTIFICATE
         if other is not None:
             name = f"{other.name}@{CERTIFICATE}{other.options}"
 
-        def make(author: str) -> "SearchingPlayer":
+        def make() -> "SearchingPlayer":
             if other is not None:
                 return other.build(options)
-            kind = read_player(author)
+            kind = read_player(certificates.author)
             if not isinstance(kind, UctKind | NetworkKind):
                 # Other specifications run programs or import modules, which an untrusted file must not do.
-                raise PlayerError(f"the certificate's player {quote(author)} is neither a network nor uct")
+                raise PlayerError(f"the certificate's player {quote(kind.text)} is neither a network nor uct")
             kind.check(options.geometry)
             return kind.build(dataclasses.replace(options, batch_size=1))
 
-        return CertificatePlayer(self._paths, options.geometry, make, name=name)
+        return CertificatePlayer(certificates, make, name=name)
 
 
 @register_proofs

@@ -14,7 +14,7 @@ from alphac4.game import Geometry, Outcome
 from alphac4.game.walk import NO_MOVE, Columns, Keys, Walk, position_of
 from alphac4.machine import worker_threads
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
-from alphac4.plugins.certificates.claim import LOST, Claim, forced_moves, has_reply_in
+from alphac4.plugins.certificates.file import LOST, Claim, forced_moves, has_reply_in
 
 BATCH = 4096  # positions whose moves are requested together; few need long searches, and these should fill a batch
 MIN_PROMISING_VALUE = 0.5  # minimum value of a second choice for a claimed win; -0.5 for a claimed draw

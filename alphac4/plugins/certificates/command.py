@@ -95,8 +95,7 @@ class CertificateCommand(CheckedSettings):
             from alphac4.game.position import count_of
             from alphac4.game.walk import NO_MOVE
             from alphac4.plugins.certificates.build import build, moves_in_order
-            from alphac4.plugins.certificates.claim import Claim
-            from alphac4.plugins.certificates.file import Certificate, walk_certificate, write_certificate
+            from alphac4.plugins.certificates.file import Certificate, Claim, walk_certificate, write_certificate
 
         geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)

@@ -1,4 +1,4 @@
-"""The file of a certificate, and its check.
+"""Certificates: their claims, their files, and their check by the rules.
 
 The first line is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): one character, a 1-based
 column, for every position whose move the rules do not force, in the order of `alphac4.game.walk`. The file
@@ -8,17 +8,30 @@ stores no positions: the check walks from the start of the claim and reads the m
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from alphac4.compiled import allocating
 from alphac4.game.position import COLUMN_NAMES, count_of
-from alphac4.game.rules import board_settings
-from alphac4.game.walk import NO_MOVE, Columns, Walk, position_of
-from alphac4.plugins.certificates.claim import LOST, Claim, Level, forced_moves
+from alphac4.game.rules import U64_0, U64_1, Geometry, board_settings, column_cells, legal_cells, winning_cells
+from alphac4.game.walk import (
+    CAN_WIN,
+    NO_MOVE,
+    Columns,
+    Games,
+    Keys,
+    Replies,
+    Walk,
+    play_moves,
+    play_replies,
+    position_of,
+    unpack_key,
+)
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import read_bytes, write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
@@ -27,10 +40,36 @@ SHIPPED = "best.certificate"
 """Certificate of the first player; `shipped_file` finds it."""
 FORMAT, VERSION = "alphac4-certificate", 2
 MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files have 5
+LOST = -3
+"""In place of a move: the opponent threatens two immediate wins, and the player has none."""
 
 
 class CertificateError(ValueError):
     """Error for a certificate that is invalid or does not prove its claim."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(Games):
+    """Claim that a player wins, or at least draws, all of these games."""
+
+    result: Literal["win", "draw"] = "win"  # outcome that the player reaches at least
+
+    @property
+    def min_outcome(self) -> int:
+        """The worst outcome that the claim allows: 1 win, 0 draw."""
+        return 1 if self.result == "win" else 0
+
+    def __str__(self) -> str:
+        after = f"after {self.after} " if self.after else ""
+        return f"{after}the {self.side} player {'always wins' if self.result == 'win' else 'never loses'}"
+
+
+class Level(NamedTuple):
+    """The B positions of a walk with one number of stones; the player is to move."""
+
+    stones: int
+    keys: Keys  # [B]
+    moves: Columns  # [B] 0-based, or CAN_WIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,3 +172,56 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
         walk.advance()
     if used != len(columns):
         raise CertificateError(f"{count_of(len(columns) - used, 'unused move')}: the file does not match its claim")
+
+
+@allocating
+def forced_moves(geometry: Geometry, keys: Keys) -> Columns:
+    """Return the only move of each position [B] that does not lose immediately, or CAN_WIN, NO_MOVE or LOST."""
+    moves = np.empty(len(keys), np.int8)
+    for row in range(len(keys)):
+        own, occupied = unpack_key(geometry, keys[row])
+        legal = legal_cells(geometry, occupied)
+        threats = winning_cells(geometry, own ^ occupied, occupied) & legal
+        if winning_cells(geometry, own, occupied) & legal != U64_0:
+            moves[row] = CAN_WIN
+        elif threats == U64_0:
+            moves[row] = NO_MOVE
+        elif threats & (threats - U64_1) != U64_0:
+            moves[row] = LOST
+        else:
+            for column in range(geometry.columns):
+                if threats & column_cells(geometry, column) != U64_0:
+                    moves[row] = column
+    return moves
+
+
+def has_reply_in(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
+    """Return for each position [B] whether some reply to its move leads to one of the targets [N]."""
+    replies = _replies_to(geometry, keys, moves)
+    leading = np.zeros(len(keys), np.bool_)
+    leading[replies.parents[np.isin(replies.keys, targets)]] = True
+    return leading
+
+
+def plies_to_win(
+    geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
+) -> list[Columns]:
+    """Return the largest number of plies until the player wins, for each position [B] of each level of a won walk.
+
+    ``on_level`` is called before each level and may raise to stop.
+    """
+    plies: list[Columns] = []
+    after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # keys of the next level, and their plies
+    for _, keys, moves in reversed(levels):
+        on_level()
+        replies = _replies_to(geometry, keys, moves)
+        longest = np.ones(len(keys), np.int8)
+        np.maximum.at(longest, replies.parents, after[1][np.searchsorted(after[0], replies.keys)] + np.int8(2))
+        after = keys, longest
+        plies.append(longest)
+    return plies[::-1]
+
+
+def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
+    own, occupied, _ = play_moves(geometry, keys, moves)
+    return play_replies(geometry, own, occupied, geometry.board)

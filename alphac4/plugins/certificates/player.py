@@ -19,8 +19,14 @@ from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
 from alphac4.play.proofs import ProvenResult
-from alphac4.plugins.certificates.claim import Claim, Level, plies_to_win
-from alphac4.plugins.certificates.file import CertificateError, read_certificate, walk_certificate
+from alphac4.plugins.certificates.file import (
+    CertificateError,
+    Claim,
+    Level,
+    plies_to_win,
+    read_certificate,
+    walk_certificate,
+)
 
 
 class CheckedCertificate:
@@ -173,28 +179,25 @@ class Certificates:
         with _as_player_error():
             return [opening for certificate in won for opening in certificate.openings(max_stones)]
 
+    def player(self, make_other: Callable[[], SearchingPlayer]) -> "CertificatePlayer":
+        """Return a player of the certificates' moves, and of another player's in positions that they do not cover."""
+        return CertificatePlayer(self, make_other)
 
-class CertificatePlayer(Certificates):
+
+class CertificatePlayer:
     """Player that follows certificates in the positions that they cover, and another player in all others.
 
     Args:
-        paths: as for `Certificates`.
-        geometry: the board.
-        make_other: creates the other player, at its first use, from the specification of the first certificate's
-            author.
+        certificates: the certificates.
+        make_other: creates the other player, at its first use.
         name: the player's name.
     """
 
     def __init__(
-        self,
-        paths: Sequence[Path],
-        geometry: Geometry,
-        make_other: Callable[[str], SearchingPlayer],
-        *,
-        name: str = "certificate",
+        self, certificates: Certificates, make_other: Callable[[], SearchingPlayer], *, name: str = "certificate"
     ) -> None:
-        super().__init__(paths, geometry)
         self.name = name
+        self.certificates = certificates
         self._make_other = make_other
 
     @property
@@ -216,7 +219,7 @@ class CertificatePlayer(Certificates):
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""
-        columns = {row: found.column for row, found in self.look_up(positions, count_plies=False).items()}
+        columns = {row: found.column for row, found in self.certificates.look_up(positions, count_plies=False).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
@@ -227,7 +230,7 @@ class CertificatePlayer(Certificates):
         result = self._other.search(positions, budget)
         moves, proofs = result.moves.copy(), result.proofs.copy()
         value, wdl, variations = result.value.copy(), result.wdl.copy(), list(result.variations)
-        for row, found in self.look_up(positions).items():
+        for row, found in self.certificates.look_up(positions).items():
             column = moves[row] = cast(int, found.column)
             if found.plies is not None:
                 proofs[row, column] = PROVEN_WIN - found.plies
@@ -251,7 +254,7 @@ class CertificatePlayer(Certificates):
 
     @functools.cached_property
     def _other(self) -> SearchingPlayer:
-        return self._make_other(self.author)
+        return self._make_other()
 
 
 @contextlib.contextmanager

@@ -31,16 +31,18 @@ from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.play.proofs import ProvenResult
 from alphac4.plugins.certificates.build import build, moves_in_order
-from alphac4.plugins.certificates.claim import Claim, Level, forced_moves
 from alphac4.plugins.certificates.file import (
     Certificate,
     CertificateError,
+    Claim,
+    Level,
+    forced_moves,
     read_certificate,
     shipped_certificates,
     walk_certificate,
     write_certificate,
 )
-from alphac4.plugins.certificates.player import CertificatePlayer
+from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 from alphac4.storage.checkpoints import checkpoint_file, shipped_file
 from alphac4.storage.locks import lock_folder
 
@@ -460,7 +462,7 @@ def player(small: Certificate, tmp_path: Path) -> tuple[CertificatePlayer, BestB
     """The player of the small board's certificate, and its other player."""
     other = BestByMinimax(SMALL)
     write_certificate(tmp_path / "small.certificate", small)
-    return CertificatePlayer([tmp_path / "small.certificate"], SMALL, lambda _name: other), other
+    return CertificatePlayer(Certificates([tmp_path / "small.certificate"], SMALL), lambda: other), other
 
 
 def longest_game(player: CertificatePlayer, position: Position) -> int:
@@ -479,20 +481,22 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:
-        assert certificate.proven_result(position) == ProvenResult(
+        assert certificate.certificates.proven_result(position) == ProvenResult(
             first=True, plies=longest_game(certificate, position), column=certificate.choose([position])[0]
         )
         position = position.play(certificate.choose([position])[0])
         if position.outcome() is None:
             replies = [position.play(reply) for reply in position.legal_columns()]
             plies = 1 + max(longest_game(certificate, p) for p in replies)
-            assert certificate.proven_result(position) == ProvenResult(first=True, plies=plies, column=None)
+            assert certificate.certificates.proven_result(position) == ProvenResult(
+                first=True, plies=plies, column=None
+            )
             position = replies[0]
     assert not other.asked
     strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
-    assert certificate.proven_result(start.play(strayed).play(strayed)) is None
+    assert certificate.certificates.proven_result(start.play(strayed).play(strayed)) is None
     for moves in ("112", "123"):  # one of four replies is covered
-        assert certificate.proven_result(Position.from_moves(moves, SMALL)) is None
+        assert certificate.certificates.proven_result(Position.from_moves(moves, SMALL)) is None
     found = certificate.search([start])
     moves = (longest_game(certificate, start) + 1) // 2
     assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins within {moves} moves"
@@ -503,7 +507,7 @@ def test_openings_have_the_certified_moves_and_the_plies_to_the_win(
 ) -> None:
     """Column -1 represents an immediate win."""
     stones = set()
-    for key, column, plies in player[0].openings(10):
+    for key, column, plies in player[0].certificates.openings(10):
         position = position_of(SMALL, key)
         stones.add(position.plies)
         assert plies == longest_game(player[0], position)
@@ -664,18 +668,18 @@ def test_a_draw_certificate_never_loses(tmp_path: Path) -> None:
     """Every reply leads to a win or a draw; the number of plies is unknown."""
     claim, path = FIRST_DRAWS, tmp_path / "draw.certificate"
     write_certificate(path, certify(claim))
-    player = CertificatePlayer([path], claim.geometry, lambda _name: BestByMinimax(claim.geometry))
+    player = CertificatePlayer(Certificates([path], claim.geometry), lambda: BestByMinimax(claim.geometry))
 
     def follow(position: Position) -> int:
         (column,) = player.choose([position])
-        assert player.proven_result(position) == ProvenResult(first=True, plies=None, column=column)
+        assert player.certificates.proven_result(position) == ProvenResult(first=True, plies=None, column=column)
         then = position.play(column)
         if then.outcome() is not None:
             assert then.outcome() != Outcome.WIN
             return 1
         replies = [then.play(reply) for reply in then.legal_columns()]
         if all(after.outcome() is None for after in replies):
-            assert player.proven_result(then) == ProvenResult(first=True, plies=None, column=None)
+            assert player.certificates.proven_result(then) == ProvenResult(first=True, plies=None, column=None)
         assert all(after.outcome() != Outcome.LOSS for after in replies)
         return 1 + sum(follow(after) for after in replies if after.outcome() is None)
 
@@ -689,18 +693,20 @@ def test_certificate_player_combines_several_certificates(small: Certificate, tm
     write_certificate(paths[0], small)
     write_certificate(paths[1], certify(claim))
     other = BestByMinimax(SMALL)
-    player = CertificatePlayer(paths, SMALL, lambda _name: other)
+    player = CertificatePlayer(Certificates(paths, SMALL), lambda: other)
     for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):
         plies = longest_game(player, start)
-        assert player.proven_result(start) == ProvenResult(
+        assert player.certificates.proven_result(start) == ProvenResult(
             first=start.plies == 0, plies=plies, column=player.choose([start])[0]
         )
     then = claim.start.play(player.choose([claim.start])[0])
-    assert player.proven_result(then) == ProvenResult(first=False, plies=plies - 1, column=None)
+    assert player.certificates.proven_result(then) == ProvenResult(first=False, plies=plies - 1, column=None)
     assert not other.asked
     write_certificate(paths[1], certify(Claim(geometry=SMALL, result="draw")))
     for given in (paths, paths[::-1]):  # a win is preferred to a draw
-        proven = CertificatePlayer(given, SMALL, lambda _name: other).proven_result(Position(geometry=SMALL))
+        proven = CertificatePlayer(Certificates(given, SMALL), lambda: other).certificates.proven_result(
+            Position(geometry=SMALL)
+        )
         assert proven == ProvenResult(first=True, plies=15, column=1)
     write_certificate(paths[1], certify(claim))
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
