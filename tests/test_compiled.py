@@ -204,7 +204,7 @@ def test_damaged_or_exchanged_machine_code_is_compiled_again(tmp_path: Path, mon
 INTERRUPTED = """
 import os, signal, threading
 import numpy as np
-from alphac4.certificate.walk import play_replies
+from alphac4.game.walk import play_replies
 from alphac4.game.rules import STANDARD
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
