@@ -552,7 +552,9 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
         parse_player(f"{file}@certificate,temperature=1", rng=rng, geometry=SMALL)
 
 
-def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate, tmp_path: Path) -> None:
+def test_invalid_certificates_raise_errors_instead_of_playing(
+    small: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A certificate for another board raises immediately; a wrong move raises when a game reaches it."""
     path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
@@ -564,7 +566,9 @@ def test_invalid_certificates_raise_errors_instead_of_playing(small: Certificate
         with pytest.raises(PlayerError, match="the move is missing"):
             player.choose(named_positions(small)[-1:])
     ran = tmp_path / "ran"
-    write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": f"engine:touch {ran}"}))
+    (tmp_path / "unwanted.py").write_text(f"open({str(ran)!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": "unwanted:Player"}))
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
     assert backends_of([player]) == ""  # as a record names it
     with pytest.raises(PlayerError, match="neither a network nor uct"):
