@@ -773,7 +773,7 @@ def test_the_digest_of_a_certificate_player_changes_with_its_files(tmp_path: Pat
         ("certificate verify --output runs/mine", "verify takes only a file: all options are for build"),
         ("search 44 --player certificate:", "a file's name is missing; write certificate:FILE"),
         ("search 44 --player certificate:a,,b", "a file's name is missing; write certificate:FILE"),
-        ("search 44 --player best@certifcate", "is not a budget (is it certificate?)"),
+        ("search 44 --player best@certificates", "is not a budget (is it certificate?)"),
     ],
 )
 def test_invalid_commands_and_players_are_rejected(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
