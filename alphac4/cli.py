@@ -87,7 +87,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
     kind = commands[name].load()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    logging.getLogger("alphac4.commands").setLevel(logging.INFO)  # other modules only print warnings
+    for module in "alphac4.commands", kind.__module__:  # other modules only print warnings
+        logging.getLogger(module).setLevel(logging.INFO)
     command = kind.read(rest) if hasattr(kind, "read") else read_arguments(kind, rest, name)
     return int(command())
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
-from alphac4.play.web import pages
+from alphac4.play.web.pages import STATIC
+from alphac4.plugins.export import web
 
 SCRIPT = """
 import { readFileSync } from "node:fs";
@@ -62,13 +63,13 @@ def main() -> int:
         games = [random_position(stones, rng) for _ in range(options.positions)]
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for path in (*pages.LOCAL.iterdir(), pages.STATIC / "rules.js"):
+            for path in (*web.LOCAL.iterdir(), STATIC / "rules.js"):
                 shutil.copy(path, folder)
             (folder / "package.json").write_text('{"type": "module"}')
             (folder / "script.js").write_text(SCRIPT)
             inputs = {
-                "setup": pages.exported_setup(STANDARD, "network"),
-                "book": pages.book(),
+                "setup": web.exported_setup(STANDARD, "network"),
+                "book": web.book(),
                 "games": [[int(column) - 1 for column in game] for game in games],
             }
             (folder / "input.json").write_text(json.dumps(inputs))

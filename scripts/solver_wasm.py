@@ -1,7 +1,7 @@
 """Compile the exact solver to WebAssembly, for the page without a server: ``python scripts/solver_wasm.py``.
 
 Numba compiles `alphac4.solver` to LLVM IR, LLVM's WebAssembly back end compiles it to an object file, and this script
-turns that into a module with an exported function. It is written to ``alphac4/play/web/local/solver.wasm``.
+turns that into a module with an exported function. It is written to ``alphac4/plugins/export/local/solver.wasm``.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MODULE = Path(__file__).resolve().parents[1] / "alphac4" / "play" / "web" / "local" / "solver.wasm"
+MODULE = Path(__file__).resolve().parents[1] / "alphac4" / "plugins" / "export" / "local" / "solver.wasm"
 EXPORTED = "score"
 TRIPLE = "wasm32-unknown-unknown"
 CUSTOM, TYPE, IMPORT, FUNCTION, EXPORT, CODE = 0, 1, 2, 3, 7, 10  # sections of a module, in this order

@@ -16,8 +16,6 @@ from page_browser import (  # noqa: F401 - fixtures
     address,
     browser,
     launched_browser,
-    static_address,
-    static_folder,
 )
 
 from alphac4.cli import main

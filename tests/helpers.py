@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -67,6 +68,14 @@ def new_threads_end() -> Iterator[None]:
     for thread in set(threading.enumerate()) - set(before):
         thread.join(deadline - time.monotonic())
         assert not thread.is_alive()
+
+
+def assert_leaves_no_trace(code: str, home: Path, *arguments: object) -> None:
+    """Check that code in a new process writes no file to its user's folder, and does not change its environment."""
+    home.mkdir()
+    program = f"import os, sys\nbefore = dict(os.environ)\n{code}\nassert dict(os.environ) == before"
+    run_python(program, *arguments, env=os.environ | {"HOME": str(home), "TMPDIR": str(home)})
+    assert [path for path in home.rglob("*") if path.is_file()] == []
 
 
 class Linear(nn.Module):

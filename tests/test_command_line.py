@@ -28,7 +28,6 @@ COMMAND_TYPES: dict[str, Any] = {name: command.load() for name, command in all_c
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("export", "NETWORK The network: a file"),
         ("players 44", "Unrecognized options: 44"),
         ("solve --rowz 3", "Perhaps you meant: --rows INT"),
         ("train --presett quick", "Perhaps you meant: --preset"),
@@ -62,8 +61,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
         ("search 44 --player quick@0 --svg tree.svg", "quick@0 has no search tree for --svg"),
-        ("export best --kaggle new.py --onnx ./new.py", "each form needs a path of its own"),
-        ("export . --kaggle new.py", ".: is a folder, not a network's file"),
+        ("selfplay .", ".: is a folder, not a network's file"),
         ("train --run FILE", "FILE: is a file, but a run needs a folder"),
         ("train --run FILE/run", "FILE"),
         ("train --run LINK", "LINK: is a link to absent, which does not exist"),
@@ -76,13 +74,6 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("play club human best", "name one opponent or two players, not club human best"),
         ("play 3 --rows 5 --columns 6", "best: plays on 6 x 7 with runs of 4, not on 5 x 6"),
         ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); `alphac4 players` lists them"),
-        pytest.param(
-            "export best --web /proc/page",
-            "/proc/page: No such file or directory",
-            marks=pytest.mark.skipif(
-                not Path("/proc").is_dir(), reason="needs a folder in which there can be no other"
-            ),
-        ),
         ("arena random random", "at least two different players"),
         ("arena random uct:10 --games 3", "--games must be an even number, not 3"),
         ("arena random uct:10 --sprt 30 0", "ELO0 below ELO1"),

@@ -268,7 +268,7 @@ class ReviewCommand(CheckedSettings):
         return 0
 
     def _write_page(self, path: Path, reviews: "list[Review]") -> None:
-        from alphac4.play.web.pages import review_page  # imports the export of networks
+        from alphac4.play.web.pages import review_page
 
         write_atomically(path, review_page(reviews).encode())
         print(f"{'review' if len(reviews) == 1 else f'{len(reviews)} reviews'} written to {path}", file=sys.stderr)

@@ -1,58 +1,19 @@
-"""The page's settings, its export as static files, and the page of a review.
+"""The page's settings and puzzles, and the page of a review, which is one file made from the same scripts."""
 
-In the export, network, search and solver run in the visitor's browser. A review page is one file made from the same
-scripts.
-"""
-
-import base64
 import dataclasses
-import hashlib
-import http.client
-import io
 import json
 import re
-import tarfile
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
-from alphac4.machine import CACHE_VARIABLE, cache_folder
-from alphac4.mcts.config import PuctConfig
-from alphac4.play.levels import LEVELS, Level
-from alphac4.play.proofs import load_proofs
+from alphac4.play.levels import Level
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import Review
-from alphac4.solver.book import packaged_book
-from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.files import new_folder, write_atomically
 
-STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
-SIMULATIONS = 800  # simulations of an analysis in the exported page; a phone makes hundreds per second
-REVIEW_SIMULATIONS = 50  # per position of a reviewed game
-MAX_PROVEN_STONES = 10  # stones of the exported page's proven positions; with more, the page's solver is fast
+STATIC = Path(__file__).parent / "static"
 REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # in the order of their imports
-
-SPACE = """\
----
-title: Connect Four
-emoji: 🔴
-colorFrom: blue
-colorTo: yellow
-sdk: static
-app_file: index.html
-license: mit
-short_description: Play a network that taught itself
----
-
-Connect Four against a network that taught itself, with puzzles, reviews and exact play, all in your browser.
-"""  # README.md of a Hugging Face Space; https://huggingface.co/docs/hub/spaces-config-reference
-
-RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
-RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
-RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # the part for CPUs
 
 
 def page_setup(
@@ -99,108 +60,3 @@ def review_page(reviews: Sequence[Review]) -> str:
     }
     page = (STATIC / "review.html").read_text(encoding="utf-8")
     return re.sub("|".join(map(re.escape, parts)), lambda place: parts[place[0]], page)
-
-
-def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes) -> None:
-    """Write the page with a network into a new folder, which appears only when it is complete.
-
-    Args:
-        checkpoint: the network and its board.
-        name: the network's name on the page.
-        folder: a new folder.
-        runtime: npm package of onnxruntime-web, from `read_runtime`.
-
-    Raises:
-        ValueError: if ``folder`` exists.
-        RuntimeError: if a package is missing.
-        OSError: if a file cannot be written.
-    """
-    with new_folder(folder) as new:
-        static = new / "static"
-        static.mkdir()
-        for path in (*STATIC.iterdir(), *LOCAL.iterdir()):  # the latter replace some of the former
-            if path.name not in ("review.html", "review_file.js"):
-                (static / path.name).write_bytes(path.read_bytes())
-        (static / "index.html").rename(new / "index.html")
-        (static / "offline.js").rename(new / "offline.js")  # a service worker serves its own folder
-        (static / "onnxruntime").mkdir()
-        with tarfile.open(fileobj=io.BytesIO(runtime)) as archive:
-            for file in RUNTIME_FILES:
-                member = archive.extractfile(f"package/dist/{file}")
-                assert member is not None
-                (static / "onnxruntime" / file).write_bytes(member.read())
-        export_onnx(checkpoint, new / "network.onnx")
-        proofs = load_proofs(checkpoint.geometry)
-        data = {
-            "puzzles": page_puzzles(checkpoint.geometry),
-            "book": book(),
-            "proofs": proofs.openings(MAX_PROVEN_STONES) if proofs else [],
-            "setup": exported_setup(checkpoint.geometry, name),
-        }
-        for stem, content in data.items():
-            write_atomically(new / f"{stem}.json", json.dumps(content).encode())
-        write_offline_worker(new)
-        write_atomically(new / "README.md", SPACE.encode())  # after the worker, which need not cache it
-
-
-def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
-    """Return the exported page's settings, including its search; its solver supports the standard board only."""
-    exact = geometry == STANDARD
-    levels = [level for level in LEVELS if exact or not level.perfect]
-    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
-    return page | {"search": PuctConfig()._asdict(), "review_simulations": REVIEW_SIMULATIONS}
-
-
-def book() -> dict[str, object]:
-    """Return the solver's opening book; JavaScript represents its keys exactly."""
-    known = packaged_book(STANDARD)
-    return {"plies": known.plies, "keys": known.keys.tolist(), "scores": known.scores.tolist()}
-
-
-def write_offline_worker(folder: Path) -> None:
-    """Add the files of a finished export, and a version that depends on their contents, to the service worker."""
-    worker = folder / "offline.js"
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    names.remove(worker.name)
-    digest = hashlib.sha256()
-    for name in names:
-        digest.update(name.encode() + b"\0" + hashlib.sha256((folder / name).read_bytes()).digest())
-    facts = f"const VERSION = {json.dumps(digest.hexdigest()[:16])}, FILES = {json.dumps(['./', *names])};\n"
-    write_atomically(worker, facts.encode() + worker.read_bytes())
-
-
-def read_runtime(path: Path | None) -> bytes:
-    """Return the npm package of onnxruntime-web from a file, the cache, or the registry.
-
-    Raises:
-        ValueError: if it is another version.
-        RuntimeError: if it cannot be downloaded or kept.
-        OSError: if the file cannot be read.
-    """
-    file = path or cache_folder() / Path(RUNTIME_URL).name
-    content = file.read_bytes() if path is not None or file.is_file() else b""
-    if path is None and not _is_expected(content):
-        content = _download(RUNTIME_URL)
-        try:
-            write_atomically(file, content)
-        except OSError as error:
-            raise RuntimeError(f"{error}: {CACHE_VARIABLE} names another folder for downloads") from error
-    if not _is_expected(content):
-        raise ValueError(f"{path or RUNTIME_URL} is not the expected onnxruntime-web: use {Path(RUNTIME_URL).name}")
-    return content
-
-
-def _is_expected(content: bytes) -> bool:
-    return base64.b64encode(hashlib.sha512(content).digest()).decode() == RUNTIME_SHA512
-
-
-def _download(url: str) -> bytes:
-    try:
-        with urllib.request.urlopen(url, timeout=60) as response:
-            content: bytes = response.read()  # raises if it is incomplete
-            return content
-    except (OSError, http.client.HTTPException) as error:  # URLError and TimeoutError are OSErrors
-        reason = getattr(error, "reason", error)
-        raise RuntimeError(
-            f"{url}: cannot be downloaded ({str(reason).strip()}); give the file with --web-runtime"
-        ) from error

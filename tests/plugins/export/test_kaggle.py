@@ -20,9 +20,6 @@ from helpers import SumsOfEighths, as_if_trained, random_positions
 from kaggle_stub import Struct
 
 from alphac4.cli import main
-from alphac4.export import submission
-from alphac4.export.kaggle import submission_text
-from alphac4.export.submission import Game, Network, Rollouts, Searcher
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.mcts import search
@@ -32,6 +29,9 @@ from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.plugins.export import submission
+from alphac4.plugins.export.kaggle import submission_text
+from alphac4.plugins.export.submission import Game, Network, Rollouts, Searcher
 from alphac4.storage.checkpoints import Checkpoint
 
 TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning or blocking move, by position
@@ -268,7 +268,7 @@ def test_a_submission_with_different_outputs_is_not_written(
     """One logit of one head is too large by 0.5, or the outputs are not finite."""
     path, folded = tmp_path / "main.py", fold_batch_norm(network)
     path.write_text(before := submission_text(Checkpoint(network=network)))
-    monkeypatch.setattr("alphac4.export.kaggle.fold_batch_norm", lambda _network: folded)
+    monkeypatch.setattr("alphac4.plugins.export.kaggle.fold_batch_norm", lambda _network: folded)
     getattr(folded, head).bias[2] += 0.5
     for deviation in ("0.1", "nan"):
         error = error_line(f"export {checkpoint} --overwrite --kaggle", path)

@@ -1,4 +1,4 @@
-"""Export of a submission file for Kaggle's ConnectX: `alphac4.export.submission` with a network's weights.
+"""Export of a submission file for Kaggle's ConnectX: `alphac4.plugins.export.submission` with a network's weights.
 
 The text of the file is run, and its outputs are compared with the network's.
 """
@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.export import submission
 from alphac4.game.planes import make_planes
 from alphac4.nn.backends import random_stones
 from alphac4.nn.evaluator import softmax
 from alphac4.nn.network import fold_batch_norm
+from alphac4.plugins.export import submission
 from alphac4.storage.checkpoints import Checkpoint
 
 PLACEHOLDER = 'WEIGHTS = ""\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from page_browser import Browser, expect, expect_count, expect_moves, press
 
-from alphac4.play.web import pages
+from alphac4.plugins.export.web import LOCAL, write_offline_worker
 
 pytestmark = pytest.mark.slow
 KEPT = "navigator.serviceWorker.ready.then(() => caches.keys())"  # once all files are in the cache
@@ -77,8 +77,8 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
 
     setup = json.loads((folder / "setup.json").read_text())
     (folder / "setup.json").write_text(json.dumps(setup | {"levels": setup["levels"][:3]}))
-    shutil.copy(pages.LOCAL / "offline.js", folder)
-    pages.write_offline_worker(folder)
+    shutil.copy(LOCAL / "offline.js", folder)
+    write_offline_worker(folder)
     page.goto(address)
     expect_count(page, "#second option", 4)
     page.evaluate(ONE_CACHE, before)

@@ -21,6 +21,7 @@ from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.play.web import pages
+from alphac4.plugins.export import web
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
 from alphac4.solver import shared_solver
@@ -89,7 +90,7 @@ const board = new Rules(setup);
 def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     """Runs a script with the page's modules; it reads its arguments as ``given`` and returns JSON by ``tell``."""
     folder = tmp_path_factory.mktemp("page") / "static"
-    for part in (pages.STATIC, pages.LOCAL):
+    for part in (pages.STATIC, web.LOCAL):
         shutil.copytree(part, folder, dirs_exist_ok=True)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "browser.js").write_text(BROWSER)
@@ -97,7 +98,7 @@ def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     (folder / "onnxruntime" / "ort.wasm.bundle.min.mjs").write_text(RUNTIME)
 
     def run(script: str, geometry: Geometry = STANDARD, files: dict[str, Any] | None = None, **given: Any) -> Any:
-        setup = pages.exported_setup(geometry, "network")
+        setup = web.exported_setup(geometry, "network")
         for name, content in {"setup.json": setup, **(files or {})}.items():
             (folder.parent / name).write_text(json.dumps(content))
         ran = subprocess.run(
@@ -245,7 +246,7 @@ def test_solver_of_the_page_agrees(run_in_node: RunInNode) -> None:
     middle = [position.moves for position in random_positions(np.linspace(12, 30, 60).astype(int))]
     given = {"games": games, "middle": middle, "paused": ["12345671", "4444452226671"]}
     columns = {name: columns_of(some) for name, some in given.items()}
-    found = run_in_node(SOLVER + SOLVE, **columns, book=pages.book())
+    found = run_in_node(SOLVER + SOLVE, **columns, book=web.book())
     for game, verdicts in zip(games, found["verdicts"], strict=True):
         assert verdicts == [
             {"column": item.column, "score": item.score, "outcome": item.text, "best": item.best}
@@ -273,7 +274,7 @@ tell({ names: [await results[0], second, last], waiting: judge.waiting.length, i
 
 
 def test_waiting_and_running_positions_of_the_solver_can_be_stopped(run_in_node: RunInNode) -> None:
-    found = run_in_node(QUEUE, book=pages.book())
+    found = run_in_node(QUEUE, book=web.book())
     assert found == {"names": ["AbortError"] * 3, "waiting": 0, "idle": 1}
 
 
@@ -452,7 +453,7 @@ def test_engine_of_the_page_agrees_with_the_solver(expired: int, run_in_node: Ru
     assert outcomes == {-1, 0, 1}
 
     search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
-    player = NetworkPlayer("network", evaluator, Budget(simulations=pages.REVIEW_SIMULATIONS), search=search)
+    player = NetworkPlayer("network", evaluator, Budget(simulations=web.REVIEW_SIMULATIONS), search=search)
     expected = review_game(game, player=player, solver=solver).to_dict()  # type: ignore[arg-type]
     assert found["review"]["values"] == pytest.approx(expected["values"], abs=1e-3)
     for actual, move in zip(found["review"]["reviewed"], expected["reviewed"], strict=True):

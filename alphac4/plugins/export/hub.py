@@ -13,11 +13,11 @@ from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.evaluation.report import StrengthReport
-from alphac4.export.onnx import INPUT, OUTPUT, export_onnx, format_bound
 from alphac4.game import STANDARD
 from alphac4.game.position import count_of
 from alphac4.game.rules import board_settings, describe
 from alphac4.machine import install_advice
+from alphac4.plugins.export.onnx import INPUT, OUTPUT, export_onnx, format_bound
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import new_folder, write_atomically
 from alphac4.storage.hub import NETWORK_FILE, SHIPPED

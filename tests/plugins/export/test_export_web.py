@@ -15,15 +15,16 @@ import pytest
 from alphac4.cli import main
 from alphac4.game import make_geometry
 from alphac4.play.levels import LEVELS
-from alphac4.play.web import pages
-from alphac4.play.web.pages import LOCAL, RUNTIME_FILES, STATIC, page_setup
+from alphac4.play.web.pages import STATIC, page_setup
+from alphac4.plugins.export import web
+from alphac4.plugins.export.web import LOCAL, RUNTIME_FILES
 
 
 @pytest.fixture(autouse=True)
 def written_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the content of two files that only tests in a browser use."""
-    monkeypatch.setattr(pages, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
-    monkeypatch.setattr(pages, "load_proofs", lambda _geometry: None)
+    monkeypatch.setattr(web, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
+    monkeypatch.setattr(web, "load_proofs", lambda _geometry: None)
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             member.size = len(name)
             archive.addfile(member, io.BytesIO(name.encode()))
     digest = base64.b64encode(hashlib.sha512(path.read_bytes()).digest()).decode()
-    monkeypatch.setattr(pages, "RUNTIME_SHA512", digest)
+    monkeypatch.setattr(web, "RUNTIME_SHA512", digest)
     return path
 
 
@@ -79,7 +80,7 @@ def test_exported_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path
 def test_settings_of_server_and_export_agree() -> None:
     """The export adds the settings of the search, and leaves out the solver's level on other boards."""
     geometry = make_geometry(5, 10, 4, False)
-    exported = pages.exported_setup(geometry, "network")
+    exported = web.exported_setup(geometry, "network")
     served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
     assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact", "review"}
     assert set(exported) - set(served) == {"search", "review_simulations"}
@@ -105,7 +106,7 @@ def test_export_overwrites_nothing_and_removes_incomplete_pages(
     assert_error(other, f"{other} exists already: remove it, or choose a new folder", *options)
     runtime.write_bytes(runtime.read_bytes()[:-10])
     assert_error(page, "is not the expected onnxruntime-web: use onnxruntime-web-", *options)
-    monkeypatch.setattr(pages, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
+    monkeypatch.setattr(web, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
     assert_error(page, "give the file with --web-runtime")
     invalid = Mock(side_effect=http.client.BadStatusLine("nonsense"))
     monkeypatch.setattr("urllib.request.urlopen", invalid)
@@ -117,14 +118,14 @@ def test_export_overwrites_nothing_and_removes_incomplete_pages(
 def test_runtime_is_downloaded_once(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged copy in the cache is replaced."""
     content, urls = runtime.read_bytes(), []
-    monkeypatch.setattr(pages, "_download", lambda url: urls.append(url) or content)
+    monkeypatch.setattr(web, "_download", lambda url: urls.append(url) or content)
     monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
-    assert pages.read_runtime(None) == pages.read_runtime(None) == content
+    assert web.read_runtime(None) == web.read_runtime(None) == content
     assert len(urls) == 1
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_bytes(b"damaged")
-    assert pages.read_runtime(None) == pages.read_runtime(None) == content
+    assert web.read_runtime(None) == web.read_runtime(None) == content
     assert len(urls) == 2
     monkeypatch.setenv("ALPHAC4_CACHE", str(runtime / "cache"))  # in a file
     with pytest.raises(RuntimeError, match="ALPHAC4_CACHE names another folder"):
-        pages.read_runtime(None)
+        web.read_runtime(None)

@@ -1,1 +1,0 @@
-"""Export of networks to formats that run without this package."""
