@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import importlib
 import logging
 import math
 import os
@@ -24,6 +25,7 @@ NOTICE_DELAY_S = 1.0  # before a message explains a wait
 CACHE_VARIABLE = "ALPHAC4_CACHE"
 COLOUR_CODE = re.compile("\033\\[[0-9]+m")  # ANSI
 ROOT = Path("/")
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # variable that onnxruntime reads when it is imported
 BINDING_VARIABLE = "OMP_PROC_BIND"  # environment variable by which OpenMP binds threads to cores
 CHECK_INTERVAL_S = 0.1  # longest time between two checks while threads work
 # Ctrl-C, the signal of Slurm and `docker stop`, and that of a closed terminal, which Windows does not have.
@@ -375,6 +377,21 @@ _disabled_logging = SharedSetting(lambda: logging.root.manager.disable, logging.
 def quiet_logging(level: int) -> contextlib.AbstractContextManager[None]:
     """Return a context in which log messages up to this level are off, for libraries that log every step."""
     return _disabled_logging.changed_to(max(logging.root.manager.disable, level))
+
+
+_onnxruntime_telemetry = SharedSetting(
+    lambda: os.environ.get(NO_TELEMETRY),
+    lambda value: os.environ.pop(NO_TELEMETRY, None) if value is None else os.environ.update({NO_TELEMETRY: value}),
+)
+
+
+def import_onnxruntime() -> Any:
+    """Return the module `onnxruntime`, imported without its telemetry.
+
+    That would give the user an identifier, keep a database in the user's folder open, and send data.
+    """
+    with _onnxruntime_telemetry.changed_to("1"):
+        return importlib.import_module("onnxruntime")
 
 
 @contextlib.contextmanager

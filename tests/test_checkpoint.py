@@ -21,7 +21,7 @@ from alphac4.storage.checkpoints import (
     save_checkpoint,
 )
 from alphac4.storage.files import FileError
-from alphac4.storage.hub import SHIPPED
+from alphac4.storage.networks import SHIPPED, check_network, register_scheme
 
 
 @pytest.fixture
@@ -130,3 +130,13 @@ def test_a_header_with_a_huge_network_is_rejected_before_allocation(saved: Path)
         with pytest.raises(FileError, match=r"good\.safetensors: the weights do not fit the header"):
             load_checkpoint(saved)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000
+
+
+def test_network_with_a_scheme_is_found_by_the_function_of_its_scheme(checkpoint: Path) -> None:
+    """Also after a conversion to `Path`. A name with an unknown scheme is a path."""
+    register_scheme("mine", lambda name: checkpoint.with_name(f"{name}.safetensors"))
+    name = f"mine://{checkpoint.stem}"
+    check_network(name)
+    assert checkpoint_file(Path(name)) == checkpoint_file(Path(Path(name).as_posix())) == checkpoint
+    with pytest.raises(ValueError, match="other:/small: no such file"):
+        check_network("other:/small")

@@ -26,7 +26,7 @@ from alphac4.compute.gpu.device import NO_DEVICE
 from alphac4.nn.backends import make_backend
 from alphac4.nn.config import NetworkConfig
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.storage.hub import SHIPPED
+from alphac4.storage.networks import SHIPPED
 from alphac4.training.device_learner import make_learner
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"

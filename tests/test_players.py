@@ -33,7 +33,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.puzzles import packaged_puzzles
 from alphac4.solver import Solver, shared_solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.storage.hub import SHIPPED
+from alphac4.storage.networks import SHIPPED
 
 Make = Callable[[np.random.Generator], Player]
 RAW = Budget(simulations=0)

@@ -148,7 +148,7 @@ def load(
         player: one of
 
             - a specification as on the command line: the shipped network "best" or "quick", a checkpoint's file,
-              "uct:1000", "solver", "model.onnx@600", "module:Class", ...;
+              "uct:1000", "solver", "module:Class", ...;
             - your own `Player`;
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
               planes [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A

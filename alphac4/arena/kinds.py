@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from alphac4.arena import PlayerError
 from alphac4.arena.registry import (
@@ -18,7 +18,7 @@ from alphac4.arena.registry import (
     register,
 )
 from alphac4.mcts.config import PuctConfig, check_puct
-from alphac4.storage.hub import HUB_NAME_PATTERN, HUB_PREFIX, SHIPPED, is_hub_name, short_name
+from alphac4.storage.networks import SHIPPED
 from alphac4.storage.records import (
     MAX_SIMULATIONS,
     Range,
@@ -44,11 +44,15 @@ CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
-NETWORK_FORM = re.compile(
-    rf"(?P<network>{HUB_NAME_PATTERN}|.+\.(?:safetensors|onnx)|{'|'.join(SHIPPED)})(?P<limit>@[^,]*)?(?P<options>,.*)?",
-    re.DOTALL,
-)
 NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves": int}
+
+
+def network_form(names: str) -> re.Pattern[str]:
+    """Return the form of specifications of networks whose names match a pattern: a limit and options may follow."""
+    return re.compile(rf"(?P<network>{names})(?P<limit>@[^,]*)?(?P<options>,.*)?", re.DOTALL)
+
+
+NETWORK_FORM = network_form(rf".+\.safetensors|{'|'.join(SHIPPED)}")
 
 
 def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,13 +137,11 @@ class NetworkKind(PlayerKind):
         "FILE.safetensors@0": "the checkpoint's raw policy, without search",
         "best@600, quick@600": "a network that comes with the project: the strongest, a small and fast one, or "
         "standard or gpu-best, which the presets of these names train",
-        "hf://OWNER/NAME@600": "a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600 "
-        "uses another file of that repository than model.safetensors",
         "best@600,OPTIONS": "other settings of the search, such as "
         "best@600,c-init=2,prior-temperature=1,temperature=0.5",
-        "FILE.onnx@600": "an ONNX network, with the same limits and options: from `alphac4 export --onnx`, or any "
-        "other that maps planes to a policy and a value (needs alphac4[onnx])",
     }
+    form: ClassVar[re.Pattern[str]] = NETWORK_FORM
+    is_checkpoint: ClassVar[bool] = True  # whether `load` can read the file
     names = tuple(SHIPPED)
     rank = 1  # the path of an existing file may be written as another player
     runs_network = True
@@ -148,7 +150,7 @@ class NetworkKind(PlayerKind):
         from alphac4.storage.checkpoints import checkpoint_file
 
         super().__init__(text)
-        found = NETWORK_FORM.fullmatch(text)
+        found = self.form.fullmatch(text)
         assert found is not None, text
         self.written: str = found["network"]  # such as "runs/mine/best.safetensors"
         self.limit = (found["limit"] or "@")[1:]  # "600", "1s" or "auto"; empty without a limit
@@ -172,7 +174,7 @@ class NetworkKind(PlayerKind):
     @classmethod
     def matches(cls, text: str) -> bool:
         """Return whether a text names a network; another kind's text may only contain such a name."""
-        found = NETWORK_FORM.fullmatch(text)
+        found = cls.form.fullmatch(text)
         if found is None:
             return False
         is_argument = re.match(r"[\w.]{2,}:(?!//)", text) is not None  # of another kind, such as "module:Class"
@@ -185,24 +187,19 @@ class NetworkKind(PlayerKind):
 
     @property
     def name(self) -> str:
-        """Name for people: "best", or the file's name without its suffix.
+        """Name for people: "best", or the file's name without its suffix; of one with a scheme, the part after it.
 
         If a shipped network has that name too, its run's name precedes it: "mine/best" for
         runs/mine/checkpoints/best.safetensors.
         """
         if self.written in SHIPPED:
             return self.written
-        if is_hub_name(self.written):
-            return short_name(self.written)
+        if "://" in self.written:
+            return self.written.partition("://")[2].removesuffix(self.path.suffix)
         if self.path.stem not in SHIPPED:
             return self.path.stem
         folders = [name for name in self.path.absolute().parts[1:-1] if name != "checkpoints"]
         return "/".join((*folders[-1:], self.path.stem))
-
-    @property
-    def is_onnx(self) -> bool:
-        """Whether the file is an ONNX network instead of a checkpoint."""
-        return self.path.suffix == ".onnx"
 
     @property
     def geometry(self) -> "Geometry":
@@ -211,10 +208,6 @@ class NetworkKind(PlayerKind):
         Raises:
             ValueError: if the file cannot be used.
         """
-        if self.is_onnx:
-            from alphac4.nn.foreign import onnx_geometry
-
-            return onnx_geometry(self.path)
         from alphac4.storage.checkpoints import checkpoint_geometry
 
         return checkpoint_geometry(self.path)
@@ -255,19 +248,16 @@ class NetworkKind(PlayerKind):
 
         return load_checkpoint(self.path)
 
-    def build(self, options: "BuildOptions") -> "SearchingPlayer":
+    def evaluator(self, options: "BuildOptions") -> "SupportsEvaluate":
+        """Load the network for a player's search."""
         from alphac4.compute import choose_compute
 
-        evaluator: SupportsEvaluate
-        if self.is_onnx:
-            from alphac4.nn.foreign import OnnxEvaluator
+        compute = options.compute or choose_compute(threads=options.threads)
+        size = options.batch_size if self.budget.seconds is None else 1
+        return compute.evaluator(self.load().network, batch_size=max(size, self.leaves))
 
-            evaluator = OnnxEvaluator(self.path, options.threads)
-        else:
-            compute = options.compute or choose_compute(threads=options.threads)
-            size = options.batch_size if self.budget.seconds is None else 1
-            evaluator = compute.evaluator(self.load().network, batch_size=max(size, self.leaves))
-        return self.player(evaluator, options)
+    def build(self, options: "BuildOptions") -> "SearchingPlayer":
+        return self.player(self.evaluator(options), options)
 
     def player(self, evaluator: "SupportsEvaluate", options: "BuildOptions", cache: int = CACHE) -> "SearchingPlayer":
         """Create the player with the network loaded as ``evaluator``; its search keeps ``cache`` evaluations."""
@@ -299,7 +289,7 @@ class NetworkKind(PlayerKind):
 def unlimited_network(text: str) -> NetworkKind | None:
     """Return the checkpoint of a specification without a limit; None for any other player."""
     network = find_network(text)
-    return None if network is None or network.limit or network.is_onnx else network
+    return network if network is not None and network.is_checkpoint and not network.limit else None
 
 
 def named_checkpoint(text: str) -> NetworkKind:
@@ -309,9 +299,8 @@ def named_checkpoint(text: str) -> NetworkKind:
         PlayerError: for any other specification.
     """
     network = find_network(text)
-    if network is None or network.is_onnx:
-        names = f"{', '.join(SHIPPED)}, FILE.safetensors or {HUB_PREFIX}OWNER/NAME"
-        raise PlayerError(f"{quote(text)} is not a network; write {names}")
+    if network is None or not network.is_checkpoint:
+        raise PlayerError(f"{quote(text)} is not a checkpoint; write {', '.join(SHIPPED)} or FILE.safetensors")
     return network
 
 

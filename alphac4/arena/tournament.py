@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from alphac4.arena.kinds import LEAVES, NETWORK_FORM
+from alphac4.arena.kinds import LEAVES
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.players import Player
 from alphac4.arena.ratings import Rating, SprtState, choose_anchor, elo_interval, fit_ratings, pair_counts, sprt
@@ -46,6 +46,14 @@ SPRT_PAIRS_PER_PART = 10  # the same with a sequential test, which may end the p
 Pairing = tuple[str, str]
 Results = dict[Pairing, MatchResult]
 StartPart = Callable[["MatchPart"], Future[MatchResult]]
+
+
+class NetworkFile(NamedTuple):
+    """A network's file, for processes that lack it."""
+
+    written: str  # in the player's specification
+    suffix: str
+    content: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +216,10 @@ def _results_as_completed(
 
 
 def play_part(
-    tournament: Tournament, part: MatchPart, threads: int, networks: "Shared[Mapping[str, bytes | None]] | None" = None
+    tournament: Tournament,
+    part: MatchPart,
+    threads: int,
+    networks: "Shared[Mapping[str, NetworkFile | None]] | None" = None,
 ) -> MatchResult:
     """Create both players and play; their random numbers depend only on the tournament and the part.
 
@@ -232,21 +243,20 @@ def play_part(
     return play_match(challenger, opponent, part.openings)
 
 
-def read_network(specification: str) -> bytes | None:
-    """Return the content of the network's file; None for a player that is not a network."""
+def read_network(specification: str) -> NetworkFile | None:
+    """Return the file of the player's network; None for a player without a network."""
     network = find_network(specification)
-    return None if network is None else read_bytes(network.path)
+    return None if network is None else NetworkFile(network.written, network.path.suffix, read_bytes(network.path))
 
 
-def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:
-    """Call `parse_player` in a process that may lack the network's file, whose content is ``network``."""
-    found = NETWORK_FORM.fullmatch(specification)
-    if network is None or found is None:
+def parse_player_with(network: NetworkFile | None, specification: str, **settings: Any) -> Player:
+    """Call `parse_player` in a process that may lack the network's file."""
+    if network is None or not specification.startswith(network.written):  # such as "certificate"
         return parse_player(specification, **settings)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("network.onnx" if found["network"].endswith(".onnx") else "network.safetensors")
-        path.write_bytes(network)
-        return parse_player(f"{path}{specification.removeprefix(found['network'])}", **settings)
+        path = Path(folder) / f"network{network.suffix}"
+        path.write_bytes(network.content)
+        return parse_player(f"{path}{specification.removeprefix(network.written)}", **settings)
 
 
 def _prepare_process() -> None:

@@ -27,7 +27,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, concatenate, make_samples
 from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.storage.hub import SHIPPED
+from alphac4.storage.networks import SHIPPED
 from alphac4.storage.records import did_you_mean, first_line, quote
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.device_learner import make_learner

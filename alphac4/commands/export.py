@@ -6,7 +6,7 @@ from typing import Annotated
 
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import Device, loading, metavar
-from alphac4.storage.hub import check_network
+from alphac4.storage.networks import check_network
 from alphac4.storage.records import CheckedSettings
 
 

@@ -26,7 +26,7 @@ from alphac4.commands.arguments import (
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.hub import check_network
+from alphac4.storage.networks import check_network
 from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, Range
 from alphac4.storage.text import content_lines, read_stdin_lines
 

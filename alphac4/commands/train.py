@@ -25,8 +25,8 @@ from alphac4.commands.arguments import (
 from alphac4.machine import delayed_interrupts, wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line
-from alphac4.storage.hub import check_network
 from alphac4.storage.locks import lock_folder
+from alphac4.storage.networks import check_network
 from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
 from alphac4.training.config import PRESETS, TrainConfig, from_dict
 

@@ -12,7 +12,7 @@ from alphac4.nn.network import Network
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import checkpoint_file, load_checkpoint
 from alphac4.storage.files import read_bytes, write_atomically
-from alphac4.storage.hub import check_network
+from alphac4.storage.networks import check_network
 from alphac4.storage.records import parse_json, read_record, to_json_line
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Callback, Progress

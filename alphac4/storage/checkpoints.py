@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alphac4.game.rules import STANDARD, Geometry, board_settings
 from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, pack_arrays
 from alphac4.storage.files import FileError, write_atomically
-from alphac4.storage.hub import SHIPPED, hub_file, is_hub_name
+from alphac4.storage.networks import SHIPPED, find_with_scheme
 from alphac4.storage.records import BoardConfig, first_line, read_record
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _weights(network: "Network") -> Arrays:
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
-    """Load a checkpoint from a path, or by a name such as "best" or "hf://OWNER/NAME"."""
+    """Load a checkpoint from a path, or by a name: "best", or one with a scheme."""
     import torch
 
     from alphac4.nn.config import NetworkConfig
@@ -102,12 +102,13 @@ def _read_geometry(path: Path, header: Header) -> Geometry:
 
 
 def checkpoint_file(name: Path) -> Path:
-    """Return the file of a network: a name in `SHIPPED`, hf://OWNER/NAME, or a path.
+    """Return the file of a network: a name in `SHIPPED`, a name with a scheme, or a path.
 
     A name in `SHIPPED` always means the shipped network. For another file called "best", pass its absolute path.
     """
     if str(name) not in SHIPPED:
-        return hub_file(name.as_posix()) if is_hub_name(name.as_posix()) else name
+        find = find_with_scheme(name.as_posix())
+        return name if find is None else find()
     path = shipped_file(SHIPPED[str(name)])
     if not path.exists():  # the package was copied without its networks
         raise FileError(f"the shipped network {str(name)!r} is missing ({path}); name a checkpoint file")

@@ -130,7 +130,7 @@ class TrainConfig(CheckedSettings):
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
     """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
-    """Checkpoint (FILE.safetensors, best, quick or hf://OWNER/NAME) of the network to start from, instead of random
+    """Checkpoint (FILE.safetensors, best or quick) of the network to start from, instead of random
     weights. It must have the run's number of channels. Blocks and input planes that it lacks are added."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""

@@ -9,7 +9,7 @@ import tyro
 
 from alphac4.commands.arguments import OutputFile, loading, metavar
 from alphac4.storage.files import check_folder, check_not_existing, check_output, write_atomically
-from alphac4.storage.hub import check_network
+from alphac4.storage.networks import check_network
 from alphac4.storage.records import CheckedSettings
 
 logger = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ class ExportCommand(CheckedSettings):
 
     def __call__(self) -> int:
         """Write every requested form."""
-        if self.kaggle is self.onnx is self.web is self.hub is None:
-            raise ValueError("choose a form: --kaggle main.py, --onnx network.onnx, --web FOLDER or --hub FOLDER")
         paths = [path.resolve() for path in (self.kaggle, self.onnx, self.web, self.hub) if path is not None]
+        if not paths:
+            raise ValueError("choose a form: --kaggle main.py, --onnx network.onnx, --web FOLDER or --hub FOLDER")
         if len(set(paths)) < len(paths):
             raise ValueError("each form needs a path of its own")
         check_output(self.kaggle, ".py", overwrite=self.overwrite)
@@ -61,25 +61,19 @@ class ExportCommand(CheckedSettings):
                 check_folder(folder.absolute().parent, folder)
                 check_not_existing(folder)
         with loading():
+            from alphac4.plugins.export.hub import checked_license, export_hub
+            from alphac4.plugins.export.kaggle import submission_text
+            from alphac4.plugins.export.onnx import export_onnx, format_bound, import_onnx
+            from alphac4.plugins.export.web import export_page, read_runtime
             from alphac4.storage.checkpoints import load_checkpoint
 
             checkpoint = load_checkpoint(self.checkpoint)
             # Find what any form lacks before the first one is written.
-            if self.hub is not None:
-                from alphac4.plugins.export.hub import checked_license, export_hub
-
-                license_id = checked_license(self.checkpoint, self.license)
-            if self.web is not None:
-                from alphac4.plugins.export.web import export_page, read_runtime
-
-                runtime = read_runtime(self.web_runtime)
+            license_id = "" if self.hub is None else checked_license(self.checkpoint, self.license)
+            runtime = b"" if self.web is None else read_runtime(self.web_runtime)
             if self.onnx is not None or self.hub is not None or self.web is not None:
-                from alphac4.plugins.export.onnx import export_onnx, format_bound, import_onnx
-
                 import_onnx()
         if self.kaggle is not None:
-            from alphac4.plugins.export.kaggle import submission_text
-
             write_atomically(self.kaggle, submission_text(checkpoint).encode())
             logger.info("%s: submission of %d KB", self.kaggle, self.kaggle.stat().st_size // 1000)
         if self.onnx is not None:

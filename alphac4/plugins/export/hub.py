@@ -20,11 +20,12 @@ from alphac4.machine import install_advice
 from alphac4.plugins.export.onnx import INPUT, OUTPUT, export_onnx, format_bound
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import new_folder, write_atomically
-from alphac4.storage.hub import NETWORK_FILE, SHIPPED
+from alphac4.storage.networks import SHIPPED
 from alphac4.storage.records import quote
 from alphac4.version import __version__
 
 CARD = "README.md"
+NETWORK_FILE = "model.safetensors"  # the file that hf://OWNER/NAME means
 ONNX_FILE = "model.onnx"
 PROJECT_LICENSE = "mit"
 BUDGETS = (0, 100)  # simulations per position in the measurement, which takes about a minute on two cores
@@ -75,12 +76,7 @@ Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 def checked_license(name: Path, license_id: str | None) -> str:
     """Return the hub's identifier of the network's licence, after checking it and that the hub's package exists.
 
-    Args:
-        name: the network's file, or another name that `load_checkpoint` takes.
-        license_id: the identifier; shipped networks have a default.
-
-    Raises:
-        ValueError: if the licence or the package is missing, or the licence is not an identifier.
+    Shipped networks have a default.
     """
     if license_id is None and str(name) in SHIPPED:
         license_id = PROJECT_LICENSE
@@ -96,17 +92,7 @@ def checked_license(name: Path, license_id: str | None) -> str:
 
 
 def export_hub(name: Path, folder: Path, license_id: str) -> None:
-    """Measure a network, convert it, and write the folder atomically. The folder's name is the network's on the card.
-
-    Args:
-        name: the network's file, or another name that `load_checkpoint` takes.
-        folder: the new folder.
-        license_id: the result of `checked_license`.
-
-    Raises:
-        ValueError: if the folder exists.
-        RuntimeError: if the outputs of the ONNX file differ from the network's.
-    """
+    """Measure a network, convert it, and write a new folder atomically; its name is the network's on the card."""
     checkpoint, shown = load_checkpoint(name), folder.absolute().name
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
@@ -143,12 +129,8 @@ def model_card(
 ) -> str:
     """Return the content of README.md, with the metadata for the hub's search.
 
-    Args:
-        name: the network's name on the card.
-        checkpoint: the network.
-        license_id: the hub's identifier of the licence.
-        report: the measured strength; None if the board is not the standard one.
-        deviation: largest deviation of the ONNX file's probabilities from PyTorch's.
+    There is no ``report`` of the measured strength for other boards than the standard one. ``deviation`` is the largest
+    one of the ONNX file's probabilities from PyTorch's.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 

@@ -26,12 +26,7 @@ TOLERANCE = 0.05  # largest deviation of a probability from PyTorch; half precis
 
 
 def submission_text(checkpoint: Checkpoint) -> str:
-    """Return the text of a submission file with the checkpoint's weights.
-
-    Raises:
-        ValueError: for a network trained without diagonals, or weights too large for half precision.
-        RuntimeError: if the outputs of the submission differ from the network's or are not finite.
-    """
+    """Return the text of a submission file with the checkpoint's weights, after comparing its outputs with PyTorch."""
     geometry = checkpoint.geometry
     if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):
         raise ValueError("diagonals win in Kaggle's ConnectX, but this network was trained without them")

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphac4.game.rules import Geometry, board_settings
-from alphac4.machine import install_advice, quiet_logging
+from alphac4.machine import import_onnxruntime, install_advice, quiet_logging
 from alphac4.nn.backends import random_boards
-from alphac4.nn.foreign import import_onnxruntime
 from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
@@ -97,10 +96,8 @@ class _StonesToProbabilities(nn.Module):
 def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
     """Write the network to a file; return the largest deviation of a probability from PyTorch.
 
-    The file's metadata describe its input, outputs and board.
-
-    Raises:
-        RuntimeError: if a package is missing, or the outputs of the file differ from the network's or are not finite.
+    The file's metadata describe its input, outputs and board. If the outputs differ, or are not finite, no file is
+    written.
     """
     content = onnx_bytes(checkpoint)
     deviation = deviation_from_torch(checkpoint, content)
@@ -117,11 +114,7 @@ def format_bound(deviation: float) -> str:
 
 
 def import_onnx() -> Any:
-    """Return the module `onnx` after importing all packages that an export needs.
-
-    Raises:
-        RuntimeError: if a package is missing.
-    """
+    """Return the module `onnx` after importing all packages that an export needs."""
     try:
         import_onnxruntime()  # `deviation_from_torch` needs it
         import onnx
@@ -132,11 +125,7 @@ def import_onnx() -> Any:
 
 
 def onnx_bytes(checkpoint: Checkpoint) -> bytes:
-    """Return the network as an ONNX model for batches of any size.
-
-    Raises:
-        RuntimeError: if a package is missing.
-    """
+    """Return the network as an ONNX model for batches of any size."""
     onnx, geometry = import_onnx(), checkpoint.geometry
     # The exporter logs every step. Filters of warnings belong to the process, so exports of several threads take turns.
     with _export_lock, quiet_logging(logging.WARNING), warnings.catch_warnings():

@@ -49,16 +49,7 @@ RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # th
 def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes) -> None:
     """Write the page with a network into a new folder, which appears only when it is complete.
 
-    Args:
-        checkpoint: the network and its board.
-        name: the network's name on the page.
-        folder: a new folder.
-        runtime: npm package of onnxruntime-web, from `read_runtime`.
-
-    Raises:
-        ValueError: if ``folder`` exists.
-        RuntimeError: if a package is missing.
-        OSError: if a file cannot be written.
+    ``name`` is the network's name on the page, ``runtime`` the npm package that `read_runtime` returns.
     """
     with new_folder(folder) as new:
         static = new / "static"
@@ -115,13 +106,7 @@ def write_offline_worker(folder: Path) -> None:
 
 
 def read_runtime(path: Path | None) -> bytes:
-    """Return the npm package of onnxruntime-web from a file, the cache, or the registry.
-
-    Raises:
-        ValueError: if it is another version.
-        RuntimeError: if it cannot be downloaded or kept.
-        OSError: if the file cannot be read.
-    """
+    """Return the npm package of onnxruntime-web from a file, the cache, or the registry."""
     file = path or cache_folder() / Path(RUNTIME_URL).name
     content = file.read_bytes() if path is not None or file.is_file() else b""
     if path is None and not _is_expected(content):

@@ -115,7 +115,7 @@ def test_the_bound_of_a_deviation_is_rounded_up(deviation: float, text: str) -> 
 USES_OF_ONNXRUNTIME = {
     "two threads": """
 from concurrent.futures import ThreadPoolExecutor
-from alphac4.nn.foreign import import_onnxruntime
+from alphac4.machine import import_onnxruntime
 with ThreadPoolExecutor(2) as pool:
     list(pool.map(lambda _: import_onnxruntime().SessionOptions(), range(2)))
 """,

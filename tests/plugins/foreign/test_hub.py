@@ -11,34 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from helpers import as_if_trained
 
 import alphac4
 from alphac4.arena.registry import find_network
-from alphac4.cli import main
-from alphac4.game import Geometry, make_geometry
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.game import make_geometry
+from alphac4.plugins.foreign import hub
 from alphac4.runs.costs import load_initial_network
-from alphac4.storage import hub
-from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, pack_checkpoint
+from alphac4.storage.networks import check_network
 from alphac4.training.config import from_dict
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs ./scripts/setup.sh hub")
 
-BOARD = make_geometry(4, 5, 3)
-PROVENANCE = {"run": "mine", "iteration": 3, "seconds": 754, "games": 1234, "evaluations": 567890, "config": {}}
-PROVENANCE |= {"started_from": {"checkpoint": "elsewhere.safetensors"}, "with_start": {"seconds": 1200, "games": 5000}}
-STRENGTH = {"uct:1000": {"score": 0.845, "games": 100}}
+SIZES = {"rows": 4, "columns": 5, "run_length": 3}
+BOARD = make_geometry(**SIZES)
 NAME = "hf://someone/connect-4.5"
-
-
-def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(2)
-        board = {name: getattr(geometry, name) for name in ("rows", "columns", "run_length")}
-        config = from_dict({"board": board, "network": {"channels": channels, "blocks": 1}}).network_config()
-        network = PolicyValueNetwork(config).eval()
-    save_checkpoint(path, Checkpoint(network=network, geometry=geometry, provenance=PROVENANCE, strength=STRENGTH))
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
@@ -69,10 +57,9 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def network_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("network") / "net.safetensors"
-    save_small(path)
-    return path.read_bytes()
+def network_bytes() -> bytes:
+    config = from_dict({"board": SIZES, "network": {"channels": 4, "blocks": 1}}).network_config()
+    return pack_checkpoint(Checkpoint(network=as_if_trained(config), geometry=BOARD))
 
 
 @pytest.fixture
@@ -107,7 +94,7 @@ def no_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_hub_network_is_accepted_wherever_a_network_is_named(
-    requests: list[str], network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    requests: list[str], network_bytes: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is downloaded once, for players, paths of commands, Python, and the start of a run."""
     outer = find_network(f"{NAME}@7,c-init=2")
@@ -118,16 +105,16 @@ def test_a_hub_network_is_accepted_wherever_a_network_is_named(
     assert inner is not None
     assert inner.name == "someone/connect-4.5/other/small"
     assert load_checkpoint(Path(NAME)).geometry == BOARD  # as a path
-    assert main(["export", NAME, "--kaggle", str(tmp_path / "main.py")]) == 0
+    check_network(Path(NAME).as_posix())
     assert alphac4.load(f"{NAME}@8").search("12").simulations == 8
-    board, network = {"rows": 4, "columns": 5, "run_length": 3}, {"channels": 4, "blocks": 2}  # larger than the network
-    start = load_initial_network(from_dict({"start_from": NAME, "board": board, "network": network}))
+    larger = {"channels": 4, "blocks": 2}
+    start = load_initial_network(from_dict({"start_from": NAME, "board": SIZES, "network": larger}))
     assert start is not None
     assert start[1]["checkpoint"] == NAME
     assert len([line for line in requests if line.startswith("GET") and "/model." in line]) == 1
     hub.hub_file.cache_clear()
     with no_connection(monkeypatch):
-        assert hub.hub_file(NAME).read_bytes() == network_bytes
+        assert hub.hub_file(NAME.removeprefix("hf://")).read_bytes() == network_bytes
 
 
 @pytest.mark.usefixtures("requests")

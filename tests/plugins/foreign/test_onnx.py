@@ -9,13 +9,14 @@ import pytest
 from helpers import as_if_trained, assert_leaves_no_trace
 
 from alphac4.arena.registry import common_geometry, parse_player, parse_searching_player
+from alphac4.arena.tournament import parse_player_with, read_network
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.mcts.search import Budget
 from alphac4.nn.backends import random_boards
 from alphac4.nn.config import NetworkConfig, PlanesName
 from alphac4.nn.evaluator import Evaluator, softmax
-from alphac4.nn.foreign import OnnxEvaluator
+from alphac4.plugins.foreign.onnx import OnnxEvaluator
 from alphac4.storage.checkpoints import Checkpoint
 
 onnx = pytest.importorskip("onnx")
@@ -135,6 +136,15 @@ def test_an_exported_file_plays_as_the_network(
     np.testing.assert_allclose(result.priors[0], softmax(logits)[0], atol=1e-4)
     assert result.value[0] == pytest.approx(wdl[0, 0] - wdl[0, 2], abs=1e-4)
     assert player.choose(positions) == list(player.search(positions).moves)
+
+
+def test_network_is_sent_to_processes_that_lack_its_file(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "net.onnx", ["logits", "scalar"])
+    network = read_network(f"{path}@5")
+    here = parse_player(f"{path}@5", rng=np.random.default_rng(0)).choose([Position()])
+    path.unlink()
+    there = parse_player_with(network, f"{path}@5", rng=np.random.default_rng(0))
+    assert (there.name, there.choose([Position()])) == ("network@5", here)
 
 
 def test_onnxruntime_loads_a_network_without_its_telemetry(tmp_path: Path) -> None:
