@@ -40,20 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EXTRAS = {  # name in pyproject.toml: purpose
-    "openvino": "the fastest inference on Intel and AMD processors",
-    "cuda": "search trees of self-play on an NVIDIA GPU",
-    "cluster": "alphac4 train --cluster",
-    "web": "alphac4 play web",
-    "onnx": "alphac4 export --onnx and --web, and networks of ONNX files",
-    "hub": "networks named hf://OWNER/NAME, and alphac4 export --hub",
-    "kaggle": "games of Kaggle's ConnectX on this machine",
-    "pettingzoo": "PettingZoo's connect_four_v3",
-    "openspiel": "OpenSpiel's player openspiel:1000",
-    "peers": "experiments/peers.py",
-    "docs": "building the documentation by ./scripts/docs.sh",
-}
-
 INFERENCE_BATCHES = (1, 128)  # one game against a person, and an evaluation of many positions
 INFERENCE_SECONDS = 1.0  # per backend and batch size
 SELF_PLAY_SECONDS = 10.0
@@ -192,23 +178,27 @@ CHECKS: dict[str, Callable[[], str]] = {
 }
 
 
-def requirements(extra: str = "") -> list[Requirement]:
-    """Return what an extra needs, or the package itself.
+def requirements() -> dict[str, list[Requirement]]:
+    """Return what each extra needs, and as "" what the package itself needs.
 
     The pyproject.toml of a clone may be newer than the metadata of the installation.
     """
     project = Path(__file__).parents[2] / "pyproject.toml"
     if project.is_file():
         table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-        return list(map(Requirement, table["optional-dependencies"][extra] if extra else table["dependencies"]))
-    every = map(Requirement, importlib.metadata.requires("alphac4") or ())
-    return [each for each in every if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)]
+        needs = {"": table["dependencies"], **table["optional-dependencies"]}
+        return {extra: list(map(Requirement, lines)) for extra, lines in needs.items()}
+    every = list(map(Requirement, importlib.metadata.requires("alphac4") or ()))
+    return {
+        extra: [each for each in every if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)]
+        for extra in ["", *(importlib.metadata.metadata("alphac4").get_all("Provides-Extra") or ())]
+    }
 
 
 def unmet_requirements(extra: str = "") -> list[str]:
     """Return the packages that an extra needs, or alphac4 itself, and that are missing or of an unsupported version."""
     unmet = []
-    for requirement in requirements(extra):
+    for requirement in requirements()[extra]:
         if requirement.name == "alphac4":  # an extra that includes others
             unmet += [line for included in requirement.extras for line in unmet_requirements(included)]
             continue
@@ -223,13 +213,13 @@ def unmet_requirements(extra: str = "") -> list[str]:
 
 
 def find_extras() -> Iterator[str]:
-    """Yield a line per extra of the package: its purpose, and how to install it if it is incomplete."""
-    for name, purpose in EXTRAS.items():
+    """Yield a line per extra of the package, except the developers': how to install it if it is incomplete."""
+    for name in sorted(requirements().keys() - {"", "dev"}):
         if problems := unmet_requirements(name):
-            yield f"  --   {name}, for {purpose}: {install_advice(name)} ({', '.join(problems)})"
+            yield f"  --   {name}: {install_advice(name)} ({', '.join(problems)})"
         else:
             unused = name == "cuda" and not torch.cuda.is_available()
-            yield f"  ok   {name}: {purpose}" + (" (installed, but PyTorch finds no GPU here)" if unused else "")
+            yield f"  ok   {name}" + (" (installed, but PyTorch finds no GPU here)" if unused else "")
 
 
 # --- Measurements ----------------------------------------------------------------------------------------------------
