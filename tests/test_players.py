@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers import ConstantEvaluator, random_positions, save_untrained
+from helpers import ConstantEvaluator, random_positions, run_python, save_untrained
 
 from alphac4.arena import PlayerError, alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
@@ -375,3 +375,9 @@ def test_moves_with_negligible_priors_are_found() -> None:
         plain = NetworkSearch(evaluator).search([puzzle.position], Budget(simulations=int(result.simulations[0])))
         found_by_as_many += plain.moves.tolist() == [puzzle.solution]
     assert found >= len(puzzles) - 2 > found_by_as_many + 5
+
+
+def test_players_of_the_core_are_listed_first() -> None:
+    """The command line loads plugins first."""
+    listed = run_python("from alphac4.cli import main; main(['players'])").stdout
+    assert listed.lstrip().startswith("FILE.safetensors@600 ")

@@ -121,11 +121,11 @@ def register(kind: _Kind) -> _Kind:
 
 
 def player_kinds() -> Sequence[type[PlayerKind]]:
-    """Return all kinds: those of the core and of all plugins."""
+    """Return all kinds, those of the core before those of plugins."""
     import alphac4.arena.kinds  # noqa: F401 - registers the core's kinds
 
     load_plugins()
-    return _kinds
+    return sorted(_kinds, key=lambda kind: kind.__module__ != "alphac4.arena.kinds")
 
 
 def describe_players(width: int) -> str:
