@@ -23,11 +23,8 @@ def register_scheme(scheme: str, find: Callable[[str], Path]) -> None:
 
 
 def find_with_scheme(name: str) -> Callable[[], Path] | None:
-    """Return the function that finds the file of a name with a known scheme; None for any other name.
-
-    The name may have been a `Path`, which removes one of the slashes.
-    """
-    scheme, separator, rest = name.partition(":/")
+    """Return the function that finds the file of a name with a known scheme; None for any other name."""
+    scheme, separator, rest = name.partition(":/")  # `Path` removes one of the slashes
     if not separator:
         return None
     load_plugins()

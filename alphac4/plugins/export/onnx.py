@@ -149,10 +149,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
 
 
 def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
-    """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards.
-
-    It is NaN if an output is.
-    """
+    """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards; or NaN."""
     onnxruntime = import_onnxruntime()
     network, rng = checkpoint.network.eval(), np.random.default_rng(0)
     planes = random_boards(checkpoint.geometry, PROBE_BOARDS, rng, network.config.input_planes)
