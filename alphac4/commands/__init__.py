@@ -39,7 +39,7 @@ _commands = {
         ("arena", "Measure", "play matches between any players and rate them"),
         ("evaluate", "Measure", "measure a network or any player against exact play"),
         ("prove", "Measure", "check a player's moves against every reply, exhaustively"),
-        ("doctor", "Export", "check the installation and measure the speed of this machine"),
+        ("doctor", "Measure", "check the installation and measure the speed of this machine"),
     )
 }
 

@@ -36,7 +36,7 @@ from alphac4.training.optimizer import CosineSchedule
 from alphac4.version import __version__
 
 if TYPE_CHECKING:
-    from alphac4.commands.export import DoctorCommand
+    from alphac4.commands.measure import DoctorCommand
 
 logger = logging.getLogger(__name__)
 

@@ -45,6 +45,7 @@ class ExportCommand(CheckedSettings):
     """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
 
     def _check(self) -> None:
+        super()._check()
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
