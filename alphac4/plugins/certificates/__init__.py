@@ -2,13 +2,12 @@
 
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphac4.arena import PlayerError
-from alphac4.arena.registry import PlayerKind, find_network, read_player, register
+from alphac4.arena.registry import PlayerKind, find_network, player_kinds, read_player, register
 from alphac4.commands import register_command
 from alphac4.play.proofs import register_proofs
 from alphac4.storage.records import quote
@@ -39,32 +38,32 @@ class CertificateKind(PlayerKind):
         "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
     }
     names = (CERTIFICATE,)
-    rank = 2  # best@certificate is also written as a network
+    rank = 3  # best@certificate is also written as a network
     runs_network = True
 
     def __init__(self, text: str) -> None:
-        from alphac4.arena.kinds import AUTO, NetworkKind
-
         super().__init__(text)
-        self._other: NetworkKind | None = None  # None if the certificates' author plays the other positions
-        if found := self._network_form(text):
-            self._other = NetworkKind(f"{found['network']}@{AUTO}{found['options'] or ''}")
-        elif text != CERTIFICATE and not all(text.removeprefix(f"{CERTIFICATE}:").split(",")):
+        other = self._other_text(text)
+        self._other = None if other is None else find_network(other)
+        if other is None and text != CERTIFICATE and not all(text.removeprefix(f"{CERTIFICATE}:").split(",")):
             form = f"{CERTIFICATE}:FILE"
             raise PlayerError(f"{quote(text)}: a file's name is missing; write {form} or {form},FILE")
 
     @classmethod
     def matches(cls, text: str) -> bool:
         """Return whether a text names certificates, or a network at `CERTIFICATE`."""
-        return text == CERTIFICATE or text.startswith(f"{CERTIFICATE}:") or cls._network_form(text) is not None
+        return text == CERTIFICATE or text.startswith(f"{CERTIFICATE}:") or cls._other_text(text) is not None
 
     @staticmethod
-    def _network_form(text: str) -> re.Match[str] | None:
-        """Return the match of a network at `CERTIFICATE`; None for any other text."""
-        from alphac4.arena.kinds import NETWORK_FORM, NetworkKind
+    def _other_text(text: str) -> str | None:
+        """Return the network at "auto" for a network at `CERTIFICATE`; None if the certificates' author plays."""
+        from alphac4.arena.kinds import AUTO, NetworkKind
 
-        found = NETWORK_FORM.fullmatch(text)
-        return found if found and found["limit"] == f"@{CERTIFICATE}" and NetworkKind.matches(text) else None
+        for kind in player_kinds():
+            found = kind.form.fullmatch(text) if issubclass(kind, NetworkKind) and kind.matches(text) else None
+            if found and found["limit"] == f"@{CERTIFICATE}":
+                return f"{found['network']}@{AUTO}{found['options'] or ''}"
+        return None
 
     @property
     def _paths(self) -> list[Path]:
