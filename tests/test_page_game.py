@@ -190,7 +190,8 @@ def test_a_reload_at_once_after_a_move_keeps_it(browser: Browser, address: str) 
     page.goto(address + "#4455")
     expect(page, "#resume", "Play on")
     for column, moves in ((2, "445531"), (6, "44553171")):
-        page.evaluate(DROP_AND_RELOAD, column)
+        with page.expect_navigation():
+            page.evaluate(DROP_AND_RELOAD, column)
         page.wait_for_selector(".column[aria-disabled='false']")
         expect_moves(page, moves)
         expect(page, "#status", "Your move")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from page_browser import Browser, expect, expect_moves
+from page_browser import Browser, expect
 
 from alphac4.compute import choose_compute
 from alphac4.game import Position
@@ -49,13 +49,3 @@ def test_the_page_shows_proven_wins(browser: Browser, address: str) -> None:
     page.goto(address + "#44")
     page.check("#analyse")
     expect(page, "#verdict", r"Red wins in at most \d+ moves \(proven\)")
-
-
-@pytest.mark.slow
-def test_the_exported_page_plays_certified_moves(browser: Browser, static_address: str) -> None:
-    page = browser.new_page()
-    page.goto(static_address + "#43")
-    page.select_option("#second", "")
-    page.select_option("#first", "master")
-    page.click("#resume")
-    expect_moves(page, "436")  # which the network would not play

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from page_browser import Browser, expect, expect_count, expect_moves, press
 
+from alphac4.game.rules import STANDARD
+from alphac4.play.proofs import load_proofs
 from alphac4.plugins.export.web import LOCAL, write_offline_worker
 
 pytestmark = pytest.mark.slow
@@ -150,3 +152,14 @@ def test_page_opened_as_a_file_asks_for_a_web_server(browser: Browser, static_fo
     page.goto((static_folder / "index.html").as_uri())
     expect(page, "#status", "needs a web server")
     browser.errors.clear()  # errors of modules that cannot be loaded
+
+
+def test_exported_page_plays_proven_moves(browser: Browser, static_address: str) -> None:
+    if load_proofs(STANDARD) is None:
+        pytest.skip("needs a plugin with proofs")
+    page = browser.new_page()
+    page.goto(static_address + "#43")
+    page.select_option("#second", "")
+    page.select_option("#first", "master")
+    page.click("#resume")
+    expect_moves(page, "436")  # which the network would not play

@@ -20,7 +20,7 @@ from alphac4.game.rules import STANDARD, canonical_key, canonical_keys
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
-from alphac4.play.web import pages
+from alphac4.play.web.pages import STATIC
 from alphac4.plugins.export import web
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
@@ -90,7 +90,7 @@ const board = new Rules(setup);
 def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     """Runs a script with the page's modules; it reads its arguments as ``given`` and returns JSON by ``tell``."""
     folder = tmp_path_factory.mktemp("page") / "static"
-    for part in (pages.STATIC, web.LOCAL):
+    for part in (STATIC, web.LOCAL):
         shutil.copytree(part, folder, dirs_exist_ok=True)
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "browser.js").write_text(BROWSER)
@@ -345,7 +345,7 @@ process.exit(); // despite its workers
 def proof(position: Position) -> tuple[int, int] | None:
     """Return a winning column and the plies to the win by minimax on 4 x 4; None if the side to move does not win."""
     outcome, plies = minimax(board_of(position.moves or "", 4), 4, 3)
-    if outcome != 1 or position.plies > pages.MAX_PROVEN_STONES:
+    if outcome != 1 or position.plies > web.MAX_PROVEN_STONES:
         return None
     if plies > 1 and canonical_keys(position.geometry, *stones([position]))[1][0]:
         mirrored = proof(position.mirror())
