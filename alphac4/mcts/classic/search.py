@@ -1,5 +1,6 @@
 """Classic MCTS over batches of positions, with several threads and root-parallel trees."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -65,8 +66,9 @@ class UctSearch(TreeSearch):
         chunk = 256 if deadline is not None else min(2**16, 1 + 2**18 // max(count, 1))
         visits = trees.visits[:count, ROOT]  # [count, A] view, updated by the search
         left = [t for t in range(count) if visits[t].sum() < targets[t]]
-        with worker_threads(self.threads) as pool:
-            search_all = pool.map if min(self.threads, len(left)) > 1 else map
+        is_parallel = min(self.threads, len(left)) > 1
+        with worker_threads(self.threads) if is_parallel else contextlib.nullcontext() as pool:
+            search_all = map if pool is None else pool.map
             while left:  # one chunk per tree in turn, so that each tree gets its share of the time
                 check_block()
                 goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
