@@ -26,7 +26,7 @@ class Command(NamedTuple):
 
 
 _commands = {
-    f"{name}": Command(group, summary, f"alphac4.commands.{group.lower()}:{name.title().replace(' ', '')}Command")
+    name: Command(group, summary, f"alphac4.commands.{group.lower()}:{name.title().replace(' ', '')}Command")
     for name, group, summary in (
         ("play", "Play", "play a game in the terminal"),
         ("play web", "Play", "play in the browser, solve puzzles, review games"),
