@@ -404,7 +404,7 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.evaluate("random", simulations=[]), "simulations must not be empty: give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
         (lambda: alphac4.load("x" * 100_000), "unknown player 'xxx"),
-        (lambda: alphac4.load("x" * 5000 + ".onnx"), "no such file"),
+        (lambda: alphac4.load("missing.safetensors"), "no such file"),
         (lambda: alphac4.load("quick", geometry=small), "plays on 6 x 7 .*, not on 5 x 6"),
         (lambda: alphac4.load(agent, geometry=small), "plays on 6 x 7 .*, not on 5 x 6 .*; leave geometry out"),
         (lambda: alphac4.load(agent, device="cpu"), "device and backend only apply to networks in files"),

@@ -73,7 +73,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("play mastr", "unknown player 'mastr' (is it master?)"),
         ("play club human best", "name one opponent or two players, not club human best"),
         ("play 3 --rows 5 --columns 6", "best: plays on 6 x 7 with runs of 4, not on 5 x 6"),
-        ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); `alphac4 players` lists them"),
+        ("search 44 --player utc:50", "unknown player 'utc:50' (is it uct:50?); `alphac4 players` lists them"),
         ("arena random random", "at least two different players"),
         ("arena random uct:10 --games 3", "--games must be an even number, not 3"),
         ("arena random uct:10 --sprt 30 0", "ELO0 below ELO1"),
@@ -177,7 +177,6 @@ def test_json_is_a_flag_in_every_command_that_has_it() -> None:
     ("line", "message", "status"),
     [
         ("play human", "is neither a column from 1 to 7", 0),
-        ("engine --player uct:10", "error unknown command '\\xe9'", 0),
         ("solve --batch", "line 1: illegal move", 2),
         ("review - --player none --seconds 0", "the standard input, line 1: illegal move", 2),
     ],
@@ -252,7 +251,6 @@ def test_solver_and_board_do_not_load_pytorch() -> None:
     ("line", "code", "message"),
     [
         ("solve 112233 >/dev/full", 2, "No space left on device"),
-        ("engine --player uct:9 >/dev/full <<< 'go nodes 5'", 2, "the output: No space left on device"),
         ("solve 49 2>/dev/full", 2, ""),
         ("play human <&-", 0, ""),
         ("slove >&-", 2, "unknown command 'slove'"),
