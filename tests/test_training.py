@@ -231,7 +231,7 @@ def test_selfplay_command_measures_the_time_of_its_actors(
     monkeypatch.setattr("alphac4.commands.train.time.perf_counter", lambda: now() + clock[0])
     options = "--samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --backend torch-fp32 --output"
     shown = run_command("selfplay quick", *options.split(), tmp_path / "a")
-    assert float(shown.split()[-2].replace(",", "")) < 1e5
+    assert 0 <= float(shown.split()[-2].replace(",", "")) < 1e5  # it may take less than 0.05 s
 
 
 def test_selfplay_command_keeps_no_games_in_memory(

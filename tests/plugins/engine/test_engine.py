@@ -308,11 +308,11 @@ def test_engine_plays_games_through_pipes(rng: np.random.Generator) -> None:
     ("redirection", "code", "message"),
     [
         (">/dev/full <<< 'go nodes 5'", 2, "the output: No space left on device"),
-        ("<<< $'\\xc3\\xa9'", 0, "error unknown command"),
+        ("<<< $'\\xc3\\xa9'", 0, "error unknown command '\\xe9'"),
     ],
 )
 def test_command_reports_a_full_output_and_undecodable_input(redirection: str, code: int, message: str) -> None:
-    command = f"{sys.executable} -m alphac4 engine --player uct:9 {redirection}"
+    command = f"PYTHONIOENCODING=ascii {sys.executable} -m alphac4 engine --player uct:9 {redirection}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stderr
     assert message in done.stdout + done.stderr

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 from helpers import as_if_trained, assert_leaves_no_trace
 
+import alphac4
 from alphac4.arena.registry import common_geometry, parse_player, parse_searching_player
 from alphac4.arena.tournament import parse_player_with, read_network
 from alphac4.game import STANDARD, Position, make_geometry
@@ -136,6 +137,12 @@ def test_an_exported_file_plays_as_the_network(
     np.testing.assert_allclose(result.priors[0], softmax(logits)[0], atol=1e-4)
     assert result.value[0] == pytest.approx(wdl[0, 0] - wdl[0, 2], abs=1e-4)
     assert player.choose(positions) == list(player.search(positions).moves)
+
+
+def test_missing_file_with_a_very_long_name_is_reported() -> None:
+    pytest.importorskip("onnxruntime", reason="needs pip install 'alphac4[onnx]'")
+    with pytest.raises(ValueError, match="no such file"):
+        alphac4.load("x" * 5000 + ".onnx")
 
 
 def test_network_is_sent_to_processes_that_lack_its_file(tmp_path: Path) -> None:
