@@ -202,7 +202,7 @@ class Scripted:
 
 
 def short_review() -> Review:
-    """Return the review of a game with moves of every grade; `data/review.txt` is its text."""
+    """Return the review of a game with moves of every grade; `core/data/review.txt` is its text."""
     geometry = make_geometry(3, 5, 3)
     solver = Solver(geometry, book=no_known_scores())
     return review_game("2253441423", geometry, solver=solver, player=Scripted())  # type: ignore[arg-type]

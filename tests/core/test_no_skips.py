@@ -25,11 +25,11 @@ def test_passes(): pass
 def test_a_skip_fails_in_continuous_integration(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Skips by a mark, in a test and of a module fail with the option, except for lack of a GPU."""
     for name in ("conftest.py", "page_browser.py"):  # this project's, and its import
-        (pytester.path / name).write_text(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+        (pytester.path / name).write_text((Path(__file__).parents[1] / name).read_text(encoding="utf-8"))
     pytester.makepyfile(test_tests=TESTS, test_nothing='import pytest\npytest.importorskip("no_such_package")')
     for variable, value in {"COLUMNS": "200", "ALPHAC4_CACHE": ""}.items():
         monkeypatch.setenv(variable, value)  # conftest.py changes the folder; a narrow terminal would truncate lines
-    settings = Path(__file__).parents[1] / "pyproject.toml"
+    settings = Path(__file__).parents[2] / "pyproject.toml"
     common = ["-p", "no:cacheprovider", "-c", str(settings), f"--rootdir={pytester.path}"]
     lenient = pytester.runpytest_inprocess(*common)
     strict = pytester.runpytest_inprocess(*common, "--no-skips", "--continue-on-collection-errors")

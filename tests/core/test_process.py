@@ -17,7 +17,7 @@ from alphac4.machine import SharedSetting, quiet_logging
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import torch_seed
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 USES_OF_THE_PACKAGE = """
 import logging, os, signal, sys, threading, warnings
 import numba, numpy, torch

@@ -20,7 +20,7 @@ from alphac4.commands.train import TrainCommand
 from alphac4.compute import choose_compute
 from alphac4.storage.checkpoints import load_checkpoint
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 EXAMPLES = {
     "alphazero": "against UCT with 5 rollouts: ",

@@ -27,7 +27,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.networks import SHIPPED
 from alphac4.training.device_learner import make_learner
 
-PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 @pytest.mark.slow
@@ -222,6 +222,6 @@ def test_rate_divides_by_the_time_taken(monkeypatch: pytest.MonkeyPatch) -> None
 def test_peer_programs_can_be_measured() -> None:
     for package in ("pyspiel", "jax", "pgx", "mctx"):
         pytest.importorskip(package, reason="needs pip install 'alphac4[peers]'")
-    peers = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "peers.py"))
+    peers = runpy.run_path(str(Path(__file__).parents[2] / "experiments" / "peers.py"))
     rates = peers["pgx_mctx_rate"](NetworkConfig(channels=4, blocks=1), games=4, simulations=4, seconds=0.05)
     assert all(np.isfinite(rate) and rate > 0 for rate in (*rates, peers["openspiel_rate"](50, 0.05)))

@@ -14,7 +14,7 @@ from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import VISITS_PER_LEAF, make_cache, make_leaves, step
 from alphac4.mcts.tree import ROOT, Trees, make_trees, reset_tree
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "alphazero.py"
 SIMULATIONS = 120
 LONGER = 3 * VISITS_PER_LEAF  # simulations after which several leaves wait at the same time
 PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0)

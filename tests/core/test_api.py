@@ -33,7 +33,7 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 Planes = npt.NDArray[np.float32]
-REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"  # reports of a real run
+REPORTS = Path(__file__).resolve().parents[2] / "docs" / "notebooks" / "quick-reports.jsonl"  # reports of a real run
 
 
 def load(player: Any, **options: Any) -> alphac4.Agent:

@@ -17,7 +17,7 @@ import alphac4
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.training.config import PRESETS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # The networks of a run: a run's seconds, the best network then, and its mistakes in the three sets of the target, which
 # have 1,000 positions each. In floating point, 100 * (70 / 1000) is more than 7.
 RUN = [

@@ -13,7 +13,7 @@ from alphac4 import __version__
 
 pytest.importorskip("build", reason="needs pip install build")
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str | Path, folder: Path, path: str = "") -> str:
@@ -55,7 +55,12 @@ def test_the_sdist_has_the_files_to_check_it(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"tests/test_package.py", "tests/data/solver_sample.columns", "scripts/check.sh", "constraints.txt"} <= names
+    assert {
+        "tests/core/test_package.py",
+        "tests/core/data/solver_sample.columns",
+        "scripts/check.sh",
+        "constraints.txt",
+    } <= names
     assert {"checkpoints/standard.safetensors", "LICENSE", "CHANGELOG.md", "docs/engine-protocol.md"} <= names
     assert not {name.split("/")[0] for name in names} & {".git", ".venv", "runs", "dist", "build"}
     assert not [name for name in names if "__pycache__" in name]

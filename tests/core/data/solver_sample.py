@@ -1,7 +1,7 @@
 """Writes ``solver_sample.columns``: random positions with our solver's exact score per column ('.' = no move).
 
-Run ``python tests/data/solver_sample.py`` from the repository's root. The solver that wrote the stored file agreed with
-the scores of five of Pascal Pons's public test sets (all but begin-hard), 1,000 positions each.
+Run ``python tests/core/data/solver_sample.py`` from the repository's root. The solver that wrote the stored file agreed
+with the scores of five of Pascal Pons's public test sets (all but begin-hard), 1,000 positions each.
 """
 
 from pathlib import Path

@@ -287,7 +287,7 @@ def test_unwritable_outputs_are_reported_in_advance(tmp_path: Path) -> None:
 def test_scripts_run_the_commands_of_their_names(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = Path(__file__).parents[1] / "scripts" / f"{name}.py"
+    script = Path(__file__).parents[2] / "scripts" / f"{name}.py"
     monkeypatch.setattr(sys, "argv", [script.name, "--help"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_path(str(script), run_name="__main__")

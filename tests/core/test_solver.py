@@ -23,8 +23,8 @@ from alphac4.solver.book import UNKNOWN_SCORE, load_book, look_up, packaged_book
 from alphac4.solver.memory import make_table, slot_and_tag
 from alphac4.storage.files import FileError
 
-PROJECT = Path(__file__).parents[1]
-SAMPLE = PROJECT / "tests" / "data" / "solver_sample.columns"
+PROJECT = Path(__file__).parents[2]
+SAMPLE = PROJECT / "tests" / "core" / "data" / "solver_sample.columns"
 SEARCHED_FAST = 16  # positions of the sample with at least this many stones take milliseconds
 NEARLY_FULL = "2252576253462244111563365343671351441"
 

@@ -12,7 +12,7 @@ COUNTS = {"kills": 3, "disks": 2, "soak": 10}
 def test_short_campaigns_find_no_failures() -> None:
     """Run them in a process of their own, because they fork."""
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from campaigns.command import main;"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from campaigns.command import main;"
         f"sys.exit(sum(main([name, '--count', str(count)]) for name, count in {COUNTS}.items()))"
     )
     assert len(run_python(code).stdout.splitlines()) == len(COUNTS)

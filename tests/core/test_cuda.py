@@ -60,7 +60,9 @@ GAMES = 4
 
 @pytest.mark.slow(100)
 def test_gpu_tests_pass_in_the_simulator() -> None:
-    files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
+    files = [
+        path for path in Path(__file__).parents[1].rglob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")
+    ]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", *map(str, files)],
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
