@@ -1,8 +1,8 @@
 """Make the puzzles of the play page: ``python scripts/puzzles.py --output puzzles.txt``.
 
 A network plays games with some randomness, the exact solver finds the positions with a single winning move, and
-searches of several sizes grade them. The package's file is ``alphac4/puzzles/puzzles.txt``. The output is updated after
-every round of games, so that Ctrl-C keeps the puzzles found so far.
+searches of several sizes grade them. The package's file is ``alphac4/plugins/puzzles/page/puzzles.txt``. The output is
+updated after every round of games, so that Ctrl-C keeps the puzzles found so far.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from alphac4.arena.registry import parse_player
 from alphac4.game import Position
 from alphac4.game.position import column_name
 from alphac4.game.rules import STANDARD, canonical_key, legal_cells, winning_cells
-from alphac4.puzzles import Puzzle
+from alphac4.plugins.puzzles.packaged import Puzzle
 from alphac4.solver.solver import TimeIsUp, moves_to_end, shared_solver
 from alphac4.storage.files import write_atomically
 

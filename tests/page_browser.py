@@ -17,7 +17,7 @@ TIMEOUT_MS = 120_000  # long enough for a busy machine
 DICE = """
 let state = 1;
 Math.random = () => ((state = (48271 * state) % 2147483647) - 1) / 2147483646;
-"""  # Lehmer's generator, so that pages pick the same puzzles in every run
+"""  # Lehmer's generator, so that pages draw the same numbers in every run
 FITS = "document.documentElement.scrollWidth <= window.innerWidth"
 FITS_WITH_LARGE_TEXT = f"""
 document.documentElement.style.fontSize = "32px"; // a browser's size of 200 %

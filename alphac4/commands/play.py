@@ -52,7 +52,7 @@ class PlayCommand(CheckedSettings):
         alphac4 play human human          two people
         alphac4 play uct:1000 best@100    watch two programs
 
-    `alphac4 play web` opens a page in the browser, which also has puzzles.
+    `alphac4 play web` opens a page in the browser.
 
     A player is `human`, a level by number or name, or any player that `alphac4 players` lists, such as best@600 (a
     network with 600 simulations per move), best@1s, uct:1000, negamax:4, solver or random. The levels:
@@ -149,7 +149,7 @@ PlayCommand.__doc__ = f"{(PlayCommand.__doc__ or '').rstrip()}\n\n{_LEVELS}"
 
 @dataclass(frozen=True, kw_only=True)
 class PlayWebCommand(CheckedSettings):
-    """Serve a page for games, analysis, reviews and puzzles in the browser.
+    """Serve a page for games, analysis and reviews in the browser.
 
         alphac4 play web
         alphac4 play web --port 0 --no-open

@@ -93,7 +93,6 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         ("prove random --moves 4444 --max-stones 2", "the start has 4 stones already"),
         ("prove random --moves 1212121", "the game is over"),
         ("prove random --side second --max-stones 0", "so random has no move to judge: use --max-stones 1 or more"),
-        ("puzzles", "unknown command 'puzzles'"),
         ("doctor --only inferense", "unknown part 'inferense' (is it inference?)"),
         ("evaluate absent.safetensors", "absent.safetensors: no such file"),
         ("evaluate random --simulations 0,many", "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),

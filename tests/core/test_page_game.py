@@ -197,7 +197,7 @@ def test_a_reload_at_once_after_a_move_keeps_it(browser: Browser, address: str) 
         expect(page, "#status", "Your move")
 
 
-@pytest.mark.parametrize("way", ["reload", "undo and forward", "puzzles and back"])
+@pytest.mark.parametrize("way", ["reload", "undo and forward"])
 def test_a_thinking_level_moves_after_an_interruption(way: str, browser: Browser, address: str) -> None:
     """Only a link to a position makes it wait."""
     page, answers = browser.new_page(), threading.Event()
@@ -214,13 +214,8 @@ def test_a_thinking_level_moves_after_an_interruption(way: str, browser: Browser
     answers.set()
     if way == "reload":
         page.reload()
-    elif way == "undo and forward":
-        press(page, ["u", "ArrowRight"])
     else:
-        page.click("#mode-puzzles")
-        expect(page, "#status", "to move and win")
-        page.go_back()
-        assert page.locator("#mode-game").get_attribute("aria-pressed") == "true"
+        press(page, ["u", "ArrowRight"])
     expect_moves(page, "41")
 
 
@@ -281,14 +276,11 @@ def test_small_windows_show_all_buttons_and_the_board_does_not_move_at_the_end(
 
 
 def test_browser_stores_players_settings_and_position(browser: Browser, address: str) -> None:
-    """They are kept after a visit to the puzzles, with the moves that follow the position shown."""
+    """They are kept with the moves that follow the position shown."""
     page = browser.open(address)
     page.select_option("#second", "club")
     page.click("#settings summary")
     page.check("#shapes")
-    page.click("#mode-puzzles")
-    expect(page, "#status", "to move and win")
-    page.click("#mode-game")
     press(page, "4")
     expect(page, "#status", "Your move")
     moves = page.evaluate("location.hash.slice(1)")
@@ -494,7 +486,6 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
         (lambda: press(page, "4"), "#moves li:nth-child(2)"),
         (lambda: page.click("#exact"), ".word"),
         (page.reload, "#moves li:nth-child(2)"),
-        (lambda: page.click("#mode-puzzles"), "#mode-puzzles[aria-pressed='true']"),
     ):
         lost.set()
         ask()
@@ -506,7 +497,6 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
         page.wait_for_selector(answered)
         expect(page, "#status", "[Yy]our move|to move|Exact: .* wins")
         page.locator("#problem").wait_for(state="hidden")
-    page.click("#mode-game")
     lost.set()
     page.click("#exact")
     expect_report()
@@ -517,11 +507,10 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
     browser.errors.clear()  # the requests that failed
 
 
-def test_another_board_has_no_puzzles(browser: Browser, address: str) -> None:
+def test_another_board_is_played_on_the_page(browser: Browser, address: str) -> None:
     setup = page_setup(make_geometry(5, 5, 4), "network", LEVELS, simulations=2000, exact=True, review=True)
     page = browser.new_page()
     page.route("**/api/setup", lambda route: route.fulfill(json=setup))
     page.goto(address + "#1122334")
     expect(page, "#result", "Red wins")
-    assert page.locator("#modes").is_hidden()
     expect_count(page, ".column", 5)

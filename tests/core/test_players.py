@@ -22,6 +22,7 @@ from alphac4.arena.players import (
 )
 from alphac4.arena.registry import common_geometry, find_network, parse_player, parse_searching_player
 from alphac4.compute import choose_compute
+from alphac4.evaluation.positions import join_sets, packaged_positions
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
@@ -30,8 +31,7 @@ from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.foreign import FunctionEvaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.puzzles import packaged_puzzles
-from alphac4.solver import Solver, shared_solver
+from alphac4.solver import Solver, moves_to_end, shared_solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.networks import SHIPPED
 
@@ -365,16 +365,22 @@ def test_a_move_proven_lost_is_not_played() -> None:
 
 
 def test_moves_with_negligible_priors_are_found() -> None:
-    puzzles = [puzzle for puzzle in packaged_puzzles() if puzzle.distance == 3]
+    sets = join_sets(packaged_positions())
+    only_wins = [
+        (position, int(scores.argmax()))
+        for position, scores in zip(sets.positions, sets.scores, strict=True)
+        if (scores > 0).sum() == 1 and moves_to_end(STANDARD, position.plies, scores.max()) in (2, 3)
+    ]
+    assert len(only_wins) > 20
     found = found_by_as_many = 0
-    for puzzle in puzzles:  # only one move wins, and its prior is below 0.00001
-        logits = np.where(np.arange(7) == puzzle.solution, -12, 0)
+    for position, column in only_wins:  # its prior is below 0.00001
+        logits = np.where(np.arange(7) == column, -12, 0)
         evaluator = FunctionEvaluator(lambda planes, logits=logits: ([logits] * len(planes), [0] * len(planes)))
-        result = auto_player(TimeManagement(), evaluator).search([puzzle.position])
-        found += result.moves.tolist() == [puzzle.solution]
-        plain = NetworkSearch(evaluator).search([puzzle.position], Budget(simulations=int(result.simulations[0])))
-        found_by_as_many += plain.moves.tolist() == [puzzle.solution]
-    assert found >= len(puzzles) - 2 > found_by_as_many + 5
+        result = auto_player(TimeManagement(), evaluator).search([position])
+        found += result.moves.tolist() == [column]
+        plain = NetworkSearch(evaluator).search([position], Budget(simulations=int(result.simulations[0])))
+        found_by_as_many += plain.moves.tolist() == [column]
+    assert found >= len(only_wins) - 2 > found_by_as_many + 5
 
 
 def test_players_of_the_core_are_listed_first() -> None:

@@ -1,9 +1,11 @@
 """The web application without sockets: its routes and its access control."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -18,6 +20,7 @@ from starlette.testclient import TestClient
 from alphac4.game import Position
 from alphac4.machine import cores
 from alphac4.play.proofs import ProvenResult
+from alphac4.play.registry import Panel
 from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
@@ -79,6 +82,22 @@ def test_page_and_its_files_are_served(client: TestClient) -> None:
         assert part.status_code == 200
         assert "https://" not in part.text
     assert client.get("/static/..%2Fapp.py").status_code == client.get("/nowhere").status_code == 404
+
+
+def test_panels_add_their_elements_and_styles_to_the_page(tmp_path: Path) -> None:
+    """A place that the page does not have is an error."""
+    panel = Panel(name="mine", folder=tmp_path)
+    (tmp_path / "panel.css").touch()
+    (tmp_path / "panel.html").write_text(
+        '<!-- modes -->\n<button id="mode-mine"></button>\n<!-- sides -->\n<div></div>\n'
+    )
+    page = pages.index_page([panel])
+    assert re.search(r'id="mode-game"[^\n]*\n<button id="mode-mine"></button>\n *</nav>', page)
+    assert 'href="static/mine/panel.css"' in page.partition("</head>")[0]
+    assert "<div></div>\n</main>" in page
+    (tmp_path / "panel.html").write_text("<!-- nowhere -->\n<p></p>\n")
+    with pytest.raises(ValueError, match="panel mine: no place nowhere in the page; its places: styles, modes"):
+        pages.index_page([panel])
 
 
 def test_levels_solver_and_analysis_find_the_winning_move(client: TestClient) -> None:

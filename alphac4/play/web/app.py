@@ -1,4 +1,4 @@
-"""Routes of the web application: moves, live analysis, search tree, exact results, reviews and puzzles."""
+"""Routes of the web application: moves, live analysis, search tree, exact results, reviews, and those of plugins."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
@@ -21,7 +21,8 @@ from alphac4.game import Geometry, Position
 from alphac4.machine import cores
 from alphac4.mcts.results import SearchedPosition
 from alphac4.play.levels import LEVELS, find_level
-from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
+from alphac4.play.registry import find_panels
+from alphac4.play.web.pages import STATIC, index_page, page_setup
 from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
 from alphac4.review import Review
 from alphac4.solver.solver import TimeIsUp
@@ -57,15 +58,20 @@ class WebApplication:
         self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # at least two, so that an analysis delays no move
         self.exact_searches = WorkQueue(1, MAX_EXACT)
         self.proof_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading proofs takes seconds
-        self._link = link
+        self._link, self._panels = link, find_panels(service.geometry)
         self._analyses = WeakValueDictionary[str, Stop]()  # running analyses by session
         handlers = (self._move, self._exact, self._hint, self._proof, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
                 Route("/api/setup", self._setup),
-                Route("/api/puzzles", self._puzzles),
                 *(Route(f"/api/{handler.__name__[1:]}", handler, methods=["POST"]) for handler in handlers),
+                *(
+                    Route(f"/api/{panel.name}", partial(panel.load_handler(), self), methods=["POST"])
+                    for panel in self._panels
+                    if panel.handler
+                ),
+                *(Mount(f"/static/{panel.name}", StaticFiles(directory=panel.folder)) for panel in self._panels),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             exception_handlers=dict.fromkeys((*ERRORS, ValueError, HTTPException), _explain),
@@ -79,15 +85,12 @@ class WebApplication:
         self.service.close()
 
     async def _page(self, _request: Request) -> Response:
-        return FileResponse(STATIC / "index.html")
+        return HTMLResponse(index_page(self._panels))
 
     async def _setup(self, _request: Request) -> Response:
         service = self.service
         setup = page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True, review=True)
         return JSONResponse(setup | {"link": self._link})
-
-    async def _puzzles(self, _request: Request) -> Response:
-        return JSONResponse(page_puzzles(self.service.geometry))
 
     async def _move(self, request: Request) -> Response:
         body = await read_object(request)

@@ -1,4 +1,4 @@
-"""The page's settings and puzzles, and the page of a review, which is one file made from the same scripts."""
+"""The page, its settings, and the page of a review, which is one file made from the same scripts."""
 
 import dataclasses
 import json
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alphac4.game import Geometry
-from alphac4.game.rules import STANDARD, board_settings
+from alphac4.game.rules import board_settings
 from alphac4.play.levels import Level
-from alphac4.puzzles import packaged_puzzles
+from alphac4.play.registry import Panel, find_panels
 from alphac4.review import Review
 
 STATIC = Path(__file__).parent / "static"
@@ -36,15 +36,22 @@ def page_setup(
         "simulations": simulations,
         "exact": exact,
         "review": review,
-        "puzzles": geometry == STANDARD,
+        "panels": [panel.name for panel in find_panels(geometry)],
     }
 
 
-def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
-    """Return the package's puzzles as (moves, 0-based column, the winner's moves until the win, difficulty)."""
-    if geometry != STANDARD:
-        return []
-    return [(p.moves, p.solution, p.distance, p.difficulty) for p in packaged_puzzles()]
+def index_page(panels: Sequence[Panel]) -> str:
+    """Return the page's HTML with the elements of its panels."""
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    places = dict.fromkeys(re.findall(r"<!-- (\S+) -->\n", page), "")
+    for panel in panels:
+        styles = {"styles": f'<link rel="stylesheet" href="static/{panel.name}/panel.css">\n'}
+        has_styles = (panel.folder / "panel.css").exists()
+        for place, elements in (panel.parts() | (styles if has_styles else {})).items():
+            if place not in places:
+                raise ValueError(f"panel {panel.name}: no place {place} in the page; its places: {', '.join(places)}")
+            places[place] += elements
+    return re.sub(r"^ *<!-- (\S+) -->\n", lambda found: places[found[1]], page, flags=re.MULTILINE)
 
 
 def review_page(reviews: Sequence[Review]) -> str:

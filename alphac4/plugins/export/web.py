@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import io
 import json
+import shutil
 import tarfile
 import urllib.request
 from pathlib import Path
@@ -15,7 +16,8 @@ from alphac4.machine import CACHE_VARIABLE, cache_folder
 from alphac4.mcts.config import PuctConfig
 from alphac4.play.levels import LEVELS
 from alphac4.play.proofs import load_proofs
-from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
+from alphac4.play.registry import find_panels
+from alphac4.play.web.pages import STATIC, index_page, page_setup
 from alphac4.plugins.export.onnx import export_onnx
 from alphac4.solver.book import packaged_book
 from alphac4.storage.checkpoints import Checkpoint
@@ -38,7 +40,7 @@ license: mit
 short_description: Play a network that taught itself
 ---
 
-Connect Four against a network that taught itself, with puzzles, reviews and exact play, all in your browser.
+Connect Four against a network that taught itself, with exact play, all in your browser.
 """  # README.md of a Hugging Face Space; https://huggingface.co/docs/hub/spaces-config-reference
 
 RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
@@ -55,9 +57,13 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
         static = new / "static"
         static.mkdir()
         for path in (*STATIC.iterdir(), *LOCAL.iterdir()):  # the latter replace some of the former
-            if path.name not in ("review.html", "review_file.js"):
+            if path.name not in ("index.html", "review.html", "review_file.js"):
                 (static / path.name).write_bytes(path.read_bytes())
-        (static / "index.html").rename(new / "index.html")
+        panels = find_panels(checkpoint.geometry)
+        for panel in panels:
+            for source in filter(None, (panel.folder, panel.offline_folder)):
+                shutil.copytree(source, static / panel.name, dirs_exist_ok=True)
+        write_atomically(new / "index.html", index_page(panels).encode())
         (static / "offline.js").rename(new / "offline.js")  # a service worker serves its own folder
         (static / "onnxruntime").mkdir()
         with tarfile.open(fileobj=io.BytesIO(runtime)) as archive:
@@ -68,7 +74,6 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
         export_onnx(checkpoint, new / "network.onnx")
         proofs = load_proofs(checkpoint.geometry)
         data = {
-            "puzzles": page_puzzles(checkpoint.geometry),
             "book": book(),
             "proofs": proofs.openings(MAX_PROVEN_STONES) if proofs else [],
             "setup": exported_setup(checkpoint.geometry, name),

@@ -13,6 +13,7 @@ from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths, random_gam
 from naive import board_of, minimax
 
 from alphac4.arena.players import NetworkPlayer
+from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import stones
 from alphac4.game.position import count_of
@@ -22,7 +23,6 @@ from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.play.web.pages import STATIC
 from alphac4.plugins.export import web
-from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import exact
@@ -239,7 +239,7 @@ def test_solver_of_the_page_agrees(run_in_node: RunInNode) -> None:
     After a paused search is abandoned, the next position and the abandoned one have their own results.
     """
     openings = ["", "4", "7", "444", "172"]
-    late = [puzzle.moves for puzzle in packaged_puzzles()[::12]]
+    late = [position.moves for position in packaged_positions()[-1].positions[::5]]
     unfinished = [p.moves for p in random_positions(np.linspace(16, 42, 400).astype(int)) if p.outcome() is None]
     assert len(unfinished) >= 50
     games = [*openings, *late, *unfinished, DRAWN[:-1]]

@@ -1,4 +1,4 @@
-// The page: turns, buttons and keys, and the choice between game and puzzles.
+// The page: turns, buttons and keys, and the panels of plugins.
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
@@ -6,7 +6,6 @@ import { $, COLOURS, announce, counted, enable, ignoreHeldKeys, isEnabled, playS
 import { engine } from "./engine.js";
 import { Entries } from "./entries.js";
 import { Game } from "./game.js";
-import { Puzzles } from "./puzzles.js";
 import { Record } from "./record.js";
 import { Review } from "./review.js";
 import { Rules } from "./rules.js";
@@ -67,15 +66,33 @@ const record = new Record(rules, {
   },
 });
 new Share({ board, text: () => game.text, link: setup.link ?? "" });
-let puzzles = null, loading = null; // loaded when first shown; the promise while loading
 let mode = "game", hint = null, message = "", thinking = null;
 let progress = ""; // of a level's move, such as " 5 s"
 let preview = []; // moves of a line that are shown after the position
 let previous = null; // { moves, values, review } of the game before a new one, for undo
 const games = new Map(); // entry of the browser's history -> { moves, values, review } of an earlier game
 
-function drop(column) {
-  if (mode === "puzzles") return puzzles.drop(column);
+// A mode decides what the board shows: { keys: ids of buttons by key, help: text about them, drop(column), open(linked) },
+// where `linked` is what follows the mode's name in the address. Elements with the attribute data-mode belong to one mode.
+const modes = {
+  game: {
+    keys: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume", a: "analyse" },
+    help: "← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis",
+    drop: dropInGame,
+    open: update,
+  },
+};
+
+// Panels are modules of plugins that export `create(page)`. It returns, or resolves to, an object that may have `mode`.
+const page = { rules, setup, engine, entries, game, board };
+const created = await Promise.allSettled(setup.panels.map(async (name) => {
+  const { mode } = await (await import(`./${name}/panel.js`)).create(page);
+  if (mode) modes[name] = mode;
+}));
+
+function drop(column) { modes[mode].drop(column); }
+
+function dropInGame(column) {
   if (!game.awaitsPerson || (review.isOpen && review.labels.get(column)?.isDisabled)) return;
   if (rules.legal(game.shown).includes(column)) return review.isOpen ? review.guess(column) : play(column);
   message = rules.columnFullMessage(column);
@@ -165,7 +182,7 @@ function describeHint({ column, outcome, source }) {
 }
 
 function show() {
-  if (mode === "puzzles") return;
+  if (mode !== "game") return;
   const { result, player, waits, awaitsPerson, text } = game, { isOpen } = review, live = analysis.live && !isOpen;
   const known = solver.verdicts.has(text) && (live || solver.requested.has(text));
   const labels = review.exercise !== null && (isOpen || !live) ? review.labels
@@ -194,11 +211,11 @@ function show() {
 
 // Show the result of the game above the board, and buttons for the next game instead of hints.
 function showResult() {
-  const ending = game.ending(), winner = game.result?.winner ?? null, was = $("result").hidden;
+  const ending = game.ending(), winner = game.result?.winner ?? null;
   $("result").hidden = !ending;
   $("result").className = winner === null ? "draw" : COLOURS[winner].toLowerCase();
   $("result").textContent = ending?.text ?? "";
-  if (was === !ending) return;
+  if ($("rematch").hidden === !ending) return;
   if (ending && ["hint", "exact"].includes(document.activeElement.id)) board.focus();
   for (const id of ["hint", "exact"]) $(id).hidden = Boolean(ending) || (id === "exact" && !setup.exact);
   $("rematch").hidden = !ending;
@@ -291,33 +308,24 @@ function rematch() {
   begin();
 }
 
-// Show the game or the puzzles; `linked` are the moves of the puzzle in a link.
-async function choose(chosen, linked) {
-  if (chosen === "puzzles" && !puzzles) {
-    loading ??= engine.puzzles().finally(() => (loading = null)); // shared by clicks while loading
-    const all = await loading.catch((error) => fail(error, () => choose(chosen, linked)));
-    if (!all) return;
-    puzzles ??= new Puzzles({ rules, engine, board, entries, puzzles: all });
-  }
+// Change to another mode.
+function choose(chosen, linked) {
   mode = chosen;
-  for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
-  for (const id of ["game-buttons", "tools", "choices", "game-side"]) $(id).hidden = mode !== "game";
-  for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
-  $("problem").hidden = true;
-  $("keys").textContent = KEYS_HELP[mode];
-  if (mode === "game") return update();
+  for (const name of Object.keys(modes)) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
+  for (const part of document.querySelectorAll("[data-mode]")) part.hidden = part.dataset.mode !== mode;
+  $("problem").hidden = $("result").hidden = true;
   $("bar").classList.add("off");
-  $("result").hidden = true;
+  $("keys").textContent = `Keys: 1-${Math.min(9, rules.columns)} drop, ${modes[mode].help}.`;
   thinking?.abort();
   analysis.stop();
   solver.stop();
-  puzzles.open(linked);
+  modes[mode].open(linked);
 }
 
-// Change between game and puzzles, as a step of the browser's history.
+// Change to another mode, as a step of the browser's history.
 function turnTo(chosen) {
   if (chosen === mode) return;
-  entries.push(chosen === "puzzles" ? "puzzles" : game.text);
+  entries.push(chosen === "game" ? game.text : chosen);
   choose(chosen);
 }
 
@@ -329,32 +337,24 @@ function changeTheme() {
 
 const actions = {
   resume, undo, hint: askForHint, swap, rematch, new: begin,
-  exact: solve, theme: changeTheme, "mode-game": () => turnTo("game"), "mode-puzzles": () => turnTo("puzzles"),
+  exact: solve, theme: changeTheme,
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
+for (const name of Object.keys(modes)) onPress(`mode-${name}`, () => turnTo(name));
 
-const KEYS_HELP = {
-  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis.`,
-  puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next.`,
-};
-const KEYS = {
-  game: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume" },
-  puzzles: { n: "puzzle-next", h: "puzzle-hint", s: "puzzle-solution" },
-};
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || $("share-dialog").open) return;
-  const listens = event.target.tagName === "SELECT"; // lists select options by their first letters, one list by digits
-  const column = event.target.id === "difficulty" ? -1 : "123456789".indexOf(event.key);
+  // Lists select options by their first character.
+  const options = event.target.tagName === "SELECT" ? [...event.target.options] : null;
+  const column = options?.some(({ text }) => text.startsWith(event.key)) ? -1 : "123456789".indexOf(event.key);
+  const id = options ? undefined : modes[mode].keys[event.key];
   if (column >= 0 && column < rules.columns) {
     drop(column);
     event.preventDefault();
   } else if (event.key === "Escape" && solver.busy) {
     solver.toggle();
-  } else if (!listens && event.key in KEYS[mode]) {
-    const id = KEYS[mode][event.key];
-    if (isEnabled(id)) $(id).click();
-  } else if (!listens && mode === "game" && event.key === "a") {
-    $("analyse").click();
+  } else if (id && isEnabled(id)) {
+    $(id).click();
   }
 });
 
@@ -386,8 +386,7 @@ function prepare() {
     $(id).addEventListener("change", apply);
   }
   $("exact").hidden = !setup.exact;
-  $("modes").hidden = !setup.puzzles;
-  $("keys").textContent = KEYS_HELP[mode];
+  $("modes").hidden = Object.keys(modes).length < 2;
   addEventListener("popstate", () => load(false)); // also if another link is typed in
   addEventListener("resize", () => showStatus($("status").textContent));
   document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
@@ -400,11 +399,11 @@ function prepare() {
   document.body.classList.remove("loading");
 }
 
-// Show the position or the puzzle of the address, with the game that belongs to it after a reload or a step back.
+// Show what the address names: a position or another mode, with the game that belongs to it after a reload or a step back.
 function load(isReload) {
   const kept = entries.find(isReload), text = kept?.hash ?? location.hash.slice(1), [shown, linked] = text.split("/");
   review.leave();
-  if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
+  if (shown !== "game" && Object.hasOwn(modes, shown)) return choose(shown, linked);
   const moves = rules.read(text), earlier = games.get(entries.id);
   if (kept && areOffered(kept.players)) choosePlayers(kept.players);
   if (earlier) {
@@ -417,8 +416,7 @@ function load(isReload) {
     game.load(rules.read(kept.moves), { paused, shared, ply: moves.length });
   } else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // so that no level's move replaces the message
-  if (mode === "game") update();
-  else choose("game");
+  choose("game");
   if (moves === null) {
     message = `The link has illegal moves: ${text}.`;
     show();
@@ -428,3 +426,4 @@ function load(isReload) {
 ignoreHeldKeys();
 prepare();
 load(performance.getEntriesByType("navigation")[0]?.type === "reload");
+for (const { reason } of created) if (reason) fail(reason, () => location.reload());

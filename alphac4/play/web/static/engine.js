@@ -20,7 +20,6 @@ class Remote {
   }
 
   async setup() { return (await this.ask("setup")).json(); }
-  async puzzles() { return (await this.ask("puzzles")).json(); }
   async move(moves, level, signal) { return (await this.ask("move", { moves, level }, signal)).json(); }
   async exact(moves, signal) { return (await this.ask("exact", { moves }, signal)).json(); }
   async hint(moves, signal) { return (await this.ask("hint", { moves }, signal)).json(); }

@@ -92,8 +92,6 @@ class Local {
     }));
   }
 
-  puzzles() { return this.file("puzzles.json"); }
-
   columns(moves) { return [...moves].map((name) => this.rules.names.indexOf(name)); }
 
   async exact(moves, signal) { return { columns: await (await this.judge()).columns(this.columns(moves), signal) }; }

@@ -2,7 +2,6 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +12,10 @@ from helpers import load_script
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.arena.registry import parse_player
-from alphac4.game import Position
+from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.game.position import mirror_moves
-from alphac4.puzzles import Puzzle, packaged_puzzles
+from alphac4.play.registry import find_panels
+from alphac4.plugins.puzzles.packaged import PACKAGED, Puzzle, packaged_puzzles
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
 
@@ -55,6 +55,11 @@ def test_packaged_puzzles_are_graded_by_the_shipped_networks() -> None:
     grades = np.max([np.where(misses(name), grade, 1) for grade, name in enumerate(graders, start=2)], axis=0)
     assert (grades == [puzzle.difficulty for puzzle in puzzles]).mean() > 0.9
     assert (misses("quick@0") | misses("best@0")).mean() > 0.97
+
+
+def test_only_pages_of_the_standard_board_have_puzzles() -> None:
+    assert "puzzles" in {panel.name for panel in find_panels(STANDARD)}
+    assert "puzzles" not in {panel.name for panel in find_panels(make_geometry(5, 5, 4))}
 
 
 def test_solutions_are_neither_immediate_wins_nor_blocks() -> None:
@@ -162,7 +167,7 @@ def test_script_makes_puzzles(maker: Any, tmp_path: Path, monkeypatch: pytest.Mo
     maker.main()
     made = path.read_text()
     assert len(made.splitlines()) == 1 + 3
-    assert maker.format_puzzles(PUZZLES) == resources.files("alphac4.puzzles").joinpath("puzzles.txt").read_text()
+    assert maker.format_puzzles(PUZZLES) == PACKAGED.read_text()
     with pytest.raises(SystemExit, match="2"):  # the file exists
         maker.main()
     assert path.read_text() == made

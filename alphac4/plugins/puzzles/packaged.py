@@ -6,12 +6,12 @@ for the win, this move included, and the difficulty.
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 
-PACKAGED = "puzzles.txt"
+PACKAGED = Path(__file__).parent / "page" / "puzzles.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,8 @@ class Puzzle:
 
 @cache
 def packaged_puzzles() -> tuple[Puzzle, ...]:
-    text = (resources.files("alphac4.puzzles") / PACKAGED).read_text(encoding="utf-8")
+    lines = PACKAGED.read_text(encoding="utf-8").splitlines()[1:]  # after a comment
     return tuple(
         Puzzle(moves=moves, solution=COLUMN_NAMES.index(column), distance=int(distance), difficulty=int(difficulty))
-        for moves, column, distance, difficulty in map(str.split, text.splitlines()[1:])  # after a comment
+        for moves, column, distance, difficulty in map(str.split, lines)
     )

@@ -1,15 +1,27 @@
 // Puzzles: only one move wins, and the win is played out against the best defence. Progress is stored in this browser.
 
-import { $, COLOURS, announce, counted, enable, onPress, recall, remember, showStatus } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, onPress, recall, remember, showStatus } from "../dom.js";
 
 const MIN_ANSWER_MS = 600; // minimum time before a move of the page, so that the previous stone has fallen
 const NEAREST_COUNT = 10; // puzzles with the nearest wins, from which the next one is drawn
 
-export class Puzzles {
-  constructor({ rules, engine, board, entries, puzzles }) {
+export async function create(page) {
+  const response = await fetch(new URL("./puzzles.txt", import.meta.url));
+  if (!response.ok) throw new Error(`The puzzles cannot be loaded (${response.status}).`);
+  return { mode: new Puzzles(page, await response.text()) };
+}
+
+class Puzzles {
+  help = "h hint, s solution, n next";
+  keys = { n: "puzzle-next", h: "puzzle-hint", s: "puzzle-solution" };
+
+  constructor({ rules, engine, board, entries }, file) {
     Object.assign(this, { rules, engine, board, entries });
-    // The id is the position in the file's orientation, also for a mirrored puzzle.
-    this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ id: moves, moves, solution, distance, difficulty }));
+    this.all = file.trim().split("\n").slice(1).map((line) => {
+      const [moves, column, distance, difficulty] = line.split(" ");
+      // The id is the position in the file's orientation, also for a mirrored puzzle.
+      return { id: moves, moves, solution: rules.names.indexOf(column), distance: Number(distance), difficulty: Number(difficulty) };
+    });
     this.solved = new Set();
     this.recallSolved();
     for (const level of [...new Set(this.all.map((puzzle) => puzzle.difficulty))].sort())
