@@ -5,6 +5,7 @@ machine always has the same results.
 """
 
 import contextlib
+import copy
 import ctypes
 import functools
 import importlib.util
@@ -26,7 +27,7 @@ from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import processor_name
 from alphac4.nn import winograd
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network, PolicyValueNetwork, Tower, fold_batch_norm
+from alphac4.nn.network import Network, PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.records import quote
 
 Array = npt.NDArray[np.float32]
@@ -185,17 +186,18 @@ class TorchBackend:
         self.sizes: Sequence[int] = [1, winograd.MIN_POSITIONS] if by_winograd else [1]
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._filtered: Tower | None = None
-        if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.is_supported(network.config):
-            self._filtered = winograd.inference_tower(self._network.tower, network.config.rows, network.config.columns)
+        self._for_batches = self._network
+        if by_winograd and winograd.is_supported(network.config):
+            self._for_batches = copy.deepcopy(self._network)
+            winograd.filter_tower(self._for_batches)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
-        tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
+        network = self._for_batches if len(planes) >= winograd.MIN_POSITIONS else self._network
         limit = torch_threads(threads) if threads else contextlib.nullcontext()
         with limit, torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
-            policy, value, *_ = self._network.forward_all(x, tower)
+            policy, value = network(x)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
 

@@ -19,8 +19,6 @@ from alphac4.storage.records import first_line
 NetworkBuilder = Callable[[NetworkConfig], nn.Module]
 """Builds an untrained module for a board and a size; `CustomNetwork` describes the module."""
 
-Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
-
 seed_lock = threading.RLock()  # held by the thread in a `torch_seed` block
 
 
@@ -44,8 +42,8 @@ class Network(nn.Module, ABC):
         return outputs.policy, outputs.value
 
     @abstractmethod
-    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        """Compute all outputs, for learning; a ``tower`` replaces the module's own code of the residual blocks."""
+    def forward_all(self, planes: Tensor) -> Outputs:
+        """Compute all outputs, for learning."""
 
     @abstractmethod
     def initialize_from(self, other: "Network") -> None:
@@ -104,8 +102,8 @@ class PolicyValueNetwork(Network):
                 nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
 
-    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
-        features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
+    def forward_all(self, planes: Tensor) -> Outputs:
+        features = self.tower(torch.relu_(self.stem(planes)))
         policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
         policy, value = self.policy(policy.flatten(1)), self.value(hidden)
@@ -148,7 +146,7 @@ class CustomNetwork(Network):
         tower = getattr(self.module, "tower", None)
         return tower if isinstance(tower, nn.Module) else None
 
-    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:  # noqa: ARG002 - for residual towers
+    def forward_all(self, planes: Tensor) -> Outputs:
         return Outputs(*self.module(planes))
 
     def initialize_from(self, other: Network) -> None:

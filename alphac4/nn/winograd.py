@@ -7,7 +7,6 @@ product (Winograd 1980; for networks Lavin and Gray 2016, arXiv 1509.09308). Alo
 errors grow from 3e-7 to 1e-5; in bf16 they are 3e-3.
 """
 
-from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import ConvNorm, ResidualBlock, Tower
+from alphac4.nn.network import Network
 
 MIN_CHANNELS = 48  # with fewer, the transforms cost more than the multiplications save
 MIN_POSITIONS = 16  # with fewer, reading the transformed kernels takes too long: they are eight times as large
@@ -24,8 +23,6 @@ MAX_WEIGHTS = 1 << 24  # weights of a tower; transformed, they take half a gigab
 KERNEL = 3
 FINITE_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, -0.75)  # small and far apart, for small rounding errors
 MAX_TILE = len(FINITE_POINTS) + 1 + 1 - KERNEL  # cells; infinity is one more point
-
-_Layer = Callable[[Tensor], Tensor]  # a convolution with its norm or bias, in the layout of `_run`
 
 
 def is_faster_in_learning(network: NetworkConfig, positions: int) -> bool:
@@ -104,39 +101,39 @@ def _transform(vertical: Tensor, horizontal: Tensor, x: Tensor) -> Tensor:
     return horizontal @ lines
 
 
-def run_tower(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
-    """Run the residual blocks for learning: x [B, channels, R, C] to the same shape."""
+class _Convolution(nn.Module):
+    """A 3 x 3 convolution of the tower in its layout; a kernel that is not learned is transformed only once."""
 
-    def with_norm(layer: nn.Module) -> _Layer:
-        convolution, norm = cast(ConvNorm, layer)
-        kernel = cast(nn.Conv2d, convolution).weight
-        return lambda x: cast(Tensor, norm(convolve(x.permute(0, 2, 3, 1), kernel).permute(0, 3, 1, 2)))
+    def __init__(self, plain: nn.Conv2d, rows: int, columns: int) -> None:
+        super().__init__()
+        self.weight, self.bias = plain.weight, plain.bias
+        self._transformed = None if plain.weight.requires_grad else _transform_kernel(plain.weight, rows, columns)
 
-    return _run(_layers(blocks, with_norm), x)
-
-
-def inference_tower(blocks: Iterable[nn.Module], rows: int, columns: int) -> Tower:
-    """Return `run_tower` for inference, for blocks of `fold_batch_norm`, with the kernels transformed once."""
-
-    def with_bias(layer: nn.Module) -> _Layer:
-        convolution = cast(nn.Conv2d, layer)
-        kernel, bias = _transform_kernel(convolution.weight, rows, columns), cast(Tensor, convolution.bias)
-        return lambda x: _convolve(x.permute(0, 2, 3, 1), kernel).add_(bias).permute(0, 3, 1, 2)
-
-    layers = _layers(blocks, with_bias)
-    return lambda x: _run(layers, x)
+    def forward(self, x: Tensor) -> Tensor:
+        x, kernel = x.permute(0, 2, 3, 1), self._transformed
+        products = convolve(x, self.weight) if kernel is None else _convolve(x, kernel)
+        return (products if self.bias is None else products.add_(self.bias)).permute(0, 3, 1, 2)
 
 
-def _layers(blocks: Iterable[nn.Module], make: Callable[[nn.Module], _Layer]) -> list[tuple[_Layer, _Layer]]:
-    return [(make(block.first), make(block.second)) for block in cast(Iterable[ResidualBlock], blocks)]
-
-
-def _run(layers: Iterable[tuple[_Layer, _Layer]], x: Tensor) -> Tensor:
-    """Run residual blocks of two layers each in the layout [R, channels, C, B], with channels last in memory.
+class _Tower(nn.Sequential):
+    """Residual blocks in the layout [R, channels, C, B], with channels last in memory.
 
     Rows take the place of the batch, and positions that of the image's width, which changes nothing for norms and sums.
     """
-    x = x.permute(2, 1, 3, 0).contiguous(memory_format=torch.channels_last)
-    for first, second in layers:
-        x = torch.relu_(second(torch.relu_(first(x))).add_(x))
-    return x.permute(3, 1, 0, 2).contiguous(memory_format=torch.channels_last)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map features [B, channels, R, C] to the same shape."""
+        x = x.permute(2, 1, 3, 0).contiguous(memory_format=torch.channels_last)
+        for block in self:
+            x = block(x)
+        return x.permute(3, 1, 0, 2).contiguous(memory_format=torch.channels_last)
+
+
+def filter_tower(network: Network) -> None:
+    """Replace the convolutions of the tower by filtering with the same parameters, if `is_supported` returns True."""
+    config, tower = network.config, cast(nn.Sequential, network.tower)
+    for parent in list(tower.modules()):
+        for name, layer in parent.named_children():
+            if isinstance(layer, nn.Conv2d):
+                setattr(parent, name, _Convolution(layer, config.rows, config.columns))
+    network.tower = _Tower(*tower)

@@ -25,7 +25,7 @@ from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network, PolicyValueNetwork, build_network, seed_lock, torch_seed
+from alphac4.nn.network import Network, build_network, seed_lock, torch_seed
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
@@ -71,20 +71,7 @@ class Learner:
         on_cpu = self.device.type == "cpu"
         self._parts = -(-config.batch_size // PART_SIZE) if on_cpu else 1
         self._workers = min(workers or cores(), self._parts)
-        positions = config.batch_size // self._parts
         self.precision = precision or learning_precision(self.device)
-        self.by_winograd = (
-            on_cpu
-            and self.precision == FP32
-            and self.extensions.network is None
-            and winograd.is_faster_in_learning(network, positions)
-        )
-        logger.debug(
-            "learning in %s%s on %s",
-            self.precision,
-            ", convolutions by Winograd's filtering" if self.by_winograd else "",
-            f"{self._workers} cores" if on_cpu else self.device,
-        )
         with torch_seed(seed):
             self.network = build_network(network, self.extensions.network)
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -96,9 +83,22 @@ class Learner:
         self._initial_values = list(map(group_values, self.optimizers))
         # One replica per part: it shares the network's weights, but has its own gradients and running statistics.
         self._replicas = [copy.deepcopy(self.network) for _ in range(self._parts)]
+        by_winograd = (
+            on_cpu
+            and self.precision == FP32
+            and winograd.is_faster_in_learning(self.network.config, config.batch_size // self._parts)
+        )
         for replica in self._replicas:
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
                 theirs.data = ours.data
+            if by_winograd:
+                winograd.filter_tower(replica)
+        logger.debug(
+            "learning in %s%s on %s",
+            self.precision,
+            ", convolutions by Winograd's filtering" if by_winograd else "",
+            f"{self._workers} cores" if on_cpu else self.device,
+        )
         self.steps = 0
         self._lock = threading.Lock()
         self._terms: list[str] = []  # names of the losses, from the first step on
@@ -285,8 +285,7 @@ class Learner:
         """Return the named losses [B] of each position, and the entropy [B] of the policy, in nats."""
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
-            tower = partial(winograd.run_tower, cast(PolicyValueNetwork, network).tower) if self.by_winograd else None
-            outputs = network.forward_all(planes, tower)
+            outputs = network.forward_all(planes)
         outputs = outputs._replace(
             policy=outputs.policy.float(),
             value=outputs.value.float(),

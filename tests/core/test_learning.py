@@ -17,7 +17,7 @@ from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend, random_inputs
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Outputs, PolicyValueNetwork, ResidualBlock, torch_seed
+from alphac4.nn.network import Outputs, PolicyValueNetwork, torch_seed
 from alphac4.selfplay.replay import Replay, draw_batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
@@ -504,30 +504,29 @@ def test_winograd_maps_computed_in_inference_mode_work_in_learning() -> None:
 def test_winograd_tower_has_the_features_statistics_and_gradients_of_pytorch() -> None:
     """Compare in training mode and float64, because rounding would change the sign of some inputs of ReLUs."""
     generator = torch.Generator().manual_seed(0)
-    blocks = nn.Sequential(*(ResidualBlock(16) for _ in range(3))).double()
-    for parameter in blocks.parameters():
+    plain = PolicyValueNetwork(NetworkConfig(channels=16, blocks=3)).double()
+    for parameter in plain.tower.parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
-    before = {name: value.clone() for name, value in blocks.state_dict().items()}
+    filtered = copy.deepcopy(plain)
+    winograd.filter_tower(filtered)
     x = torch.randn(9, 16, 6, 7, dtype=torch.float64, generator=generator)
     x = x.contiguous(memory_format=torch.channels_last)
     weights = torch.randn(x.shape, dtype=torch.float64, generator=generator)
     results = []
-    for run in (blocks, lambda planes: winograd.run_tower(blocks, planes)):
-        blocks.load_state_dict(before)
-        blocks.zero_grad()
+    for tower in (plain.tower, filtered.tower):
         planes = x.clone().requires_grad_()
-        features = run(planes)
+        features = tower(planes)
         assert features.is_contiguous(memory_format=torch.channels_last)
         (features * weights).sum().backward()
-        statistics = [value.clone() for name, value in blocks.state_dict().items() if "running" in name]
-        results.append([features, planes.grad, *statistics, *(p.grad for p in blocks.parameters())])
+        statistics = [value for name, value in tower.state_dict().items() if "running" in name]
+        results.append([features, planes.grad, *statistics, *(p.grad for p in tower.parameters())])
     for theirs, ours in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-8)
 
 
-def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART_SIZE) -> Learner:
+def wide_learner(channels: int = winograd.MIN_CHANNELS) -> Learner:
     """Return a learner with random norms, because in a new network the last norm of each block is zero."""
-    config = LearningConfig(batch_size=batch, optimizer="muon", learning_rate=1e-3)
+    config = LearningConfig(batch_size=2 * PART_SIZE, optimizer="muon", learning_rate=1e-3)
     network = NetworkConfig(channels=channels, blocks=2, ownership=True)
     made = Learner(network, config, STANDARD, 3, precision=FP32)
     generator = torch.Generator().manual_seed(5)
@@ -539,7 +538,6 @@ def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART_SIZE
 
 
 def test_learning_by_winograd_has_the_gradients_of_plain_learning(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = learner_of(), learner_of()
     used: list[int] = []
 
     def counted(x: Tensor, kernel: Tensor, convolve: Callable[[Tensor, Tensor], Tensor] = winograd.convolve) -> Tensor:
@@ -548,12 +546,13 @@ def test_learning_by_winograd_has_the_gradients_of_plain_learning(monkeypatch: p
 
     monkeypatch.setattr(winograd, "convolve", counted)
     gradients: list[dict[str, Tensor]] = []
-    for one in pair:
+    for min_channels in (winograd.MIN_CHANNELS, 1000):
+        monkeypatch.setattr(winograd, "MIN_CHANNELS", min_channels)
+        one = wide_learner()
         one.learn_from([random_batch(2 * PART_SIZE, NetworkConfig())], SCHEDULE, window=2 * PART_SIZE)
         gradients.append({n: p.grad.clone() for n, p in one.network.named_parameters() if p.grad is not None})
         assert len(used) == 2 * 4  # parts times convolutions, of the first learner only
-        pair[1].by_winograd = False
-    assert len(gradients[0]) == len(list(pair[0].network.parameters()))
+    assert len(gradients[0]) == len(list(one.network.parameters()))
     for name, theirs in gradients[1].items():
         assert (gradients[0][name] - theirs).norm() < 0.01 * theirs.norm() + 1e-6, name
 
