@@ -18,10 +18,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     for number in range(min(count, len(names))):
         name = names[(seed + number) % len(names)]
         copy = folder / name
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        for file in filter(None, listed.split("\0")):
-            (copy / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / file, copy / file)
+        copy_project(copy)
         for part in ("alphac4", "tests"):
             shutil.rmtree(copy / part / "plugins" / name, ignore_errors=True)
         subprocess.run(["git", "init", "--quiet"], cwd=copy, check=True)  # tests list the pages with git
@@ -34,3 +31,11 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
         if done.returncode:
             findings.failures.append(f"without {name}: {done.stdout[-2000:]}")
     return findings
+
+
+def copy_project(copy: Path) -> None:
+    """Copy the files that git tracks."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for file in filter(None, listed.split("\0")):
+        (copy / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, copy / file)
