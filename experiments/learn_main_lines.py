@@ -1,0 +1,268 @@
+"""Continue a network with deep searches of the lines that its own searches consider best.
+
+    python experiments/learn_main_lines.py gpu-best runs/main-lines --rounds 3
+
+Each round searches the positions of the main lines, level by level from the empty board: the moves that the search
+considers good, of both sides, lead to the next level, and the likeliest positions of each level are kept. Values are
+then backed up from the ends of the lines, and give each position its targets of policy and value. The network learns
+these together with its own outputs in positions of other games, so that it does not forget them. Nothing depends on the
+exact solver.
+"""
+
+import argparse
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from alphac4.arena.kinds import named_checkpoint
+from alphac4.game import Position
+from alphac4.game.planes import make_planes, stones
+from alphac4.game.rules import STANDARD, canonical_key
+from alphac4.machine import cores
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
+from alphac4.mcts.tree import ILLEGAL, UNPROVEN, proof_value
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import Network, Outputs
+from alphac4.selfplay.actor import Actor
+from alphac4.selfplay.samples import Samples, concatenate, make_samples
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.training.config import PRESETS, TrainConfig
+from alphac4.training.extensions import Extensions, open_columns
+from alphac4.training.learner import Learner
+from alphac4.training.losses import LearningBatch, batches, standard_losses
+from alphac4.training.optimizer import CosineSchedule
+
+BUDGETS = ((14, 600), (24, 400), (42, 200))  # simulations in positions with fewer stones than the first number
+MAX_STONES = 34
+CHOICE_TEMPERATURE = 0.06  # of values in [-1, 1], when the lines branch
+PRIOR_SHARE = 0.3  # of a move's probability in the lines
+VALUE_SCALE = 40.0  # policy targets are softmax(log prior + VALUE_SCALE * value)
+BACKED_UP = 0.8  # weight of the best reply's value in a value target
+SEARCHED_TOGETHER = 128
+QUICK_SIMULATIONS = 6  # per move of the games whose positions the network shall not forget
+
+
+@dataclass(kw_only=True)
+class Node:
+    """A position of the lines; values are for its side to move."""
+
+    position: Position
+    weight: float
+    values: npt.NDArray[np.float64]  # [A] of the moves, NaN where unvisited
+    proven: npt.NDArray[np.bool_]  # [A]
+    priors: npt.NDArray[np.float64]  # [A]
+    wdl: npt.NDArray[np.float64]  # [3] win/draw/loss: the search's, then the target
+    children: dict[int, int] = field(default_factory=dict)  # keys of the following positions by column
+
+
+def key_of(position: Position) -> int:
+    """Return a number that a position shares with its mirror image only."""
+    return int(canonical_key(STANDARD, position.own, position.occupied))
+
+
+def explore(network: Network, width: int, scale: float) -> dict[int, Node]:
+    """Search the main lines; ``scale`` multiplies the simulations."""
+    search = NetworkSearch(Evaluator(network, backend="openvino-int8"), cache=2**20)
+    nodes = dict[int, Node]()
+    level = {key_of(Position()): (Position(), 1.0)}
+    while level:
+        following = dict[int, tuple[Position, float]]()
+        kept = sorted(level.values(), key=lambda entry: -entry[1])[:width]
+        plies = kept[0][0].plies
+        budget = Budget(simulations=int(scale * next(number for stones, number in BUDGETS if plies < stones)))
+        for first in range(0, len(kept), SEARCHED_TOGETHER):
+            part = kept[first : first + SEARCHED_TOGETHER]
+            result = search.search([position for position, _ in part], budget)
+            for row, (position, weight) in enumerate(part):
+                proofs = result.proofs[row]
+                proven = (proofs != UNPROVEN) & (proofs != ILLEGAL)
+                values = result.values[row].copy()
+                values[proven] = [np.sign(proof_value(int(proof))) for proof in proofs[proven]]
+                node = Node(
+                    position=position,
+                    weight=weight,
+                    values=values,
+                    proven=proven,
+                    priors=result.priors[row],
+                    wdl=result.wdl[row],
+                )
+                nodes[key_of(position)] = node
+                if result.root_proof(row) != UNPROVEN or plies >= MAX_STONES:
+                    continue
+                for column, share in enumerate(branching(node)):
+                    if share < 0.01 or proven[column]:
+                        continue
+                    reply = position.play(column)
+                    key = key_of(reply)
+                    node.children[column] = key
+                    before = following.get(key, (reply, 0.0))
+                    following[key] = before[0], before[1] + weight * share
+        level = following
+    back_up(nodes)
+    return nodes
+
+
+def branching(node: Node) -> npt.NDArray[np.float64]:
+    """Return the probability of each move in the lines [A]."""
+    weights = np.exp((node.values - np.nanmax(node.values)) / CHOICE_TEMPERATURE)
+    weights = np.nan_to_num(weights)
+    shares: npt.NDArray[np.float64] = (1 - PRIOR_SHARE) * weights / weights.sum() + PRIOR_SHARE * node.priors
+    return shares
+
+
+def back_up(nodes: Mapping[int, Node]) -> None:
+    """Replace the values of moves by those of the positions after them, from the last level to the first."""
+    for node in sorted(nodes.values(), key=lambda node: -node.position.plies):
+        replies = {column: nodes[key] for column, key in node.children.items() if key in nodes}
+        for column, reply in replies.items():
+            node.values[column] = reply.wdl[2] - reply.wdl[0]
+        if np.nanmax(node.values) == 1 and node.proven.any():  # wins
+            continue
+        if replies:
+            best = max(replies, key=lambda column: node.values[column])
+            node.wdl = (1 - BACKED_UP) * node.wdl + BACKED_UP * replies[best].wdl[::-1]
+
+
+def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float64]]:
+    """Return the positions with their targets, and the probabilities with which they are learned [S]."""
+    every = [node for node in nodes.values() if not np.isnan(node.values).all()]
+    own, occupied = stones([node.position for node in every])
+    policies, plies = np.zeros((len(every), STANDARD.columns)), np.array([node.position.plies for node in every])
+    for row, node in enumerate(every):
+        values = np.nan_to_num(node.values, nan=-1.0)
+        logits = np.log(node.priors + 1e-12) + VALUE_SCALE * values
+        legal = node.position.legal_columns()
+        policies[row, legal] = np.exp(logits[legal] - logits[legal].max())
+    policies /= policies.sum(axis=1, keepdims=True)
+    wdl = np.array([node.wdl for node in every])
+    probabilities = np.sqrt([node.weight for node in every])
+    for number in np.unique(plies):  # a game visits each level once
+        probabilities[plies == number] /= probabilities[plies == number].sum()
+    samples = Samples(
+        own=own,
+        occupied=occupied,
+        policy=policies.astype(np.float16),
+        full_searches=np.ones(len(every), np.bool_),
+        outcome=np.zeros(len(every), np.int8),
+        value=(wdl[:, 0] - wdl[:, 2]).astype(np.float32),
+        draw=wdl[:, 1].astype(np.float32),
+        value_target=wdl.astype(np.float16),
+        final_own=own,  # unknown: `losses` leaves them out
+        final_occupied=occupied,
+    )
+    return samples, probabilities / probabilities.sum()
+
+
+def losses(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:
+    """Return the usual losses, without ownership where the end of the game is unknown."""
+    terms = standard_losses(outputs, batch)
+    known = batch.final_stones.sum(dim=(1, 2, 3)) > batch.planes[:, :2].sum(dim=(1, 2, 3)) + 0.5
+    if "ownership" in terms:
+        terms["ownership"] = terms["ownership"] * known
+    return terms
+
+
+def play(network: Network, config: TrainConfig, count: int, seed: int) -> Samples:
+    """Return about ``count`` positions of quick games, with the network's own policy and value as targets.
+
+    They cost a few evaluations each and keep the network's strength in other positions.
+    """
+    selfplay = replace(config.selfplay, full_simulations=QUICK_SIMULATIONS, fast_simulations=QUICK_SIMULATIONS)
+    evaluator = Evaluator(network, threads=1)
+    actors = [Actor(STANDARD, selfplay, evaluator, 128, np.random.default_rng([seed, n])) for n in range(cores())]
+
+    def work(actor: Actor) -> list[Samples]:
+        blocks = actor.play(-(-count // (cores() * actor.slots)), lambda: False)
+        return [make_samples(STANDARD, selfplay, block.games) for block in blocks]
+
+    with ThreadPoolExecutor(cores()) as pool:
+        samples = concatenate([samples for part in pool.map(work, actors) for samples in part])
+    policies, values = np.empty_like(samples.policy), np.empty_like(samples.value_target)
+    for first in range(0, len(samples), SEARCHED_TOGETHER):
+        rows = slice(first, first + SEARCHED_TOGETHER)
+        own, occupied = samples.own[rows], samples.occupied[rows]
+        logits, wdl = evaluator.evaluate(make_planes(STANDARD, own, occupied, evaluator.input_planes))
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True)) * open_columns(STANDARD, occupied)
+        policies[rows], values[rows] = weights / weights.sum(axis=1, keepdims=True), wdl
+    return replace(samples, policy=policies, value_target=values, full_searches=np.ones(len(samples), np.bool_))
+
+
+def learn(
+    network: Network,
+    samples: Samples,
+    probabilities: npt.NDArray[np.float64],  # [S]
+    config: TrainConfig,
+    *,
+    steps: int,
+    seed: int,
+) -> Network:
+    """Return the network after ``steps`` gradient steps on samples drawn with these probabilities."""
+    learner = Learner(network.config, config.learning, STANDARD, seed, extensions=Extensions(loss=losses))
+    learner.initialize_from(network)
+    rng, planes = np.random.default_rng(seed), network.config.input_planes
+    stream = batches(
+        samples,
+        STANDARD,
+        config.learning.batch_size,
+        steps,
+        rng,
+        fast_search_weight=config.learning.fast_search_weight,
+        planes=planes,
+        weights=probabilities,
+    )
+    report = learner.learn_from(stream, CosineSchedule.of_run(config.learning, steps), len(samples))
+    print(f"  {report.losses}, {report.seconds:.0f} s", flush=True)
+    return learner.candidate()
+
+
+def main() -> None:
+    """Explore, play and learn in rounds; save the network of each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("network")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--width", type=int, default=150, help="positions of a level")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of all simulations in the lines")
+    parser.add_argument("--games", type=int, default=100_000, help="positions of quick games")
+    parser.add_argument("--steps", type=int, default=600, help="gradient steps per round")
+    parser.add_argument("--learning-rate", type=float, default=4e-4)
+    parser.add_argument("--lines-share", type=float, default=0.5, help="of the positions that are learned")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    preset = PRESETS["gpu-best"]
+    rates = {"learning_rate": options.learning_rate, "final_learning_rate": options.learning_rate / 10}
+    config = replace(preset, learning=replace(preset.learning, batch_size=128, ema_decay=0.99, **rates))
+    network = named_checkpoint(options.network).load().network
+    started = time.perf_counter()
+    played = play(network, config, options.games, options.seed)
+    print(f"{len(played)} positions of games, {time.perf_counter() - started:.0f} s", flush=True)
+    for number in range(1, options.rounds + 1):
+        started = time.perf_counter()
+        nodes = explore(network, options.width, options.scale)
+        root = nodes[key_of(Position())]
+        print(f"round {number}: {len(nodes)} positions of lines, {time.perf_counter() - started:.0f} s", flush=True)
+        print(f"  value of the empty board {root.wdl[0] - root.wdl[2]:+.3f}", flush=True)
+        lines, shares = samples_of(nodes)
+        weights = [options.lines_share * shares, np.full(len(played), (1 - options.lines_share) / len(played))]
+        network = learn(
+            network,
+            concatenate([lines, played]),
+            np.concatenate(weights),
+            config,
+            steps=options.steps,
+            seed=options.seed * 1000 + number,
+        )
+        path = options.folder / f"{number:06d}.safetensors"
+        save_checkpoint(path, Checkpoint(network=network, geometry=STANDARD, provenance={"round": number}))
+
+
+if __name__ == "__main__":
+    main()
