@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from alphac4.game.position import count_of
 from alphac4.runs.reports import REPORTS_FILE, IterationReport, TrainedRun, read_reports
 from alphac4.runs.state import (
     CHANGEABLE,
@@ -36,7 +37,7 @@ from alphac4.runs.state import (
     save_state,
     stored_settings,
 )
-from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.replay import Replay, find_shards
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, weights_digest
 from alphac4.storage.files import FileError, append_line, read_bytes, remove_leftovers, write_atomically
 from alphac4.storage.locks import LOCK_FILE, FileLock, LockedError
@@ -56,7 +57,8 @@ class RunFolder:
         self.path = path
         self._extensions = extensions or Extensions()
         self.config = config
-        self.replay = Replay(path / "replay")
+        self.replay_path = path / "replay"
+        self.replay = Replay(self.replay_path)
         self.best_path = path / "checkpoints" / "best.safetensors"
         path.mkdir(parents=True, exist_ok=True)
         try:
@@ -67,7 +69,7 @@ class RunFolder:
             self.state = self._load_state()
             if self.state.iteration:
                 self._finish_commit()
-            for folder in (path, path / "checkpoints", path / "replay"):
+            for folder in (path, path / "checkpoints", self.replay_path):
                 remove_leftovers(folder)
         except BaseException:
             self.close()
@@ -78,6 +80,11 @@ class RunFolder:
         try:
             state = load_state(self.path / STATE_FILE) if has_state(self.path) else RunState()
             before = from_dict(state.config) if state.iteration else stored_settings(self.path)
+            if before is None and (shards := find_shards(self.replay_path)):
+                raise ValueError(
+                    f"{self.replay_path} holds {count_of(len(shards), 'shard')} of samples, but {self.path} holds no "
+                    "run: a new run would replace them; choose another folder"
+                )
             changed = {} if before is None else changed_settings(before, self.config)
             refused = [name for name in changed if name.split(".")[0] not in CHANGEABLE]
             if refused:

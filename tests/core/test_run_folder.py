@@ -104,6 +104,16 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
+def test_new_run_does_not_replace_the_samples_of_another(run: Path, tmp_path: Path) -> None:
+    """Only the shards have been copied."""
+    folder = tmp_path / "copied"
+    shutil.copytree(run / "replay", folder / "replay")
+    before = sorted(path.name for path in (folder / "replay").iterdir())
+    with pytest.raises(ValueError, match=r"replay holds \d shards of samples, but .* holds no run: a new run would"):
+        train(folder)
+    assert sorted(path.name for path in (folder / "replay").iterdir()) == before
+
+
 def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
     wrong = tiny_run(iterations=1, machine={"backend": "nothing", "device": "cpu"})
     with pytest.raises(ValueError, match="nothing"):
