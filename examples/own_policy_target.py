@@ -16,7 +16,7 @@ import numpy.typing as npt
 import alphac4
 
 
-def sharper(games: Any) -> npt.NDArray[np.float32]:
+def sharper(games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Return the squared shares of visits, normalised to sum to 1 at each ply [G, C, A].
 
     ``games`` has arrays by game and ply: the root's ``visits`` [G, C, A], ``values`` and ``priors`` of its moves, the

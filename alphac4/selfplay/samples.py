@@ -11,7 +11,7 @@ import numpy.typing as npt
 from alphac4.game.rules import Geometry, play
 from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import Games
+from alphac4.selfplay.games import Games, join_finished
 
 # A move counts as exploring if its value is below the best move's by more than this. In searches of a few dozen
 # simulations, the values of equally good moves often differ by less. (AlphaZero: 2, so that no move is exploring.)
@@ -49,15 +49,20 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
     return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
 
 
-def sort_by_content(samples: Samples) -> Samples:
-    """Sort samples by a hash of all their fields, so that their order depends on their content only."""
-    key = np.zeros(len(samples), np.uint64)
-    for array in samples.arrays().values():
-        bits = np.ascontiguousarray(array).view(f"u{array.itemsize}").reshape(len(samples), -1)
+def content_order(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    """Return the order [N] of the rows of arrays [N, ...] by a hash of each row."""
+    key = np.zeros(len(arrays[0]), np.uint64)
+    for array in arrays:
+        bits = np.ascontiguousarray(array).view(f"u{array.itemsize}").reshape(len(array), -1)
         for column in bits.T:
             key = (key ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
             key ^= key >> np.uint64(29)
-    return samples.take(np.argsort(key, kind="stable"))
+    return np.argsort(key, kind="stable")
+
+
+def sort_by_content(samples: Samples) -> Samples:
+    """Sort samples by a hash of all their fields, so that their order depends on their content only."""
+    return samples.take(content_order(list(samples.arrays().values())))
 
 
 @dataclass(kw_only=True)
@@ -86,6 +91,19 @@ class Block:
     def positions(self) -> int:
         """Number of samples in the games."""
         return int(recorded_plies(self.games).sum())
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Join blocks to one whose games are sorted by content, so that their order does not depend on the actors' speed.
+
+    The fields `left` and `simulations`, which depend on the speed, become 0.
+    """
+    games, stats = join_finished([block.games for block in blocks]), ActorStats()
+    for block in blocks:
+        stats.add(block.stats)
+    games = games._replace(left=np.zeros_like(games.left), simulations=np.zeros_like(games.simulations))
+    order = content_order(games)
+    return Block(games=Games._make(array[order] for array in games), stats=stats)
 
 
 def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:

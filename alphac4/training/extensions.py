@@ -53,13 +53,13 @@ LearningSchedule = Callable[[int, int], float]
 """Returns the factor of all learning rates in gradient step ``step`` (from 0) of ``steps``, like the function of
 `torch.optim.lr_scheduler.LambdaLR`."""
 
-PolicyTarget = Callable[[Games], npt.ArrayLike]
-"""Returns policies [G, C, A] to learn at every ply of G finished games, each summing to 1; plies that were not played
-are ignored."""
+PolicyTarget = Callable[[Games, np.random.Generator], npt.ArrayLike]
+"""Returns policies [G, C, A] to learn at every ply of the G games of an iteration, each summing to 1; plies that were
+not played are ignored."""
 
-ValueTarget = Callable[[Games], npt.ArrayLike]
-"""Returns probabilities [G, C, 3] of win, draw and loss to learn at every ply of G finished games, for the side to
-move; plies that were not played are ignored."""
+ValueTarget = Callable[[Games, np.random.Generator], npt.ArrayLike]
+"""Returns probabilities [G, C, 3] of win, draw and loss to learn at every ply of the G games of an iteration, for the
+side to move; plies that were not played are ignored."""
 
 Simulations = Callable[[int, int, bool], int]
 """Returns the simulations of a search, given the iteration (from 1), the ply (from 0), and whether it is a full

@@ -19,7 +19,7 @@ from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
-from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples, recorded_plies
+from alphac4.selfplay.samples import Block, Samples, join_blocks, make_samples, recorded_plies
 from alphac4.storage.records import quote
 from alphac4.training.config import TrainConfig, random_generator
 from alphac4.training.device_learner import make_learner
@@ -204,24 +204,25 @@ class TrainingLoop:
     def _play(self) -> SelfPlayReport:
         """Play games of the best network; samples beyond the required number count toward the next iteration."""
         requested = max(1, self.number * self.config.samples - self.replay.total)
-        started, blocks, parts = time.perf_counter(), list[Block](), list[Samples]()
+        started, blocks, done = time.perf_counter(), list[Block](), 0
         report = partial(self.report_progress, "self-play", total=requested)
 
         def on_block(_actor: int, block: Block) -> None:
-            parts.append(self._make_samples(block.games))
+            nonlocal done
             blocks.append(block)
-            games, evaluations = len(block.games.plies), block.stats.evaluations
-            report(done=sum(map(len, parts)), games=games, evaluations=evaluations)
+            done += block.positions
+            report(done=done, games=len(block.games.plies), evaluations=block.stats.evaluations)
 
         def check() -> None:
-            report(done=sum(map(len, parts)))
+            report(done=done)
 
         check()
         last = self.number == self.config.iterations
         self.actors.play(requested, on_block, check, last=last, plan=self._plan())
-        self.replay.add(concatenate(parts), self.number)
+        played = join_blocks(blocks)
+        self.replay.add(self._make_samples(played.games), self.number)
         _, samples = self.replay.iterations[-1]
-        return selfplay_report(self.geometry, blocks, samples, started, self.actors)
+        return selfplay_report(self.geometry, played, samples, started, self.actors)
 
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
@@ -236,15 +237,16 @@ class TrainingLoop:
         return plan
 
     def _make_samples(self, games: Games) -> Samples:
-        """Return the samples of finished games; the user's functions get copies of the games, which they may change."""
+        """Return the samples of an iteration's games; the user's functions get copies, which they may change."""
         extensions, used = self.extensions, recorded_plies(games)
+        rng = partial(random_generator, self.config.seed, self.number)
         policy = value = None
         if extensions.policy_target is not None:
-            allowed = open_columns(self.geometry, games.occupied)
-            policy = check_targets(extensions.policy_target(copy.deepcopy(games)), allowed, used, "policy_target")
+            policy = extensions.policy_target(copy.deepcopy(games), rng("policy target"))
+            policy = check_targets(policy, open_columns(self.geometry, games.occupied), used, "policy_target")
         if extensions.value_target is not None:
-            allowed = np.ones((*used.shape, 3), np.bool_)
-            value = check_targets(extensions.value_target(copy.deepcopy(games)), allowed, used, "value_target")
+            value = extensions.value_target(copy.deepcopy(games), rng("value target"))
+            value = check_targets(value, np.ones((*used.shape, 3), np.bool_), used, "value_target")
         return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
 
     def _learn(self) -> LearningReport:

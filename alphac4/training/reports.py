@@ -2,9 +2,7 @@
 
 import math
 import time
-import zlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -13,7 +11,7 @@ import numpy as np
 from alphac4.compute import Actors, ClusterReport
 from alphac4.game import Geometry
 from alphac4.selfplay.games import Games, move_string
-from alphac4.selfplay.samples import ActorStats, Block, Samples, recorded_plies
+from alphac4.selfplay.samples import Block, Samples, recorded_plies
 
 OPENING_LENGTH = 4  # plies by which openings are distinguished
 CALIBRATION_BINS = 10
@@ -146,29 +144,22 @@ class MatchReport:
 
 
 def selfplay_report(
-    geometry: Geometry, blocks: Sequence[Block], samples: Samples, started: float, actors: Actors
+    geometry: Geometry, played: Block, samples: Samples, started: float, actors: Actors
 ) -> SelfPlayReport:
-    """Return the report of self-play since ``started``, the same in whatever order the games ended.
-
-    ``samples`` are those of all blocks, sorted by content.
-    """
+    """Return the report of self-play since ``started``; ``played`` and ``samples`` are sorted by content."""
     cluster = actors.cluster_report
     seconds = time.perf_counter() - started if cluster is None else cluster.seconds
-    stats = ActorStats()
-    for block in blocks:
-        stats.add(block.stats)
-    games = [(block.games, row) for block in blocks for row in range(len(block.games.plies))]
-    games.sort(key=lambda game: zlib.crc32(game[0].value[game[1]].tobytes()))
-    moves = [move_string(*game) for game in games]
-    outcomes = [int(part.outcome[row]) for part, row in games]
-    firsts = [int(part.moves[row, 0]) for part, row in games if part.opening[row] == 0]
+    games, stats = played.games, played.stats
+    moves = [move_string(games, row) for row in range(len(games.plies))]
+    outcomes = games.outcome.tolist()
+    firsts = games.moves[games.opening == 0, 0].tolist()
     openings = Counter(text[:OPENING_LENGTH] for text in moves if "?" not in text[:OPENING_LENGTH])
     policy = samples.policy.astype(np.float64)
-    surprise = math.fsum(s for b in blocks for s in b.games.surprise[recorded_plies(b.games)].tolist())
-    shown = (game for game, text in zip(games, moves, strict=True) if game[0].opening[game[1]] <= 2 and "?" not in text)
-    count, positions = max(len(games), 1), max(len(samples), 1)
+    surprise = math.fsum(games.surprise[recorded_plies(games)].tolist())
+    shown = (row for row, text in enumerate(moves) if games.opening[row] <= 2 and "?" not in text)
+    count, positions = max(len(moves), 1), max(len(samples), 1)
     return SelfPlayReport(
-        games=len(games),
+        games=len(moves),
         samples=len(samples),
         simulations=stats.simulations,
         evaluations=stats.evaluations,
@@ -186,7 +177,7 @@ def selfplay_report(
         root_surprise=surprise / positions,
         value_calibration=_calibration(samples),
         evaluator=actors.backend,
-        sample_games=[_record(*game) for game in islice(shown, MAX_SAMPLE_GAMES)],
+        sample_games=[_record(games, row) for row in islice(shown, MAX_SAMPLE_GAMES)],
         cluster=cluster,
     )
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from common import train
 
 
-def greedy_values(games: Any) -> npt.NDArray[np.float32]:
+def greedy_values(games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Return win, draw and loss [G, C, 3] from the value and draw probability [G, C] at the end of the greedy line."""
     draw = games.greedy_draw
     value = np.clip(games.greedy_value, draw - 1, 1 - draw)

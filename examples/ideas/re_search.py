@@ -29,8 +29,8 @@ class ReSearch(alphac4.Callback):
         """Load the best network."""
         self.agent = alphac4.load(iteration.best.network)
 
-    def __call__(self, games: Any) -> npt.NDArray[np.float32]:
-        """Return policies [G, C, A] of finished games, those of surprising fast searches by new searches."""
+    def __call__(self, games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
+        """Return policies [G, C, A] of the games, those of surprising fast searches by new searches."""
         policy, plies = games.policy.copy(), np.arange(games.moves.shape[1])
         played = (plies >= games.opening[:, None]) & (plies < games.plies[:, None])
         fast = np.argwhere(played & ~games.full_searches)

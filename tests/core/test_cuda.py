@@ -439,7 +439,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         seen.append(batch.planes.device)
         return {"policy": 3 * alphac4.standard_losses(outputs, batch)["policy"]}
 
-    def policy_target(games: Any) -> Any:
+    def policy_target(games: Any, _rng: Any) -> Any:
         visits.append(games.visits.sum(axis=2).max())
         return games.policy
 
@@ -450,7 +450,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         optimizer=lambda network: torch.optim.SGD(network.parameters(), lr=0.01),
         schedule=lambda step, steps: 1 - step / steps,
         sampler=lambda window, _rng: window.full_searches + 0.1,
-        value_target=lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
+        value_target=lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
         selection=PuctConfig(c_init=20.0) if is_simulated() else LeastVisited(),
         policy_target=policy_target,
         simulations=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings

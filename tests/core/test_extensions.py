@@ -4,13 +4,14 @@ import dataclasses
 import math
 import re
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from campaigns.tiny_run import tiny_run
+from campaigns.tiny_run import SETTINGS, tiny_run
 from helpers import Linear
 from torch import Tensor, nn
 
@@ -51,7 +52,7 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
     selfplay = CONFIG.selfplay
     again, _ = train(
         loss=lambda outputs, batch: alphac4.standard_losses(outputs, batch, CONFIG.learning.ownership_weight),
-        policy_target=lambda games: games.policy,
+        policy_target=lambda games, _rng: games.policy,
         simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
         starts=lambda _window, _rng: [""],
         gate=lambda play: play().score >= CONFIG.gate.threshold,
@@ -68,7 +69,7 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
         {"optimizer": lambda network: torch.optim.SGD(network.parameters(), lr=0.1)},
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
         {"sampler": lambda window, _rng: window.full_searches + 0.1},
-        {"value_target": lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
+        {"value_target": lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
         {"selection": PuctConfig(c_init=20.0)},
         {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
         {"starts": lambda _window, _rng: ["44", "4455"]},
@@ -84,7 +85,7 @@ def test_each_function_changes_what_is_learned(functions: dict[str, Any], plain:
 def test_budgets_may_exceed_those_of_the_settings() -> None:
     budget, visits = 3 * CONFIG.selfplay.full_simulations, list[int]()
 
-    def policy_target(games: Games) -> Any:
+    def policy_target(games: Games, _rng: Any) -> Any:
         visits.extend(games.visits.sum(axis=2).flat)
         return games.policy
 
@@ -95,7 +96,7 @@ def test_budgets_may_exceed_those_of_the_settings() -> None:
 def test_functions_are_called_with_the_documented_arguments() -> None:
     seen: dict[str, Any] = {}
 
-    def policy_target(games: Any) -> Any:
+    def policy_target(games: Any, _rng: Any) -> Any:
         seen["games"] = games
         return games.policy
 
@@ -127,14 +128,40 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
     torch.testing.assert_close(batch.value_target.sum(dim=1), torch.ones(len(batch.value_target)), atol=2e-3, rtol=0)
 
 
+class Boldest:
+    """Policy target that changes the most surprising tenth of the games that it gets, and some random ones."""
+
+    def __call__(self, games: Games, rng: np.random.Generator) -> Any:
+        """Return the policies [G, C, A]."""
+        policy, surprise = games.policy.copy(), games.surprise.sum(axis=1)
+        changed = (surprise >= np.quantile(surprise, 0.9)) | (rng.random(len(surprise)) < 0.2)
+        policy[changed] = games.policy[changed] ** 2
+        return policy / np.maximum(policy.sum(axis=-1, keepdims=True), 1e-9)
+
+
+@pytest.mark.parametrize("idea", ["boldest", "re_search"])
+def test_targets_do_not_depend_on_the_number_of_cores(idea: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alphac4.compute.cores.MIN_GAMES", 1)
+    monkeypatch.syspath_prepend(Path(alphac4.__file__).parents[1] / "examples" / "ideas")
+    results = []
+    for cores in (1, 2, 2):
+        monkeypatch.setenv("ALPHAC4_CORES", str(cores))
+        target = import_module("re_search").ReSearch() if idea == "re_search" else Boldest()
+        callbacks = [target] if isinstance(target, alphac4.Callback) else []
+        config = tiny_run(iterations=2, samples=300, selfplay=SETTINGS["selfplay"] | {"games": 16})
+        results.append(list(alphac4.iterate(config, policy_target=target, callbacks=callbacks))[-1])
+    assert same_weights(results[0], results[1])
+    assert same_weights(results[1], results[2])
+
+
 def test_functions_may_change_their_arguments(plain: Iteration) -> None:
-    def policy_target(games: Games) -> Any:
+    def policy_target(games: Games, _rng: Any) -> Any:
         policy = games.policy.copy()
         for array in games:
             array[:] = 0
         return policy
 
-    def value_target(games: Games) -> Any:
+    def value_target(games: Games, _rng: Any) -> Any:
         games.value[:] = 0.5
         return lambda_returns(games, CONFIG.selfplay.td_lambda)
 
@@ -239,20 +266,23 @@ class Masked(Linear):
             "optimizer returned SGD without a parameter of the module",
         ),
         ({"simulations": lambda _iteration, _ply, _full: True}, "simulations returned True in iteration 1; expected"),
-        ({"policy_target": lambda games: games.value}, r"policy_target returned shape .*; expected"),
+        ({"policy_target": lambda games, _rng: games.value}, r"policy_target returned shape .*; expected"),
         (
-            {"policy_target": lambda games: np.full(games.policy.shape, 1 / 7)},
+            {"policy_target": lambda games, _rng: np.full(games.policy.shape, 1 / 7)},
             "policy_target returned 0.143 for column . in game .* because the column is full",
         ),
         (
-            {"value_target": lambda games: np.ones((*games.value.shape, 3))},
+            {"value_target": lambda games, _rng: np.ones((*games.value.shape, 3))},
             r"value_target returned \[1\., 1\., 1\.\] in game 0",
         ),
         (
-            {"value_target": lambda games: np.ma.masked_invalid(np.ones((*games.value.shape, 3)))},
+            {"value_target": lambda games, _rng: np.ma.masked_invalid(np.ones((*games.value.shape, 3)))},
             "value_target returned MaskedArray; expected an array of numbers: fill the masked values",
         ),
-        ({"value_target": lambda _games: ["win"]}, "value_target returned list; expected an array of numbers: could"),
+        (
+            {"value_target": lambda _games, _rng: ["win"]},
+            "value_target returned list; expected an array of numbers: could",
+        ),
         ({"sampler": lambda *_: [[1.0], [1.0, 2.0]]}, "sampler returned list; expected an array of numbers"),
         ({"simulations": lambda *_: 0}, "simulations returned 0 in iteration 1; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
@@ -304,11 +334,11 @@ def test_gate_can_promote_without_a_match() -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_run_records_the_targets_of_user_functions(tmp_path: Path) -> None:
-    def leftmost(recorded: Games | Samples) -> Any:
+    def leftmost(recorded: Games | Samples, _rng: Any = None) -> Any:
         full = [(recorded.occupied >> np.uint64(7 * column + 5)) & np.uint64(1) for column in range(7)]
         return np.eye(7, dtype=np.float32)[np.argmin(full, axis=0)]
 
-    def drawn(games: Games) -> Any:
+    def drawn(games: Games, _rng: Any) -> Any:
         return np.broadcast_to(np.array([0, 1, 0], np.float32), (*games.value.shape, 3))
 
     config = tiny_run(iterations=1)

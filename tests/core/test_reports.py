@@ -35,7 +35,7 @@ from alphac4.runs.reports import (
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, make_games
-from alphac4.selfplay.samples import ActorStats, Block, make_samples
+from alphac4.selfplay.samples import ActorStats, Block, join_blocks, make_samples
 from alphac4.storage.records import to_json_line
 from alphac4.training.config import TrainConfig
 from alphac4.training.reports import GameRecord, LearningReport, MatchReport, SelfPlayReport, selfplay_report
@@ -414,7 +414,7 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
     monkeypatch.setattr("alphac4.training.reports.time", SimpleNamespace(perf_counter=lambda: 110.0))
     actors: Any = TwoActors()
     samples = make_samples(geometry, SelfPlayConfig(), games)
-    report = selfplay_report(geometry, blocks, samples, 100.0, actors)
+    report = selfplay_report(geometry, join_blocks(blocks), samples, 100.0, actors)
     games_shown = sorted(report.sample_games, key=lambda game: game.moves)
     assert dataclasses.replace(report, sample_games=[], policy_entropy=0.0) == SelfPlayReport(
         games=3,
