@@ -17,7 +17,8 @@ import psutil
 from local_cluster import local_cluster
 
 from alphac4.commands.doctor import Measured
-from alphac4.compute import Actors, choose_compute
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Actors
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.nn.config import NetworkConfig
@@ -47,8 +48,11 @@ def main() -> None:
         turns = []
         for _ in range(options.repeats):
             without = play_turn(plain, seconds)
-            compute = choose_compute("cpu", plain.backend, for_run=True, cluster=address)
-            with contextlib.closing(compute.actors(network, STANDARD, config, np.random.default_rng)) as actors:
+            with contextlib.ExitStack() as opened:
+                compute = choose_compute(f"ray:{address}", plain.backend, for_run=True)
+                opened.callback(compute.close)
+                actors = compute.actors(network, STANDARD, config, np.random.default_rng)
+                opened.callback(actors.close)
                 play_turn(actors, 0.0)
                 turns.append((without, play_turn(actors, seconds)))
     figures = []

@@ -49,7 +49,7 @@ def main() -> None:
         train(options.folder / f"one-{seed}", settings, seed)
         if not is_finished(options.folder / f"cluster-{seed}"):
             with local_cluster([0, 1, 1]) as address:
-                train(options.folder / f"cluster-{seed}", settings, seed, "--cluster", address)
+                train(options.folder / f"cluster-{seed}", settings, seed, "--machine.device", f"ray:{address}")
     print("kind      seed  positions    games  " + "".join(f"error@{budget:<6}" for budget in BUDGETS))
     errors = {
         kind: np.array(

@@ -4,7 +4,7 @@ import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 
-from alphac4.compute.cluster.connection import import_ray
+from alphac4.plugins.cluster.connection import import_ray
 
 NODE = {"object_store_memory": 200 * 2**20}
 SETTINGS = {"worker_niceness": 0}  # by default, Ray's actors have a lower priority than other programs

@@ -63,20 +63,19 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group each module's tests, all tests with a browser and all of clusters in one worker; skip tests without a GPU.
+    """Group each module's tests, and all tests with a browser, in one worker; skip tests without a GPU.
 
-    A test that expects no cluster would join that of another worker, because Ray searches the machine's processes.
+    A module may name another group by the mark ``xdist_group``.
 
     The slowest groups come first, so that none of them is left for the end.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        group = item.path.stem
+        mark = item.get_closest_marker("xdist_group")
+        group = mark.args[0] if mark else item.path.stem
         if "launched_browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
             group = "browser"
-        if group.startswith("test_cluster"):
-            group = "cluster"
         item.add_marker(pytest.mark.xdist_group(group))
         groups.setdefault(group, []).append(item)
     marks = {name: [item.get_closest_marker("slow") for item in group] for name, group in groups.items()}

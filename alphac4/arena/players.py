@@ -31,7 +31,7 @@ from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
 if TYPE_CHECKING:  # which loads PyTorch
-    from alphac4.compute import Compute
+    from alphac4.compute.cores import Compute
 
 MAX_DEEP_TREES = 256  # trees that an `AutoPlayer` searches together; more would take too much memory
 

@@ -1,4 +1,4 @@
-"""Players of a run's matches in the processes of a cluster's pool."""
+"""Players of a run's matches in the processes of a pool."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from alphac4.game import Position
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
 
-if TYPE_CHECKING:  # which loads PyTorch
-    from alphac4.compute import Pool
+if TYPE_CHECKING:
+    from alphac4.compute.pool import Pool
 
 FACTORY_CACHE_SIZE = 4  # players that a process keeps
 

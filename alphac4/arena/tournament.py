@@ -37,7 +37,7 @@ from alphac4.storage.journal import Journal
 from alphac4.storage.records import finite_or_null, read_record, read_value
 
 if TYPE_CHECKING:
-    from alphac4.compute import Pool, Shared
+    from alphac4.compute.pool import Pool, Shared
 
 FORMAT = "alphac4-tournament"
 PAIRS_PER_PART = 25  # pairs of games that a process plays in lockstep

@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import tyro
 
 from alphac4.arena.registry import check_players
+from alphac4.compute.registry import DeviceCheck, device_forms
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
 from alphac4.storage.records import MAX_SEED, Range, deferred_checks, quote, read_value
 
 if TYPE_CHECKING:
-    from alphac4.compute import Compute
+    from alphac4.compute.cores import Compute
 
 Options = TypeVar("Options")
-Device = Literal["auto", "cpu", "cuda"]
 
 
 def read_arguments(
@@ -153,7 +153,7 @@ Seed = Annotated[int, Range(0, MAX_SEED)]
 PlayerName = Annotated[str, metavar("PLAYER"), PlayerCheck()]
 NetworkName = Annotated[str, metavar("NETWORK")]
 Moves = Annotated[str, metavar("MOVES")]
-Cluster = Annotated[str | None, metavar("HOST:PORT")]
+Device = Annotated[str, metavar("|".join(device_forms())), DeviceCheck()]
 OutputFile = Annotated[Path | None, metavar("FILE")]
 OutputFolder = Annotated[Path, metavar("FOLDER")]
 

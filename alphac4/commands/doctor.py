@@ -19,7 +19,9 @@ from packaging.requirements import Requirement
 
 from alphac4.arena.registry import parse_searching_player
 from alphac4.compiled import cache_problems, machine_code_folder
-from alphac4.compute import Actors, choose_compute
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Actors
+from alphac4.compute.registry import device_forms
 from alphac4.game import Position
 from alphac4.machine import cores, describe_cores, install_advice, processor_name, worker_threads, wrap_text
 from alphac4.nn.backends import backend_names, make_backend, random_inputs
@@ -79,7 +81,7 @@ def diagnose(options: "DoctorCommand") -> bool:
     if unknown := [name for name in options.only if name not in parts]:
         guess = did_you_mean(unknown[0], parts)
         raise ValueError(f"unknown part {quote(unknown[0])}{guess}; the parts are {', '.join(parts)}")
-    if options.device == "cuda":  # report a missing GPU before the checks
+    if options.device != "auto":  # report a missing one before the checks
         choose_compute(options.device)
     machine = {
         "processor": processor_name(),
@@ -101,7 +103,7 @@ def diagnose(options: "DoctorCommand") -> bool:
         for name, check in CHECKS.items():
             checks.append(_run_check(name, check))
             show(checks[-1])
-        show("", *find_extras(), "")
+        show("", *find_extras(), "", *(f"  {form}: {about}" for form, about in device_forms().items()), "")
     passed, measured = all(check.passed for check in checks), []
     for name, measure in MEASUREMENTS.items():
         for result in measure(options) if passed and name in options.only else ():
@@ -218,8 +220,7 @@ def find_extras() -> Iterator[str]:
         if problems := unmet_requirements(name):
             yield f"  --   {name}: {install_advice(name)} ({', '.join(problems)})"
         else:
-            unused = name == "cuda" and not torch.cuda.is_available()
-            yield f"  ok   {name}" + (" (installed, but PyTorch finds no GPU here)" if unused else "")
+            yield f"  ok   {name}"
 
 
 # --- Measurements ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import tyro
 from alphac4.commands import EXIT_BROKEN_INSTALL
 from alphac4.commands.arguments import (
     NO_PREFIX,
-    Cluster,
     ComputeOptions,
     Count,
     Device,
@@ -65,23 +64,18 @@ class ArenaCommand(CheckedSettings):
     output: OutputFile = None
     """Store results and games in this file, one JSON object per line; rerun the command to resume."""
     processes: Annotated[Count, Range(1, 1024)] = None
-    """Processes that play; by default one per core, or a single one if the search trees are on a GPU. With --cluster
-    there is always one per core."""
+    """Processes that play; by default one per core, or a single one if the search trees are on a GPU. With a device
+    elsewhere there is always one per core."""
     sprt: Annotated[tuple[float, float] | None, Range(-MAX_ELO, MAX_ELO), metavar("ELO0 ELO1")] = None
     """End each pairing early by a sequential probability ratio test: is the first player stronger by ELO1 points (H1),
     or only by ELO0 points (H0)?"""
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
-    cluster: Cluster = None
-    """Play in a process on each core of a Ray cluster: HOST:PORT of its head, or auto for the cluster of this machine
-    or job (docs/cluster.md)."""
     json: bool = False
     """Print JSON instead of a table."""
 
     def _check(self) -> None:
         super()._check()
-        if self.cluster is not None and self.compute.device == "cuda":
-            raise ValueError("--device cuda: --cluster uses CPU cores; leave out one of the two")
         if self.games % 2:
             raise ValueError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
@@ -96,22 +90,31 @@ class ArenaCommand(CheckedSettings):
         players = self.players if len(self.players) > 1 else ("best", *self.players)
         if len(players) < 2 or len(set(players)) < len(players):
             raise ValueError("name at least two different players")
-        with lock_file(self.output), contextlib.redirect_stdout(sys.stderr):  # external players may print
-            tournament, results = self._play(players)
+        with (
+            lock_file(self.output),
+            contextlib.redirect_stdout(sys.stderr),  # external players may print
+            contextlib.ExitStack() as opened,
+        ):
+            tournament, results = self._play(players, opened)
         print((results_as_json if self.json else describe_results)(tournament, results))
         return 0
 
-    def _play(self, players: tuple[str, ...]) -> "tuple[Tournament, Results]":
-        """Return the tournament, and all its results, recorded and new."""
+    def _play(self, players: tuple[str, ...], opened: contextlib.ExitStack) -> "tuple[Tournament, Results]":
+        """Return the tournament, and all its results, recorded and new; ``opened`` closes the processes."""
         import numpy as np
 
         from alphac4.arena.players import backends_of
         from alphac4.arena.registry import common_geometry, parse_player
         from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
-        from alphac4.compute import open_pool
+        from alphac4.compute import choose_compute
 
-        geometry = common_geometry(players, self.board.geometry())
-        options = self.compute if self.cluster is None else replace(self.compute, device="cpu")
+        geometry, options = common_geometry(players, self.board.geometry()), self.compute
+        compute = choose_compute(options.device, for_run=True)
+        opened.callback(compute.close)
+        pool = compute.pool()
+        if pool is not None:
+            opened.callback(pool.close)
+            options = replace(options, device="cpu")
         processes = self.processes or options.choose().streams
         backends = dict[str, str]()
         for name in players:  # report an invalid player before hours of games
@@ -132,8 +135,7 @@ class ArenaCommand(CheckedSettings):
             backends=backends,
             device=options.device,
         )
-        with contextlib.nullcontext() if self.cluster is None else open_pool(self.cluster) as pool:
-            return tournament, play_round_robin(tournament, self.output, processes=processes, pool=pool)
+        return tournament, play_round_robin(tournament, self.output, processes=processes, pool=pool)
 
 
 @dataclass(frozen=True, kw_only=True)

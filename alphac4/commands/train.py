@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from alphac4.commands.arguments import (
-    Cluster,
     Device,
     OutputFolder,
     Seed,
@@ -52,10 +51,6 @@ class TrainCommand:
     settings of the run in the folder, or standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
-    cluster: Cluster = None
-    """Run self-play on the cores of a Ray cluster, or with --machine.device cuda on its GPUs: HOST:PORT of its head, or
-    auto for the cluster of this machine or job (docs/cluster.md). A run can switch between one machine and a cluster.
-    """
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
 
     @classmethod
@@ -83,7 +78,7 @@ class TrainCommand:
             from alphac4.runs.session import train
 
         try:
-            trained = train(self.run, self.config, cluster=self.cluster)
+            trained = train(self.run, self.config)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note("Rerun the command to resume. It repeats what was cut short.")
             raise
@@ -118,12 +113,9 @@ class SelfplayCommand(CheckedSettings):
     seed: Seed = 0
     """Seed of the random choices; on one machine it determines the games."""
     device: Device = "auto"
-    """Device that runs the network."""
+    """Device that runs the network, or plays the games."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
-    cluster: Cluster = None
-    """Play on the cores of a Ray cluster, or with --device cuda on its GPUs: HOST:PORT of its head, or auto for the
-    cluster of this machine or job (docs/cluster.md)."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 
@@ -159,9 +151,11 @@ class SelfplayCommand(CheckedSettings):
             bar.update(len(samples))
 
         try:
-            with lock_folder(self.output):
+            with lock_folder(self.output), contextlib.ExitStack() as opened:
                 first = max(find_shards(folder), default=-1) + 1  # number after the shards of earlier calls
-                actors = choose_compute(self.device, self.backend, for_run=True, cluster=self.cluster).actors(
+                compute = choose_compute(self.device, self.backend, for_run=True)
+                opened.callback(compute.close)
+                actors = compute.actors(
                     checkpoint.network,
                     checkpoint.geometry,
                     self.config,
@@ -173,8 +167,7 @@ class SelfplayCommand(CheckedSettings):
                 ):
                     started = time.perf_counter()
                     actors.play(self.samples, on_block, last=True)
-                    cluster = actors.cluster_report
-                    seconds = time.perf_counter() - started if cluster is None else cluster.seconds
+                    seconds = time.perf_counter() - started
         except KeyboardInterrupt as interrupt:
             recorded = count_of(totals["games"], "game")
             interrupt.add_note(f"Recorded {recorded} in {self.output}; rerun the command to add more.")

@@ -1,26 +1,5 @@
-"""Computation on cores, a GPU or a cluster, behind one interface.
+"""Where networks run, and the games of a run are played. `choose_compute` returns a `Compute` for a specification."""
 
-`choose_compute` returns a `Compute`, which evaluates networks in this process. The games of a run may be
-played on a cluster.
-"""
+from alphac4.compute.registry import choose_compute
 
-from typing import TYPE_CHECKING
-
-from alphac4.compute.choice import choose_compute, open_pool
-from alphac4.compute.cores import Actors, ClusterReport, Compute, Seeds
-from alphac4.compute.gpu.device import capture_graph
-
-if TYPE_CHECKING:  # loaded only for a cluster
-    from alphac4.compute.cluster.pool import Pool, Shared
-
-__all__ = [
-    "Actors",
-    "ClusterReport",
-    "Compute",
-    "Pool",
-    "Seeds",
-    "Shared",
-    "capture_graph",
-    "choose_compute",
-    "open_pool",
-]
+__all__ = ["choose_compute"]

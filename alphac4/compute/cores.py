@@ -1,19 +1,19 @@
-"""The interface to computation, `Compute` and `Actors`, and self-play on the cores of this process."""
+"""Networks, learning and self-play on this machine; the base classes of those that work elsewhere."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from alphac4.compute.pool import Pool
 from alphac4.game import Geometry
 from alphac4.machine import check_memory, cores
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
-from alphac4.nn.backends import INT8
+from alphac4.nn.backends import INT8, check_backend
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
 from alphac4.selfplay.actor import MAX_CACHED_EVALUATIONS, Actor, SelfPlayer, bytes_per_game, play_together
@@ -22,8 +22,6 @@ from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
 
 if TYPE_CHECKING:  # optional, and slow to import
-    from alphac4.compute.cluster.actors import Cluster
-    from alphac4.compute.cluster.pool import Pool
     from alphac4.compute.gpu.replay import DeviceReplay
 
 MIN_GAMES = 32  # per actor: smaller batches take longer per position, those of 16 twice as long
@@ -36,85 +34,52 @@ GameState = Mapping[str, npt.NDArray[np.generic]]
 """Games in progress, one row per game."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterReport:
-    """Statistics of a cluster from the end of one call of `Actors.play` to the end of the next."""
+class Actors:
+    """Players of a run's games, each on its own thread; games continue from one call of `play` to the next."""
 
-    nodes: int  # nodes that offer cores or GPUs to actors, at the end
-    actors: int  # actors that have played, on these nodes
-    lost: int  # actors that died and were replaced
-    waiting_blocks: int  # finished blocks at the start of the call
-    staleness: float  # promotions since the weights that played a position, mean over all positions
-    max_staleness: int
-    seconds: float  # wall time
-    seconds_waited: float  # part of `seconds` that the run spent waiting for blocks
+    statistics: Mapping[str, float] = MappingProxyType({})
+    """Further figures of the last `play`, by the name of their curve; for actors elsewhere."""
+    play_seconds: float | None = None
+    """Wall time in which the games of the last `play` were played, if actors also play between the calls."""
 
+    def __init__(
+        self,
+        players: Sequence[SelfPlayer],
+        update: Callable[[Network], str],  # loads weights into all players; returns the backend
+        backend: str,
+        idle_cores: int = 0,  # cores that would play if there were more games
+    ) -> None:
+        self.players = players
+        self._update = update
+        self.backend = backend  # of inference
+        self.slots = sum(player.slots for player in players)  # concurrent games
+        self.idle_cores = idle_cores
 
-class Actors(ABC):
-    """Players of a run's games, which continue from one call of `play` to the next."""
+    def __str__(self) -> str:
+        """Return a few words that say where the games are played."""
+        return f"by {self.backend}"
 
-    backend: str  # inference backend
-    slots: int  # concurrent games; on a cluster, per actor
-    cluster_report: ClusterReport | None = None  # report of the last `play` on a cluster
-
-    @abstractmethod
     def __len__(self) -> int:
         """Return the number of actors that play at the same time."""
+        return len(self.players)
 
-    @abstractmethod
     def update(self, network: Network) -> None:
         """Load new weights, used from the next evaluation on."""
+        self.backend = self._update(network)
 
-    @abstractmethod
     def play(
         self,
         samples: int,
         on_block: Callable[[int, Block], None],  # called in the calling thread with an actor's index and its games
         check: Callable[[], None] = lambda: None,  # called in the calling thread at least every 0.1 s
         *,
-        last: bool = False,  # whether this is the last call, so that no actor needs to play ahead
+        last: bool = False,  # noqa: ARG002 - whether this is the last call, so that no actor needs to play ahead
         plan: GamePlan | None = None,  # by default that of the settings
     ) -> None:
-        """Play until finished games have ``samples`` positions; an exception of a callback stops all actors."""
+        """Play until finished games have ``samples`` positions; an exception of a callback stops all actors.
 
-    def close(self) -> None:  # noqa: B027 - optional
-        """Stop actors outside this process."""
-
-    @abstractmethod
-    def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress; empty on a cluster."""
-
-    @abstractmethod
-    def restore(self, state: GameState, seeds: Seeds) -> bool:
-        """Resume games, or start new ones from ``seeds`` if they do not fit the settings; return whether they fit."""
-
-
-@final
-class LocalActors(Actors):
-    """Actors in this process, each on its own thread; ``update`` loads weights into all and returns the backend."""
-
-    def __init__(self, players: Sequence[SelfPlayer], update: Callable[[Network], str], backend: str) -> None:
-        self._players = players
-        self._update = update
-        self.backend = backend
-        self.slots = sum(player.slots for player in players)
-
-    def __len__(self) -> int:
-        return len(self._players)
-
-    def update(self, network: Network) -> None:
-        self.backend = self._update(network)
-
-    def play(
-        self,
-        samples: int,
-        on_block: Callable[[int, Block], None],
-        check: Callable[[], None] = lambda: None,
-        *,
-        last: bool = False,  # noqa: ARG002 - no actor plays ahead here
-        plan: GamePlan | None = None,
-    ) -> None:
-        """Play equally many moves in all games until enough have ended: samples do not depend on speed."""
+        Equally many moves are played in all games, so samples do not depend on speed.
+        """
         recorded = 0
 
         def count(player: int, block: Block) -> None:
@@ -124,33 +89,39 @@ class LocalActors(Actors):
 
         while recorded < samples:
             moves = -(-(samples - recorded) // self.slots) + 1  # one more, or a few samples would often be missing
-            play_together(self._players, moves, count, check, plan)
+            play_together(self.players, moves, count, check, plan)
+
+    def close(self) -> None:
+        """Stop actors outside this process."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        states = [player.state() for player in self._players]
+        """Return the games in progress; empty for actors elsewhere."""
+        states = [player.state() for player in self.players]
         return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:
-        """Split the games among the actors; the number of actors does not matter."""
-        ends = np.cumsum([player.slots for player in self._players])
+        """Resume games, or start new ones from ``seeds`` if they do not fit the settings; return whether they fit.
+
+        The games are split among the actors, whose number does not matter.
+        """
+        ends = np.cumsum([player.slots for player in self.players])
         try:
             if any(len(array) != self.slots for array in state.values()):
                 raise ValueError("the number of games differs")
-            for player, end in zip(self._players, ends, strict=True):
+            for player, end in zip(self.players, ends, strict=True):
                 player.restore({name: array[end - player.slots : end] for name, array in state.items()})
         except ValueError:
             rng = seeds(0)
-            for player in self._players:
+            for player in self.players:
                 player.reset(rng)
             return False
         return True
 
 
-@final
 class Compute:
-    """Device or cluster that evaluates networks in this process, and plays a run's games.
+    """Device of PyTorch that evaluates networks and learns, while the cores of this process play a run's games.
 
-    ``streams`` is the recommended number of concurrent callers of an evaluator.
+    A subclass plays or learns elsewhere. ``streams`` is the recommended number of concurrent callers of an evaluator.
     """
 
     def __init__(
@@ -160,13 +131,12 @@ class Compute:
         threads: int | None = None,
         *,
         for_run: bool = False,  # outputs must not depend on batches, and only self-play may use int8
-        cluster: "Cluster | None" = None,  # plays a run's games instead of this machine's cores
         trees_on_gpu: bool = False,  # keep searches, self-play and learning on the GPU
     ) -> None:
+        check_backend(backend, device)
         self._device = device
         self._threads = threads or cores()
         self._for_run = for_run
-        self._cluster = cluster
         self._trees_on_gpu = trees_on_gpu
         self._backend = backend
         self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if for_run else self._threads
@@ -213,9 +183,12 @@ class Compute:
 
         return DeviceReplay(geometry, capacity, batch_size, planes, fast_search_weight)
 
-    def pool(self) -> "Pool | None":
-        """Return processes of a cluster for a run's matches; None to play them here."""
-        return None if self._cluster is None or self._device == "cuda" else self._cluster.pool(self.streams)
+    def pool(self, min_cores: int = 0) -> Pool | None:  # noqa: ARG002 - for subclasses
+        """Start processes elsewhere that play matches; return None if there are fewer than ``min_cores``."""
+        return None
+
+    def close(self) -> None:
+        """Release what is outside this process, after actors and pools have been closed."""
 
     def actors(
         self,
@@ -226,21 +199,16 @@ class Compute:
         *,
         selection: NetworkParameters | None = None,  # by default PUCT as in the settings
         max_simulations: int = 0,  # the largest budget of any plan
+        count: int | None = None,  # actors; by default as many as are useful
     ) -> Actors:
         """Create the actors that play a run's games."""
-        if self._cluster is not None:
-            if selection is not None or max_simulations or network.config.is_custom:
-                raise ValueError(
-                    "`network`, `selection` and `simulations` cannot be functions on a cluster: leave them out"
-                )
-            return self._cluster.actors(network, geometry, config, seeds)
         if self._trees_on_gpu:
             from alphac4.compute.gpu.trees import device_actors
 
             return device_actors(network, geometry, config, seeds, selection, max_simulations)
         needed = config.games * bytes_per_game(geometry, config, max_simulations)
         check_memory("the games of self-play need", needed, "games or simulations of self-play")
-        count = max(1, min(self._threads, config.games // MIN_GAMES))  # each has full batches
+        count = count or max(1, min(self._threads, config.games // MIN_GAMES))  # each has full batches
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(
             network,
@@ -249,7 +217,7 @@ class Compute:
             backend=self._backend,
             int8=True,
             threads=1,
-            batch_invariant=self._device == "cpu",
+            batch_invariant=self._for_run and self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, geometry)
         players = [
@@ -261,4 +229,5 @@ class Compute:
             evaluator.update(network)
             return evaluator.backend
 
-        return LocalActors(players, update, evaluator.backend)
+        idle_cores = max(0, self._threads - count) if self._device == "cpu" else 0
+        return Actors(players, update, evaluator.backend, idle_cores)

@@ -12,7 +12,8 @@ from alphac4.arena.kinds import NetworkKind, unlimited_network
 from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer, backends_of
 from alphac4.arena.registry import parse_player, player_digest
 from alphac4.bars import Bar
-from alphac4.compute import Compute, choose_compute
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Compute
 from alphac4.evaluation.metrics import BATCH, collect_answers, judge_sets
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (

@@ -16,7 +16,7 @@ from alphac4.play.levels import LEVELS_BY_NAME, Level, find_level
 from alphac4.play.proofs import load_proofs
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
-    from alphac4.compute import Compute
+    from alphac4.compute.cores import Compute
 
 
 def level_player(

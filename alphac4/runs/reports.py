@@ -158,8 +158,8 @@ def time_shares(
         "self-play: network": selfplay.seconds * selfplay.network_share,
         "self-play: tree": selfplay.seconds * selfplay.tree_share,
     }
-    if selfplay.cluster is not None:
-        spent = {"self-play: waiting for the cluster": selfplay.cluster.seconds_waited}
+    if selfplay.seconds_waited is not None:
+        spent = {"self-play: waiting": selfplay.seconds_waited}
     spent |= {"learning": iteration.learning.seconds, "gate": iteration.gate.seconds, **measuring}
     spent["other"] = max(0.0, seconds - sum(spent.values()))
     return {name: value / seconds for name, value in spent.items()}

@@ -82,7 +82,6 @@ def train(
     *,
     callbacks: Sequence[Callback] = (),
     extensions: Extensions | None = None,  # must be the same when the run is resumed
-    cluster: str | None = None,  # "auto" or HOST:PORT of a Ray cluster; a run may move to a cluster and back
     progress: bool = True,  # a row per iteration on standard error, and bars on a terminal
 ) -> TrainedRun:
     """Train all iterations and play the closing matches; a run in the folder is resumed."""
@@ -95,9 +94,7 @@ def train(
                     advice = f"To train longer, set iterations to {2 * done}"
                     write_progress(f"{folder} is finished after {count_of(done, 'iteration')}. {advice}")
                 return run.trained_run()
-    with TrainingSession(
-        folder, config, callbacks=callbacks, extensions=extensions, cluster=cluster, progress=progress
-    ) as session:
+    with TrainingSession(folder, config, callbacks=callbacks, extensions=extensions, progress=progress) as session:
         session.train()
         session.play_closing_matches()
         return session.folder.trained_run()
@@ -113,7 +110,6 @@ class TrainingSession:
         *,
         callbacks: Sequence[Callback] = (),
         extensions: Extensions | None = None,
-        cluster: str | None = None,
         progress: bool = False,
     ) -> None:
         is_new = not path.exists()
@@ -136,7 +132,7 @@ class TrainingSession:
             folder.replay.total = state.samples
             folder.replay.load(state.iteration)
             state.record_functions(extensions.names())
-            compute = choose_compute(config.machine.device, config.machine.backend, for_run=True, cluster=cluster)
+            compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
             learner = make_learner(config, compute, extensions)
             if start is not None:
                 learner.initialize_from(start[0])
@@ -161,19 +157,15 @@ class TrainingSession:
             if state.iteration:
                 seeds = partial(random_generator, config.seed, state.iteration, "new games")
                 if not loop.actors.restore(state.actors, seeds):
-                    logger.warning(
-                        "discarded the games in progress, which fit other settings or were played on a cluster; "
-                        "new games begin"
-                    )
-            if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
+                    logger.warning("discarded the games in progress, which do not fit the settings; new games begin")
+            if loop.actors.idle_cores:
                 advice = f"selfplay.games = {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")
             if state.iteration:
                 is_trained = state.iteration >= config.iterations
                 rest = "the closing matches" if is_trained else f"iteration {state.iteration + 1}"
                 self._write(f"Resuming with {rest}.")
-            actors = f"by {loop.actors.backend}" if cluster is None else "on the cluster"
-            backends = f"self-play {actors}, matches by {loop.providers[0].backend}"
+            backends = f"self-play {loop.actors}, matches by {loop.providers[0].backend}"
             self._write(f"On {describe_cores()}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)

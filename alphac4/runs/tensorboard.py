@@ -190,9 +190,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "total/minutes": report.seconds_total / 60,
     }
     values |= {f"time/{name}": share for name, share in report.time_shares.items()}
-    if selfplay.cluster is not None:
-        names = ("nodes", "actors", "lost", "waiting_blocks", "staleness", "max_staleness")
-        values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
+    values |= selfplay.statistics
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("with search", report.evaluation.search)):
             values[f"Mistakes/{name}"] = figures.mistake_rate

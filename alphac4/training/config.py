@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from alphac4.compute.registry import DeviceCheck
 from alphac4.nn.config import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import read_bytes
@@ -110,8 +111,10 @@ class MachineConfig(CheckedSettings):
     whole batches on a GPU, but parts of 64 positions on a CPU.
     """
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device that runs and trains the network; auto uses CUDA if there is a GPU. Apple's GPU (mps) is not supported."""
+    device: Annotated[str, DeviceCheck()] = "auto"
+    """Device that runs and trains the network: cpu, cuda, or auto, which is CUDA if there is a GPU; or another that
+    `alphac4 doctor` lists, and that plays the games. A run can move to another device. Apple's GPU (mps) is not
+    supported."""
     backend: str = "auto"
     """Inference backend; auto uses the fastest one whose outputs match fp32 and do not depend on the batch."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5

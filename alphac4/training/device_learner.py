@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.compute import Compute, capture_graph
+from alphac4.compute.cores import Compute
+from alphac4.compute.gpu.device import capture_graph
 from alphac4.game.rules import Geometry
 from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.replay import Replay, draw_batches, window_size

@@ -13,7 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from alphac4.compute import Compute, choose_compute
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Compute
 from alphac4.machine import check_memory
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.network import Network, NetworkBuilder
@@ -45,6 +46,8 @@ from alphac4.training.losses import Losses
 from alphac4.training.matches import Contender, Matches, PlayerProvider
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
+
+MIN_CORE_RATIO = 2  # with this many cores elsewhere per local stream, a run's matches are played there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +147,7 @@ class TrainingLoop:
         self.best = best  # the network that plays
         self.number = 0  # number of the current iteration
 
+        opened.callback(compute.close)
         budgets = [0]
         if extensions.simulations is not None:
             if config.iterations > MAX_PLANNED_ITERATIONS:
@@ -160,7 +164,8 @@ class TrainingLoop:
             max_simulations=max(budgets),
         )
         opened.callback(self.actors.close)
-        pool = compute.pool()
+        has_gpu = compute.learning_device.type == "cuda"  # which is faster
+        pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
         rule = extensions.selection or config.selfplay.puct()

@@ -11,7 +11,8 @@ import numpy as np
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer, backends_of
 from alphac4.arena.pool_players import PlayerFactory, PoolPlayer
-from alphac4.compute import Compute, choose_compute
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Compute
 from alphac4.game.rules import Geometry, as_integer
 from alphac4.machine import cores
 from alphac4.mcts.network_search import NetworkParameters
@@ -23,7 +24,7 @@ from alphac4.training.extensions import Gate
 from alphac4.training.reports import MatchReport
 
 if TYPE_CHECKING:
-    from alphac4.compute import Pool, Shared
+    from alphac4.compute.pool import Pool, Shared
 
 CACHE_ENTRIES = 2**16  # cached evaluations per search
 TREE_REUSE: Reuse = "proofs"  # what is kept from one search of a game to the next

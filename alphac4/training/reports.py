@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from alphac4.compute import Actors, ClusterReport
+from alphac4.compute.cores import Actors
 from alphac4.game import Geometry
 from alphac4.selfplay.games import Games, move_string
 from alphac4.selfplay.samples import Block, Samples, recorded_plies
@@ -38,7 +38,7 @@ class SelfPlayReport:
     simulations: int
     evaluations: int  # evaluations by the network
     cached_evaluations: int  # found in a cache
-    seconds: float  # wall time; on a cluster, self-play also runs during the rest of the iteration
+    seconds: float  # wall time; actors elsewhere also play during the rest of the iteration
     network_share: float  # share of the actors' time in the evaluator
     tree_share: float  # share of the actors' time in compiled search and game code
     mean_plies: float
@@ -52,7 +52,8 @@ class SelfPlayReport:
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     evaluator: str  # backend
     sample_games: list[GameRecord]
-    cluster: ClusterReport | None  # statistics of actors on a cluster
+    seconds_waited: float | None = None  # part of `seconds` that the run spent waiting for actors elsewhere
+    statistics: dict[str, float] = field(default_factory=dict)  # further figures of these actors, by curve
 
     @property
     def cache_hits(self) -> float:
@@ -116,7 +117,7 @@ class MatchReport:
     games: list[str] = field(default_factory=list)  # move strings
     low: float = 0.0  # 95 % interval of the score
     high: float = 1.0
-    evaluator: str = ""  # backend of the player's network; several, separated by commas, if a cluster's nodes differ
+    evaluator: str = ""  # backend of the player's network; several, separated by commas, if they differ in a pool
     opponent_evaluator: str = ""  # the opponent's; "" for classic MCTS
 
     @property
@@ -147,8 +148,8 @@ def selfplay_report(
     geometry: Geometry, played: Block, samples: Samples, started: float, actors: Actors
 ) -> SelfPlayReport:
     """Return the report of self-play since ``started``; ``played`` and ``samples`` are sorted by content."""
-    cluster = actors.cluster_report
-    seconds = time.perf_counter() - started if cluster is None else cluster.seconds
+    waited = time.perf_counter() - started
+    seconds = actors.play_seconds or waited
     games, stats = played.games, played.stats
     moves = [move_string(games, row) for row in range(len(games.plies))]
     outcomes = games.outcome.tolist()
@@ -178,7 +179,8 @@ def selfplay_report(
         value_calibration=_calibration(samples),
         evaluator=actors.backend,
         sample_games=[_record(games, row) for row in islice(shown, MAX_SAMPLE_GAMES)],
-        cluster=cluster,
+        seconds_waited=waited if actors.play_seconds else None,
+        statistics=dict(actors.statistics),
     )
 
 

@@ -186,9 +186,10 @@ class Attack:
     def _start_driver(self) -> subprocess.Popen[bytes]:
         self.lost_node = False
         command = ["train", "--run", str(self.run), "--settings", str(self.settings)]
+        device = f"ray:{self.cluster.address}"
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "alphac4", *command, "--cluster", self.cluster.address], stdout=log, stderr=log
+                [sys.executable, "-m", "alphac4", *command, "--machine.device", device], stdout=log, stderr=log
             )
 
     def _look(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.compute.cores import LocalActors
+from alphac4.compute.cores import Actors
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.state import STATE_FILE, load_state
@@ -29,7 +29,7 @@ from campaigns.tiny_run import EXPLORING, ITERATIONS, in_child, kill_at_event, o
 
 CONFIGURATIONS = {"plain": tiny_run(), "exploring": tiny_run(**EXPLORING)}  # killed in turn
 MAX_KILLS = 12  # kills of a run before it may end
-PARTS = {"self-play": (LocalActors, "play"), "learning": (Learner, "learn"), "gate": (Matches, "gate")}
+PARTS = {"self-play": (Actors, "play"), "learning": (Learner, "learn"), "gate": (Matches, "gate")}
 MAX_CORES = 3
 
 

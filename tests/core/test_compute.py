@@ -22,8 +22,8 @@ from helpers import run_python
 
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
+from alphac4.compute.devices import evaluate_and_learn, self_test_error
 from alphac4.compute.gpu.device import CUDA_TREES
-from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import (
@@ -215,9 +215,9 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
         return gpu(network, planes) if device == "cuda" else evaluate_and_learn(network, planes, device)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", on_device)
-    monkeypatch.setattr("alphac4.compute.gpu.self_test.TIMEOUT_S", 1.0 if gpu is hanging else 300.0)
-    monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
+    monkeypatch.setattr("alphac4.compute.devices.evaluate_and_learn", on_device)
+    monkeypatch.setattr("alphac4.compute.devices.TIMEOUT_S", 1.0 if gpu is hanging else 300.0)
+    monkeypatch.setattr("alphac4.compute.devices.self_test_error", self_test_error.__wrapped__)
     for compute in (choose_compute("cuda", "auto"), choose_compute("auto", "cuda-bf16", for_run=True)):
         assert compute.learning_device.type == ("cpu" if message else "cuda")
         if message:
@@ -230,8 +230,10 @@ def test_a_missing_compiler_for_the_gpu_is_an_error_only_for_its_own_backend(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("alphac4.compute.choice.self_test_error", lambda: "")
-    monkeypatch.setattr("alphac4.compute.choice.cuda_device", Mock(side_effect=RuntimeError("numba-cuda is missing")))
+    monkeypatch.setattr("alphac4.compute.devices.self_test_error", lambda: "")
+    monkeypatch.setattr(
+        "alphac4.compute.gpu.device.cuda_device", Mock(side_effect=RuntimeError("numba-cuda is missing"))
+    )
     assert choose_compute("cuda", "auto").learning_device.type == "cuda"
     assert caplog.messages == ["the trees stay on the cores, which is slower: numba-cuda is missing"]
     with pytest.raises(RuntimeError, match="numba-cuda is missing"):
@@ -250,7 +252,7 @@ import alphac4.runs.session
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.compute import choose_compute
 choose_compute("cpu", "torch-fp32").evaluator(load_checkpoint(Path("quick")).network)
-unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.trees", "ray.", "alphac4.compute.cluster")
+unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.trees", "ray.", "alphac4.plugins.cluster.")
 print([name for name in sys.modules if name.startswith(unwanted)], affinity(0) == before)
 """
 

@@ -20,7 +20,7 @@ from alphac4.commands.doctor import (
     self_play_rate,
 )
 from alphac4.compute import choose_compute
-from alphac4.compute.gpu.device import NO_DEVICE
+from alphac4.compute.devices import NO_DEVICE
 from alphac4.nn.backends import make_backend
 from alphac4.nn.config import NetworkConfig
 from alphac4.storage.checkpoints import load_checkpoint

@@ -146,7 +146,7 @@ def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixt
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
         for command in re.findall(r"(?:^|[`/ ])alphac4 ([a-z][^`#|\n]*)", text, re.MULTILINE):
             name = max((name for name in all_commands() if f"{command} ".startswith(f"{name} ")), key=len, default="")
-            options = re.findall(r"(?<!\S)--[a-z][\w.-]*", command.partition("--cluster auto --")[0])
+            options = re.findall(r"(?<!\S)--[a-z][\w.-]*", command)
             used.setdefault(name, set()).update((option, page.name) for option in options)
     unknown = []
     for name, options in used.items():

@@ -1,12 +1,14 @@
 """Plugins: those of other packages, and a core without any."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import run_python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -47,6 +49,22 @@ def test_plugin_that_cannot_be_imported_is_left_out_with_a_warning(installed: di
     assert done.returncode == 0
     assert done.stdout
     assert done.stderr.startswith("the plugin alphac4_damaged cannot be loaded: ModuleNotFoundError")
+
+
+SELFPLAY = """
+import sys
+from alphac4.cli import main
+options = "--samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --output"
+assert main(["selfplay", "quick", "--device", "bf16", *options.split(), sys.argv[1]]) == 0
+assert main(["selfplay", "quick", "--device", "bf17"]) == 2
+"""
+
+
+def test_device_of_a_plugin_as_documented_is_used_by_commands(tmp_path: Path) -> None:
+    (code,) = re.findall("```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text("utf-8"), re.DOTALL)
+    done = run_python(code + SELFPLAY, tmp_path / "games")
+    assert "of the actors' time (torch-bf16)" in done.stdout
+    assert "unknown device 'bf17'; available: auto, cpu, cuda, " in done.stderr
 
 
 WITHOUT_PLUGINS = """

@@ -19,7 +19,6 @@ from matplotlib.patches import Circle, Rectangle
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4.arena.ratings import score_interval
-from alphac4.compute import ClusterReport
 from alphac4.game import make_geometry
 from alphac4.runs.figures import game_figure
 from alphac4.runs.reports import (
@@ -72,7 +71,6 @@ SELFPLAY = SelfPlayReport(
     value_calibration=[(-0.5, -0.75, 50), (0.25, 0.75, 150)],
     evaluator="torch-fp32",
     sample_games=[GAME],
-    cluster=None,
 )
 LEARNING = LearningReport(
     steps=4,
@@ -142,22 +140,14 @@ SECOND = dataclasses.replace(
     matches=[CLASSIC, dataclasses.replace(CLASSIC, opponent="uct:9000", wins=2, losses=7)],
     best_iteration=2,
 )
-THIRD = dataclasses.replace(  # an iteration on a cluster, without an evaluation and games of a gate
+THIRD = dataclasses.replace(  # an iteration played elsewhere, without an evaluation and games of a gate
     SECOND,
     iteration=3,
     seconds_total=210.0,
     selfplay=dataclasses.replace(
         SELFPLAY,
-        cluster=ClusterReport(
-            nodes=2,
-            actors=5,
-            lost=1,
-            waiting_blocks=3,
-            staleness=0.75,
-            max_staleness=4,
-            seconds=4.0,
-            seconds_waited=1.5,
-        ),
+        seconds_waited=1.5,
+        statistics={"farm/nodes": 2, "farm/staleness": 0.75},
     ),
     gate=dataclasses.replace(GATE, wins=0, draws=0, losses=0, accepted=False),
     evaluation=None,
@@ -203,12 +193,8 @@ CURVES = {  # of the second iteration
 }
 LAST_CURVES = {  # further ones of the third iteration
     "Strength/closing match against uct:1000": 0.65,
-    "cluster/nodes": 2,
-    "cluster/actors": 5,
-    "cluster/lost": 1,
-    "cluster/waiting_blocks": 3,
-    "cluster/staleness": 0.75,
-    "cluster/max_staleness": 4,
+    "farm/nodes": 2,
+    "farm/staleness": 0.75,
 }
 CLOSING_TEXT = """\
 Trained 3 iterations in 3.5 minutes: 17 games, 401 positions, 3,003 evaluations.
@@ -383,7 +369,7 @@ def test_boards_of_a_game_show_its_moves_policies_and_values() -> None:
 class TwoActors:
     """Two actors in this process."""
 
-    backend, cluster_report = "torch-fp32", None
+    backend, play_seconds, statistics = "torch-fp32", None, dict[str, float]()
 
     def __len__(self) -> int:
         return 2
@@ -436,7 +422,6 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
         value_calibration=[(-0.25, -1.0, 3), (0.0, 0.0, 8), (0.5, 1.0, 1), (1.0, 1.0, 2)],
         evaluator="torch-fp32",
         sample_games=[],
-        cluster=None,
     )
     assert report.policy_entropy == pytest.approx((math.log(2) + 2 * math.log(4)) / 14)
     assert [(game.moves, game.opening, game.outcome) for game in games_shown] == [("11223", 1, 1), ("12341234", 0, 0)]
@@ -456,7 +441,7 @@ def test_time_shares_agree_with_computation_by_hand() -> None:
     }
     iteration.selfplay = THIRD.selfplay
     shares = time_shares(iteration, {}, 8.0)
-    assert (shares["self-play: waiting for the cluster"], shares["other"]) == (1.5 / 8, 2.5 / 8)
+    assert (shares["self-play: waiting"], shares["other"]) == (1.5 / 8, 2.5 / 8)
 
 
 def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:

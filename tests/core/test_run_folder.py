@@ -15,7 +15,7 @@ from helpers import held_elsewhere
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import alphac4
-from alphac4.compute.cores import LocalActors
+from alphac4.compute.cores import Actors
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
 from alphac4.nn.network import PolicyValueNetwork, torch_seed
@@ -435,7 +435,7 @@ def fill_disk(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
 
 
 POINTS = {
-    "self-play": after(LocalActors, "play"),
+    "self-play": after(Actors, "play"),
     "learning": after(Learner, "learn"),
     "gate": after(Matches, "gate"),
     "shard": after(Replay, "save"),
@@ -600,7 +600,7 @@ def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
 def test_saved_games_that_do_not_fit_are_replaced_by_new_ones(
     rows: int, run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Saved games have another number of games, or are missing as after self-play on a cluster."""
+    """Saved games have another number of games, or are missing as after self-play elsewhere."""
     state = load_state(run / STATE_FILE)
     state.actors = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in state.actors.items() if rows}
     save_state(run / STATE_FILE, state)

@@ -220,13 +220,13 @@ def test_selfplay_command_measures_the_time_of_its_actors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
 ) -> None:
     """Its clock starts after a backend has been chosen for them."""
-    make, clock = cores.LocalActors.__init__, [0.0]
+    make, clock = cores.Actors.__init__, [0.0]
 
-    def made(actors: cores.LocalActors, *arguments: Any) -> None:
+    def made(actors: cores.Actors, *arguments: Any) -> None:
         make(actors, *arguments)
         clock[0] += 1e6
 
-    monkeypatch.setattr(cores.LocalActors, "__init__", made)
+    monkeypatch.setattr(cores.Actors, "__init__", made)
     now = time.perf_counter
     monkeypatch.setattr("alphac4.commands.train.time.perf_counter", lambda: now() + clock[0])
     options = "--samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --backend torch-fp32 --output"

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from alphac4.compiled import cached_on_disk
+from alphac4.compute.devices import NO_DEVICE
 from alphac4.game.rules import Geometry
 from alphac4.machine import SharedSetting, install_advice
 from alphac4.mcts.simulation import is_builtin_rule
@@ -35,8 +36,6 @@ CUDA_TREES = "cuda-trees"
 """The backend with the trees on the GPU, and the network in its fastest sufficient precision."""
 
 THREADS_PER_BLOCK = 32  # the smallest useful size: trees diverge, and small blocks spread over the whole GPU
-
-NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); choose the device cpu"
 
 SECTOR_BYTES = 32  # the smallest unit that a GPU fetches
 
@@ -79,11 +78,16 @@ def cuda_device() -> torch.device:
     return torch.device("cuda")
 
 
-def is_gpu(name: str) -> bool:
-    """Return whether the requested device, "cpu", "cuda" or "auto", is a GPU or the simulator."""
-    if name == "cuda" and not is_simulated() and not torch.cuda.is_available():
-        raise RuntimeError(NO_DEVICE)
-    return name == "cuda" or (name == "auto" and torch.cuda.is_available())
+def can_keep_trees(backend: str) -> bool:
+    """Return whether the GPU can keep trees; raise RuntimeError if that is requested and its compiler is missing."""
+    try:
+        cuda_device()
+    except RuntimeError as error:
+        if backend == CUDA_TREES:
+            raise
+        logger.warning("the trees stay on the cores, which is slower: %s", error)
+        return False
+    return True
 
 
 def kernel(function: Callable[..., None]) -> Any:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from numba import cuda as numba_cuda
 
-from alphac4.compute.cores import Actors, LocalActors, Seeds
+from alphac4.compute.cores import Actors, Seeds
 from alphac4.compute.gpu.device import (
     CUDA_TREES,
     DeviceNetwork,
@@ -269,4 +269,4 @@ def device_actors(
             player.update(network)
         return CUDA_TREES
 
-    return LocalActors(players, update, CUDA_TREES)
+    return Actors(players, update, CUDA_TREES)

@@ -19,7 +19,7 @@ from alphac4.version import __version__
 
 if TYPE_CHECKING:
     from alphac4.arena.players import NetworkPlayer
-    from alphac4.compute import Compute
+    from alphac4.compute.cores import Compute
     from alphac4.evaluation.walks import LevelReport
     from alphac4.game import Geometry
 

@@ -14,15 +14,18 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.compute.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights
-from alphac4.compute.cluster.connection import Connection, Node, check_nodes
-from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.game.rules import STANDARD
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights
+from alphac4.plugins.cluster.connection import Connection, Node, check_nodes
+from alphac4.plugins.cluster.pool import RayPool, RayShared
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 from alphac4.version import __version__
+
+# A test that expects no cluster would join that of another worker, because Ray searches the machine's processes.
+pytestmark = pytest.mark.xdist_group("cluster")
 
 SLOTS = 4
 LARGEST_BLOCK = 2 * SLOTS * STANDARD.cells  # positions
@@ -84,7 +87,7 @@ def ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
     ray = SimpleNamespace(get=lambda network: network, get_runtime_context=lambda: context, util=util)
     for module in ("pool", "actors"):
-        monkeypatch.setattr(f"alphac4.compute.cluster.{module}.import_ray", lambda: ray)
+        monkeypatch.setattr(f"alphac4.plugins.cluster.{module}.import_ray", lambda: ray)
     return context
 
 
@@ -118,7 +121,7 @@ def test_a_restarted_actor_plays_different_games(
 ) -> None:
     """Ray creates it with the arguments of the lost one."""
     monkeypatch.setattr("alphac4.selfplay.actor.MAX_BLOCK_INTERVAL_S", float("inf"))
-    weights = Weights(version=0, network=Shared(reference=[make_network()]))
+    weights = Weights(version=0, network=RayShared(reference=[make_network()]))
     games = []
     for ray_of_actors.was_current_actor_reconstructed in (False, False, True):
         actor = RemoteActor(TASK, np.random.default_rng(0))
@@ -127,16 +130,14 @@ def test_a_restarted_actor_plays_different_games(
 
 
 def test_cores_that_join_later_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.compute.cluster.actors.COUNT_INTERVAL_S", 0.0)
+    monkeypatch.setattr("alphac4.plugins.cluster.actors.COUNT_INTERVAL_S", 0.0)
     ray = FakeRay(2)
     actors = make(ray)
     play(actors, 300)
     assert ray.actors == len(actors) == 2
     ray.cores = 4
     play(actors, 3000)
-    report = actors.cluster_report
-    assert report is not None
-    assert report.actors == ray.actors == 4
+    assert actors.statistics["cluster/actors"] == ray.actors == 4
     actors.close()
     assert ray.actors == 0
 
@@ -162,9 +163,7 @@ def test_the_next_blocks_use_the_updated_weights() -> None:
     play(actors, 200)
     actors.update(make_network())
     play(actors, 400)
-    report = actors.cluster_report
-    assert report is not None
-    assert report.max_staleness == 0
+    assert actors.statistics["cluster/max_staleness"] == 0
 
 
 def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +172,7 @@ def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: py
     ray = FakeRay(1)
     actors = make(ray)
     play(actors, 200)
-    assert actors.cluster_report is not None
-    assert actors.cluster_report.staleness == 0
+    assert actors.statistics["cluster/staleness"] == 0
     actors.update(make_network())
     behind, get = list[int](), ray.get
 
@@ -185,17 +183,17 @@ def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: py
 
     monkeypatch.setattr(ray, "get", recorded)
     blocks = play(actors, 1000)
-    report = actors.cluster_report
-    assert report.max_staleness == 1
-    assert report.staleness == pytest.approx(sum(behind) / len(behind))
-    assert 0 < report.staleness < 1
+    assert actors.statistics["cluster/max_staleness"] == 1
+    staleness = actors.statistics["cluster/staleness"]
+    assert staleness == pytest.approx(sum(behind) / len(behind))
+    assert 0 < staleness < 1
     assert len(behind) == sum(block.positions for block in blocks)
 
 
 @pytest.mark.parametrize(("has", "message"), [("0.0.1", "alphac4 0.0.1"), ("", "no alphac4"), ("same", "")])
 def test_a_node_with_another_version_is_rejected(has: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the second of two nodes has it."""
-    monkeypatch.setattr("alphac4.compute.cluster.connection.on_node", lambda identity: identity)
+    monkeypatch.setattr("alphac4.plugins.cluster.connection.on_node", lambda identity: identity)
 
     def remote(scheduling_strategy: str, **_options: object) -> Callable[[Callable[[], str]], Any]:
         is_other = scheduling_strategy == "second" and has != "same"
@@ -226,7 +224,7 @@ def test_an_error_in_an_actor_ends_the_run_with_a_message() -> None:
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]:
     """A socket that listens until a test closes it, and its address. A lost head is reported immediately."""
-    monkeypatch.setattr("alphac4.compute.cluster.connection.LOST_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("alphac4.plugins.cluster.connection.LOST_TIMEOUT_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server, f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -255,7 +253,7 @@ def test_a_lost_head_ends_the_calls_of_a_pool_with_a_message(head: tuple[socket.
 
     ray = Mock(nodes=FakeRay(1).nodes, wait=wait)
     ray.exceptions = SimpleNamespace(RayTaskError=KeyError, RayError=OSError)
-    pool = Pool(Connection(ray, ours=False, needed={"the head of the cluster": address}))
+    pool = RayPool(Connection(ray, ours=False, needed={"the head of the cluster": address}))
     is_lost.set()
     future = pool.submit(int)
     server.close()
@@ -278,21 +276,21 @@ def test_an_address_without_a_cluster_is_rejected_quickly(
 ) -> None:
     """Ports of other, silent programs and a missing Ray are included."""
     pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
-    command = f"train --run {tmp_path} --cluster"
-    assert "HOST:PORT" in error_line(command, "nowhere")
-    assert "no Ray cluster at 127.0.0.1:9: " in error_line(command, "127.0.0.1:9")
-    monkeypatch.setattr("alphac4.compute.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
+    command = f"train --run {tmp_path} --machine.device"
+    assert "HOST:PORT" in error_line(command, "ray:nowhere")
+    assert "no Ray cluster at 127.0.0.1:9: " in error_line(command, "ray:127.0.0.1:9")
+    monkeypatch.setattr("alphac4.plugins.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-        assert f":{port}: " in error_line(command, "auto")
+        assert f":{port}: " in error_line(command, "ray:auto")
         monkeypatch.delenv("RAY_ADDRESS")
         monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # Ray stores the address of the latest cluster there
         latest = tmp_path / "ray" / "ray_current_cluster"
         latest.parent.mkdir()
         latest.write_text(f"127.0.0.1:{port}")
-        assert f":{port}: " in error_line(command, "auto")
+        assert f":{port}: " in error_line(command, "ray:auto")
     latest.unlink()
-    assert "none runs here; name its head, as HOST:PORT" in error_line(command, "auto")
+    assert "none runs here; name its head, as HOST:PORT" in error_line(command, "ray:auto")
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in error_line(command, "auto")
+    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in error_line(command, "ray:auto")

@@ -1,7 +1,8 @@
-"""Self-test of a GPU: its outputs and gradients must match those of the cores before it is used."""
+"""PyTorch's devices. A GPU is used after a self-test: its outputs and gradients must match those of the cores."""
 
 import copy
 import functools
+import logging
 import queue
 import threading
 
@@ -14,12 +15,30 @@ from alphac4.nn.evaluator import probe_network
 from alphac4.nn.network import PolicyValueNetwork, torch_seed
 from alphac4.storage.records import first_line
 
+logger = logging.getLogger(__name__)
+
+NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); choose the device cpu"
+
 POSITIONS = 64
 TOLERANCE = 0.02  # relative to the largest number of a tensor: convolutions on a GPU round to ten bits
 LEARNED_TOLERANCE = 0.1  # the same for weights after a step: rounding flips ReLUs, and gradients jump
 ABSOLUTE_TOLERANCE = 1e-3  # added to both, for tensors near zero
 OUTPUTS = 2  # compared tensors of inference, policy and value; the others are of learning
 TIMEOUT_S = 120.0  # the first use of a GPU loads libraries
+
+
+def choose_device(name: str, backend: str) -> tuple[str, str]:
+    """Return PyTorch's device for "auto", "cpu" or "cuda", and the backend: "auto" for that of an unused GPU."""
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
+        raise RuntimeError(NO_DEVICE)
+    if name == "cpu" or not has_gpu:
+        return "cpu", backend
+    error = self_test_error()
+    if not error:
+        return "cuda", backend
+    logger.warning("the GPU is not used: %s", error)
+    return "cpu", "auto" if str(backend).startswith("cuda-") else backend
 
 
 @functools.cache

@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import logging
 import os
-import re
 import socket
 import tempfile
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from alphac4.machine import BINDING_VARIABLE, install_advice
-from alphac4.storage.records import first_line, quote
+from alphac4.storage.records import first_line
 from alphac4.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -103,8 +102,6 @@ class Connection:
 
 def connect(address: str) -> Connection:
     """Join a cluster at HOST:PORT of its head, or "auto" for the cluster of this machine or job."""
-    if address != "auto" and not re.fullmatch(r"[^/\s]+:\d+", address):
-        raise ValueError(f'invalid cluster address {quote(address)}: expected "auto" or HOST:PORT of its head')
     ray = import_ray()
     ours = not ray.is_initialized()
     if ours:

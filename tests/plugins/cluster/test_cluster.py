@@ -1,5 +1,6 @@
 """Tests with a Ray cluster: a head and two nodes with a core each, as processes of this machine."""
 
+import contextlib
 import copy
 import itertools
 import json
@@ -25,12 +26,13 @@ pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
 
 from alphac4.cli import main
-from alphac4.compute import Compute, open_pool
-from alphac4.compute.cluster.pool import Pool
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Compute
 from alphac4.game import IllegalMove, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.plugins.cluster.pool import RayPool
 from alphac4.runs import judge as judging
 from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import read_reports
@@ -39,7 +41,7 @@ from alphac4.selfplay.samples import Block
 from alphac4.training.config import GateConfig, TrainConfig, from_dict
 from alphac4.training.matches import Contender, Matches, PlayerProvider
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
 NODE = {"object_store_memory": 80 * 2**20}
 LARGEST_BLOCK = 2 * 8 * 42  # positions
@@ -69,38 +71,41 @@ def cluster(started: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
-    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_ATTEMPTS", 3)
-    with open_pool(cluster.address) as pool:
+def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayPool]:
+    monkeypatch.setattr("alphac4.plugins.cluster.pool.MAX_ATTEMPTS", 3)
+    with contextlib.closing(choose_compute(f"ray:{cluster.address}", for_run=True)) as compute:
+        pool = compute.pool()
+        assert isinstance(pool, RayPool)
         yield pool
+        pool.close()
 
 
-def tiny(**changes: object) -> TrainConfig:
-    return from_dict(RUN | {"iterations": 3, "samples": 1500} | changes)
+def tiny(cluster: Cluster, **changes: Any) -> TrainConfig:
+    machine = RUN["machine"] | {"device": f"ray:{cluster.address}"} | changes.pop("machine", {})
+    return from_dict(RUN | {"iterations": 3, "samples": 1500, "machine": machine} | changes)
 
 
 def test_a_run_on_a_cluster_resumes_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("alphac4.compute.cluster.actors.MIN_CORE_RATIO", 0)  # so that the cluster plays matches
-    calls, call = set(), Pool.call
-    monkeypatch.setattr(Pool, "call", lambda *arguments: calls.update(arguments[4:5]) or call(*arguments))
+    monkeypatch.setattr("alphac4.training.loop.MIN_CORE_RATIO", 0)  # so that the cluster plays matches
+    calls, call = set(), RayPool.call
+    monkeypatch.setattr(RayPool, "call", lambda *given: calls.update(given[4:5]) or call(*given))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
     monkeypatch.setattr(judging, "POSITIONS_PER_SET", 5)
     evaluation = {"interval": 2}
     config.write_text(json.dumps(RUN | {"iterations": 2, "samples": 700, "evaluation": evaluation}))
     command = ["train", "--run", str(run), "--settings", str(config)]
-    assert main([*command, "--cluster", cluster.address]) == 0
+    assert main([*command, "--machine.device", f"ray:{cluster.address}"]) == 0
     assert "Trained 2 iterations" in capfd.readouterr().out
     assert calls == {"choose", "search"}  # called by matches and the judge
     check_folder(run, 2)
     for number, report in enumerate(read_reports(run / "reports.jsonl"), start=1):
         assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK
-        statistics = report.selfplay.cluster
-        assert statistics is not None
-        assert (statistics.nodes, statistics.lost) == (2, 0)
-        assert statistics.staleness <= statistics.max_staleness <= 2
-    assert main([*command, "--iterations", "3"]) == 0
+        statistics = report.selfplay.statistics
+        assert (statistics["cluster/nodes"], statistics["cluster/lost"]) == (2, 0)
+        assert statistics["cluster/staleness"] <= statistics["cluster/max_staleness"] <= 2
+    assert main([*command, "--iterations", "3", "--machine.device", "cpu"]) == 0
     check_folder(run, 3)
 
 
@@ -113,7 +118,7 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
     a block of a replacement.
     """
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
-    with TrainingSession(run, tiny(), cluster=cluster.address) as session:
+    with TrainingSession(run, tiny(cluster)) as session:
         play, received, played = session.loop.actors.play, itertools.count(1), set[int]()
         first: list[int] = []  # processes of the first actors
 
@@ -148,9 +153,9 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
     check_folder(run, 3)
     assert "; its replacement on node " in caplog.text
     reports = read_reports(run / "reports.jsonl")
-    assert sum(report.selfplay.cluster.lost for report in reports if report.selfplay.cluster) >= 1
+    assert sum(report.selfplay.statistics["cluster/lost"] for report in reports) >= 1
 
-    with TrainingSession(snapshot, tiny(iterations=1), cluster=cluster.address) as session:
+    with TrainingSession(snapshot, tiny(cluster, iterations=1)) as session:
         session.train()
     assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
@@ -158,11 +163,11 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
 def test_missing_backends_gpus_and_versions_of_a_cluster_are_reported_in_one_line(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
 ) -> None:
-    command = f"train --run {tmp_path}/run --cluster {cluster.address}"
+    command = f"train --run {tmp_path}/run --machine.device ray:{cluster.address}"
     error = error_line(f"{command} --machine.backend cuda-bf16")
     assert "unknown backend 'cuda-bf16' for a cluster's cores; available: " in error
-    assert "no node of the cluster has both a GPU and a core" in error_line(f"{command} --machine.device cuda")
-    monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
+    assert "no node of the cluster has both a GPU and a core" in error_line(f"{command},cuda")
+    monkeypatch.setattr("alphac4.plugins.cluster.connection.__version__", "99.0")
     assert "install the same on every node" in error_line(command)
 
 
@@ -172,11 +177,11 @@ def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monk
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
     board = {"rows": 4, "columns": 5, "run_length": 3}
     selfplay = {"games": 2, "full_simulations": 3, "fast_simulations": 2}
-    machine = {"backend": "cuda-trees"}
-    config = tiny(iterations=1, samples=20, machine=machine, board=board, selfplay=selfplay)
+    machine = {"device": f"ray:{cluster.address},cuda", "backend": "cuda-trees"}
+    config = tiny(cluster, iterations=1, samples=20, machine=machine, board=board, selfplay=selfplay)
     try:
         cluster.wait_for_nodes()
-        with TrainingSession(tmp_path / "run", config, cluster=cluster.address) as session:
+        with TrainingSession(tmp_path / "run", config) as session:
             (report,) = session.train()
             assert (len(session.loop.actors), session.loop.actors.slots) == (1, 2)
     finally:
@@ -194,7 +199,7 @@ def test_commands_have_the_same_results_on_a_cluster(
         assert main([*arguments, "--backend", "torch-fp32"]) == 0
         return capsys.readouterr().out
 
-    there = ("--cluster", cluster.address)
+    there = ("--device", f"ray:{cluster.address}")
     record = tmp_path / "games.jsonl"
     arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "60", "--json", "--output", str(record))
     here, lines = printed(*arena), record.read_text().splitlines()
@@ -216,7 +221,7 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
         yield path, report
 
 
-def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
+def test_matches_of_a_run_are_the_same_on_a_cluster(pool: RayPool, network: PolicyValueNetwork) -> None:
     """The games of the gate and the report of the judge are compared, for one network after another."""
     compute = Compute(backend="torch-fp32", threads=2)
     gate = GateConfig(pairs=4, simulations=12)
@@ -234,7 +239,9 @@ def test_matches_of_a_run_are_the_same_on_a_cluster(pool: Pool, network: PolicyV
     assert judged[1] == pytest.approx(judged[0], abs=1e-6)
 
 
-def test_a_pool_completes_its_calls_when_processes_and_nodes_die(cluster: Cluster, pool: Pool, tmp_path: Path) -> None:
+def test_a_pool_completes_its_calls_when_processes_and_nodes_die(
+    cluster: Cluster, pool: RayPool, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match="invalid literal"):  # the function's own exception
         pool.call(0, int, "x")
 

@@ -5,37 +5,33 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compute.cluster.connection import Connection, connect, import_ray
-from alphac4.compute.cluster.pool import Pool, Shared
-from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
-from alphac4.compute.gpu.device import CUDA_TREES, allocate_with_backoff
+from alphac4.compute import choose_compute
+from alphac4.compute.cores import Actors, Compute, GameState, Seeds
 from alphac4.game import Geometry
 from alphac4.machine import CHECK_INTERVAL_S, adapt_process, picklable_errors
 from alphac4.nn.backends import backend_names, has_backend
-from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import UNLIMITED_MOVES, Actor, SelfPlayer
+from alphac4.plugins.cluster.connection import Connection, import_ray
+from alphac4.plugins.cluster.pool import RayShared
+from alphac4.selfplay.actor import UNLIMITED_MOVES
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
-from alphac4.storage.records import first_line, quote
+from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
-MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one another; fewer make small batches
-MIN_CORE_RATIO = 2  # with this many cluster cores per local stream, a run plays its matches on the cluster
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver handles the other
 COUNT_INTERVAL_S = 1.0  # time between counts of the cluster's cores or GPUs
 NO_GAMES_WARNING_S = 60.0  # time without a block before a warning
 STOP_TIMEOUT_S = 2.0  # time for actors to end before they are killed
 CONTROL_GROUP = "control"  # Ray's concurrency group of methods that run concurrently with `RemoteActor.play`
-GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", CUDA_TREES)  # accepted by name; a node may lack some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +50,7 @@ class Weights:
     """A version of the network."""
 
     version: int
-    network: Shared[Network]
+    network: RayShared[Network]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +76,7 @@ class RemoteActor:
         # A restarted actor must not play the same games again.
         self._task, self._rng = task, np.random.default_rng() if context.was_current_actor_reconstructed else rng
         self._blocks: Iterator[Block] = iter(())
-        self._version, self._latest = -1, Weights(version=-1, network=Shared(reference=[]))
+        self._version, self._latest = -1, Weights(version=-1, network=RayShared(reference=[]))
         self._has_ended = False
 
     def update(self, weights: Weights) -> None:
@@ -99,12 +95,11 @@ class RemoteActor:
             network = latest.network.get().eval()
             if self._version < 0:
                 adapt_process()
-                self._player, self._load, self._backend = make_player(self._task, network, self._rng)
+                self._actors = make_actors(self._task, network, self._rng)
             else:
-                self._load(network)
-            self._blocks = self._player.play(
-                UNLIMITED_MOVES, lambda: self._has_ended
-            )  # a new iterator clears the cache
+                self._actors.update(network)
+            (player,) = self._actors.players
+            self._blocks = player.play(UNLIMITED_MOVES, lambda: self._has_ended)  # a new iterator clears the cache
             self._version = latest.version
         block = None if self._has_ended else next(self._blocks, None)
         if block is None:
@@ -112,32 +107,22 @@ class RemoteActor:
         return ReceivedBlock(
             block=block,
             version=self._version,
-            backend=self._backend,
+            backend=self._actors.backend,
             node=import_ray().util.get_node_ip_address(),
             process=os.getpid(),
         )
 
 
-def make_player(
-    task: ActorSettings, network: Network, rng: np.random.Generator
-) -> tuple[SelfPlayer, Callable[[Network], object], str]:
-    """Create the player of one core or GPU; return it, a function that loads new weights, and its backend."""
-    if task.backend == CUDA_TREES:
-        from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
-
-        player = allocate_with_backoff(
-            lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng), task.slots, 1
-        )
-        return player, player.update, CUDA_TREES
-    evaluator = Evaluator(
-        network,
-        batch_size=task.slots,
-        device=task.device,
-        backend=task.backend if has_backend(task.backend, task.device) else "auto",
-        int8=True,
-        threads=1,
-    )
-    return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator.update, evaluator.backend
+def make_actors(task: ActorSettings, network: Network, rng: np.random.Generator) -> Actors:
+    """Create the one actor of a core or GPU; a node without a backend of PyTorch uses its fastest one."""
+    names = backend_names(task.device)
+    if task.backend in ("auto", *names):
+        backend = task.backend if has_backend(task.backend, task.device) else "auto"
+        compute = Compute(task.device, backend, 1)
+    else:
+        compute = choose_compute(task.device, task.backend, threads=1)
+    config = replace(task.config, games=task.slots)
+    return compute.actors(network, task.geometry, config, lambda _index: rng, count=1)
 
 
 @final
@@ -149,13 +134,13 @@ class ClusterActors(Actors):
     """
 
     def __init__(self, connection: Connection, task: ActorSettings, network: Network, seeds: Seeds) -> None:
-        self.backend, self.slots = task.backend, task.slots
+        self.backend, self.slots, self.idle_cores = task.backend, task.slots, 0  # slots per actor
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
         resources = {"num_cpus": 1, "num_gpus": int(task.device == "cuda")}
         restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {CONTROL_GROUP: 1}}
         self._remote = self._ray.remote(**resources, **restarts, scheduling_strategy="SPREAD")(RemoteActor)
-        self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
+        self._weights = Weights(version=0, network=RayShared(reference=[self._ray.put(network)]))
         self._actors: list[Any] = []  # Ray's handles
         self._calls: dict[Any, int] = {}  # the actor's index, by the reference to its block
         self._locations: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
@@ -168,9 +153,13 @@ class ClusterActors(Actors):
     def __len__(self) -> int:
         return max(1, self._offered)
 
+    def __str__(self) -> str:
+        """Return a few words that say where the games are played."""
+        return "on the cluster"
+
     def update(self, network: Network) -> None:
         version = self._weights.version + 1
-        self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
+        self._weights = Weights(version=version, network=RayShared(reference=[self._ray.put(network)]))
         for actor in self._actors:
             actor.update.options(concurrency_group=CONTROL_GROUP).remote(self._weights)
 
@@ -218,23 +207,21 @@ class ClusterActors(Actors):
         else:
             self._request(max(CALLS_IN_FLIGHT, -(-samples * blocks // (positions * len(self._actors)))))
         now = time.perf_counter()
-        self.cluster_report = ClusterReport(
-            nodes=self._nodes,
-            actors=min(len(self._locations), self._offered),
-            lost=self._lost,
-            waiting_blocks=waiting,
-            staleness=behind / positions,
-            max_staleness=max_behind,
-            seconds=now - (self._last_end or started),
-            seconds_waited=now - started,
-        )
+        self.statistics = {
+            "cluster/nodes": self._nodes,  # that offer cores or GPUs to actors, now
+            "cluster/actors": min(len(self._locations), self._offered),  # that have played, on these nodes
+            "cluster/lost": self._lost,  # actors that died and were replaced
+            "cluster/waiting_blocks": waiting,  # finished before this call
+            "cluster/staleness": behind / positions,  # promotions since the weights that played a position, mean
+            "cluster/max_staleness": max_behind,
+        }
+        self.play_seconds = now - (self._last_end or started)
         self._last_end, self._lost = now, 0
 
     def close(self) -> None:
-        """Stop all actors and leave the cluster."""
+        """Stop all actors."""
         if not self._connection.missing():
             self._stop_actors()
-        self._connection.close()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return an empty state: the games are stored in the actors."""
@@ -299,40 +286,3 @@ class ClusterActors(Actors):
             self._ray.kill(actor)
         self._actors.clear()
         self._calls.clear()
-
-
-@final
-class Cluster:
-    """A Ray cluster that plays a run's games and matches: one actor per core, or per GPU with a core on its node.
-
-    A node without the ``backend`` of self-play uses its fastest one. `CUDA_TREES` implies "cuda".
-    """
-
-    def __init__(self, address: str, device: str = "cpu", backend: str = "auto") -> None:
-        self._backend = backend
-        self._device = "cuda" if device == "cuda" or (backend == CUDA_TREES and device == "auto") else "cpu"
-        known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
-        if backend not in ("auto", *known):
-            where = "GPUs" if self._device == "cuda" else "cores"
-            raise ValueError(f"unknown backend {quote(backend)} for a cluster's {where}; available: {', '.join(known)}")
-        self._connection = connect(address)
-        if self._device == "cuda" and not self._connection.count("cuda"):
-            self._connection.close()
-            raise RuntimeError("no node of the cluster has both a GPU and a core: choose the device cpu")
-
-    def pool(self, streams: int) -> Pool | None:
-        """Return processes for a run's matches; None for less than `MIN_CORE_RATIO` cores per local stream.
-
-        The processes share the cores with the actors, which mostly wait during a match.
-        """
-        is_large = self._connection.count("cpu") >= MIN_CORE_RATIO * streams
-        return Pool(self._connection) if is_large else None
-
-    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """Return the actors of a run; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
-        slots = config.games
-        if self._backend != CUDA_TREES:
-            share = -(-config.games // max(1, self._connection.count(self._device)))
-            slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
-        task = ActorSettings(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
-        return ClusterActors(self._connection, task, network, seeds)

@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final
 
-from alphac4.compute.cluster.connection import Connection, import_ray, on_node
 from alphac4.machine import adapt_process, picklable_errors
+from alphac4.plugins.cluster.connection import Connection, import_ray, on_node
 from alphac4.storage.records import first_line
 
 T = TypeVar("T")
@@ -19,8 +19,8 @@ MAX_ATTEMPTS = 10  # attempts at a call whose process dies each time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared(Generic[T]):
-    """A value in the object store of a cluster."""
+class RayShared(Generic[T]):
+    """A `Shared` in the object store of a cluster."""
 
     reference: Sequence[Any]  # one of Ray's, in a list: Ray would fetch the value of a bare one at every call
 
@@ -40,8 +40,8 @@ class Worker:
 
 
 @final
-class Pool:
-    """Processes that call functions, one per core of a cluster, busy or idle.
+class RayPool:
+    """A `Pool` with a process per core of a cluster, busy or idle.
 
     Functions, arguments and results are pickled. Ray restarts a process that died, on another node if necessary, and
     repeats its call. So a function may be called twice, which must do no harm.
@@ -68,9 +68,9 @@ class Pool:
             self._free.put(index)
         self._threads = ThreadPoolExecutor(self.cores)
 
-    def share(self, value: T) -> Shared[T]:
+    def share(self, value: T) -> RayShared[T]:
         """Store a value in the cluster once, for several calls."""
-        return Shared(reference=[self._ray.put(value)])
+        return RayShared(reference=[self._ray.put(value)])
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
         """Call a function in the first free process. The future raises the errors of `call`."""

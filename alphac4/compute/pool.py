@@ -1,0 +1,33 @@
+"""The interface to processes elsewhere, in which matches are played."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Shared(Protocol[T_co]):
+    """A value that the processes of a pool can get."""
+
+    def get(self) -> T_co:
+        """Return the value, in this process or in one of the pool."""
+
+
+class Pool(Protocol):
+    """Processes that call functions. A function may be called twice, which must do no harm."""
+
+    cores: int  # number of processes, one per core
+
+    def share(self, value: T) -> Shared[T]:
+        """Store a value once, for several calls."""
+
+    def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
+        """Call a function in the first free process."""
+
+    def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
+        """Call a function in the process with this index, which keeps its memory, and return the result."""
+
+    def close(self) -> None:
+        """End all processes and pending calls."""

@@ -1,0 +1,74 @@
+"""A Ray cluster that plays a run's games and matches, while this process learns."""
+
+from typing import final
+
+from alphac4.compute.cores import Actors, Compute, Seeds
+from alphac4.compute.devices import choose_device
+from alphac4.compute.registry import find_kind
+from alphac4.game import Geometry
+from alphac4.mcts.network_search import NetworkParameters
+from alphac4.nn.backends import backend_names, has_backend
+from alphac4.nn.network import Network
+from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors
+from alphac4.plugins.cluster.connection import connect
+from alphac4.plugins.cluster.pool import RayPool
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.storage.records import quote
+
+MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one another; fewer make small batches
+
+
+@final
+class ClusterCompute(Compute):
+    """A cluster with one actor per core, or per GPU with a core on its node; this process has a device of its own.
+
+    A node without the ``backend`` of self-play uses its fastest one.
+    """
+
+    def __init__(self, address: str, device: str, backend: str, threads: int | None) -> None:
+        here, _ = choose_device("auto", "auto")
+        super().__init__(here, backend if has_backend(backend, here) else "auto", threads, for_run=True)
+        self._torch_backends = ("auto", *backend_names(device))
+        known = (*self._torch_backends, *find_kind(device).backends)
+        if backend not in known:
+            where = "GPUs" if device == "cuda" else "cores"
+            raise ValueError(f"unknown backend {quote(backend)} for a cluster's {where}; available: {', '.join(known)}")
+        self._there = device
+        self._backend_there = backend
+        self._connection = connect(address)
+        if device == "cuda" and not self._connection.count("cuda"):
+            self.close()
+            raise RuntimeError("no node of the cluster has both a GPU and a core: leave out ,cuda")
+
+    def pool(self, min_cores: int = 0) -> RayPool | None:
+        """Start a process per core, which it shares with an actor; actors mostly wait during a match."""
+        return RayPool(self._connection) if self._connection.count("cpu") >= min_cores else None
+
+    def actors(
+        self,
+        network: Network,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        seeds: Seeds,
+        *,
+        selection: NetworkParameters | None = None,
+        max_simulations: int = 0,
+        count: int | None = None,  # noqa: ARG002 - one per core or GPU
+    ) -> Actors:
+        """Create the actors; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
+        if selection is not None or max_simulations or network.config.is_custom:
+            raise ValueError(
+                "`network`, `selection` and `simulations` cannot be functions on a cluster: leave them out"
+            )
+        slots = config.games
+        if self._backend_there in self._torch_backends:  # the trees are on a core
+            share = -(-config.games // max(1, self._connection.count(self._there)))
+            slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
+        task = ActorSettings(
+            geometry=geometry, config=config, slots=slots, device=self._there, backend=self._backend_there
+        )
+        return ClusterActors(self._connection, task, network, seeds)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._connection.close()
