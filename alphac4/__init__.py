@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
-    from alphac4.mcts.config import PuctConfig
+    from alphac4.mcts.puct import Puct
     from alphac4.mcts.results import SearchedPosition
     from alphac4.mcts.search import Budget
-    from alphac4.mcts.simulation import register_selection_rule
     from alphac4.nn.network import Outputs
     from alphac4.training.config import TrainConfig
     from alphac4.training.loop import Callback, StopTraining, iterate
@@ -48,7 +47,7 @@ __all__ = [
     "Player",
     "PlayerError",
     "Position",
-    "PuctConfig",
+    "Puct",
     "SearchedPosition",
     "SearchingPlayer",
     "SolvedPosition",
@@ -64,7 +63,6 @@ __all__ = [
     "make_geometry",
     "play_match",
     "read_reports",
-    "register_selection_rule",
     "solve",
     "standard_losses",
     "train",
@@ -78,10 +76,9 @@ _HOMES = {
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "SearchingPlayer"),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
-    "alphac4.mcts.config": ("PuctConfig",),
+    "alphac4.mcts.puct": ("Puct",),
     "alphac4.mcts.results": ("SearchedPosition",),
     "alphac4.mcts.search": ("Budget",),
-    "alphac4.mcts.simulation": ("register_selection_rule",),
     "alphac4.training.config": ("TrainConfig",),
     "alphac4.nn.network": ("Outputs",),
     "alphac4.training.losses": ("LearningBatch", "cross_entropy", "standard_losses"),

@@ -37,12 +37,12 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     counting, which took half of a tree search's time. Division by zero follows IEEE 754 instead of raising, so that
     loops over actions can be vectorised.
     """
-    return _njit(function, cache=True, nrt=False)
+    return _njit(function, nrt=False)
 
 
 def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile as `compiled` does, for functions that create arrays; only such a function or Python may call them."""
-    return _njit(function, cache=True, nrt=True)
+    return _njit(function, nrt=True)
 
 
 def uninterrupted(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -63,10 +63,9 @@ def uninterrupted(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile as `compiled` does, and copy the function's source into its callers.
 
-    Use it for functions of a few instructions, and for those that get the parameters of a selection rule: a separate
-    function would be cached for each user's rule.
+    Use it for functions of a few instructions.
     """
-    return _njit(function, cache=True, nrt=False, inline="always")
+    return _njit(function, nrt=False, inline="always")
 
 
 def force_inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -75,33 +74,17 @@ def force_inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     Use it for longer functions that get the trees in inner loops: passing twenty arrays takes longer than running the
     function, and copying its source would compile it again in every caller.
     """
-    return _njit(function, cache=True, nrt=False, forceinline=True)
+    return _njit(function, nrt=False, forceinline=True)
 
 
-@functools.cache
-def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a `compiled` function again without the cache on disk.
-
-    Use it for arguments whose types contain code from outside the package. A cached version would miss edits of that
-    code.
-    """
-    return _njit(function.py_func, cache=False, nrt=False)  # type: ignore[attr-defined]
-
-
-def compiled_rule(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a user's function without the cache on disk. It may create arrays, unlike the search that calls it."""
-    return _njit(function, cache=False, nrt=True)
-
-
-def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: object) -> Callable[_P, _R]:
+def _njit(function: Callable[_P, _R], *, nrt: bool, **options: object) -> Callable[_P, _R]:
     """Compile with Numba, with the machine code in `machine_code_folder`.
 
     ``_nrt`` is the only undocumented option of Numba used here. It has no public counterpart, and without it a tree
     search takes 2.5 times as long. A Numba without it raises an error at the first compilation.
     """
     njit: Any = numba.njit  # its type lacks some options
-    dispatcher = njit(nogil=True, error_model="numpy", _nrt=nrt, **options)(function)
-    return cached_on_disk(dispatcher) if cache else dispatcher  # type: ignore[no-any-return]
+    return cached_on_disk(njit(nogil=True, error_model="numpy", _nrt=nrt, **options)(function))  # type: ignore[no-any-return]
 
 
 def cached_on_disk(dispatcher: Any) -> Any:
@@ -124,6 +107,8 @@ class _MachineCode:
 
     They replace Numba's index and its numbered files, which processes that compile at the same time mix up. Numba would
     run whatever a crash has left in them. A file that does not match its digest is compiled again and replaced.
+
+    Code for a user's `alphac4.mcts.simulation.Selection` is not saved, because nobody would notice an edit of it.
     """
 
     def __init__(self, cache: Any, folder: Path) -> None:
@@ -133,6 +118,8 @@ class _MachineCode:
 
     def load(self, key: object) -> Any:
         """Return the machine code for a key: argument types, processor and bytecode; None if it does not match."""
+        if _has_foreign_type(key):
+            return None
         digest, _, content = self._path(key).read_bytes().partition(b"\n")
         if digest != self._digest(key, content):
             return None
@@ -141,6 +128,8 @@ class _MachineCode:
 
     def save(self, key: object, machine_code: Any) -> None:
         """Write the machine code for a key to a temporary file, and rename that."""
+        if _has_foreign_type(key):
+            return
         content = self._numba._dump((key, machine_code))
         with self._numba._open_for_write(self._path(key)) as file:
             file.write(self._digest(key, content) + b"\n" + content)
@@ -150,6 +139,12 @@ class _MachineCode:
 
     def _digest(self, key: object, content: bytes) -> bytes:
         return hashlib.sha256(repr((self._source, key)).encode() + content).hexdigest().encode()
+
+
+def _has_foreign_type(key: Any) -> bool:
+    """Return whether a function has an argument whose type is a named tuple from outside the package."""
+    tuples = [kind for kind in getattr(key[0], "args", key[0]) if isinstance(kind, numba.types.NamedTuple)]
+    return any(kind.instance_class.__module__.partition(".")[0] != "alphac4" for kind in tuples)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Your own selection rule, which chooses the move that a simulation tries next, instead of PUCT.
+"""Your own selection, which chooses the move that a simulation tries next, instead of PUCT.
 
-A NamedTuple has the rule's parameters, and a function scores a move. The search is compiled with the function inlined,
-so that it is as fast as the package's own rule.
+A NamedTuple has the selection's numbers, and its method scores a move. The search is compiled with the method inlined,
+so that it is as fast as with the package's own selection.
 """
 
 import math
@@ -12,26 +12,24 @@ import alphac4
 
 
 class AlphaGoZero(NamedTuple):
-    """Parameters of AlphaGo Zero's rule (Silver et al. 2017)."""
+    """AlphaGo Zero's selection (Silver et al. 2017)."""
 
     c: float = 2.0  # weight of the prior against the mean value
-    prior_temperature: float = 1.0  # divisor of the policy logits; every rule needs this field
+    prior_temperature: float = 1.0  # divisor of the policy logits; every selection needs this field
 
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:
+        """Return ``Q + c P sqrt(N) / (1 + n)``, where Q is 0 before the first visit.
 
-@alphac4.register_selection_rule(AlphaGoZero)
-def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: AlphaGoZero) -> float:
-    """Return ``Q + c P sqrt(N) / (1 + n)``, where Q is 0 before the first visit.
-
-    The search tries the move with the highest score among those that are not proven to lose. ``trees`` has arrays by
-    tree, node and action; ``totals`` are sums over the node's moves.
-    """
-    visits = trees.visits[t, node, action]
-    value = trees.value_sum[t, node, action] / visits if visits > 0 else 0.0
-    return float(value + numbers.c * trees.priors[t, node, action] * math.sqrt(totals.visits) / (1.0 + visits))
+        The search tries the move with the highest score among those that are not proven to lose. ``trees`` has arrays
+        by tree, node and action; ``totals`` are sums over the node's moves.
+        """
+        visits = trees.visits[t, node, action]
+        value = trees.value_sum[t, node, action] / visits if visits > 0 else 0.0
+        return float(value + self.c * trees.priors[t, node, action] * math.sqrt(totals.visits) / (1.0 + visits))
 
 
 if __name__ == "__main__":
     simulations, games = (10, 2) if "--fast" in sys.argv else (200, 40)
-    ours = alphac4.load(f"quick@{simulations}", puct=AlphaGoZero())
+    ours = alphac4.load(f"quick@{simulations}", selection=AlphaGoZero())
     print(ours.search("44"))
-    print(f"{ours.name} against the usual rule:", alphac4.play_match(ours, f"quick@{simulations}", games=games))
+    print(f"{ours.name} against the usual selection:", alphac4.play_match(ours, f"quick@{simulations}", games=games))

@@ -9,7 +9,7 @@ statistics per node. After each simulation, the values on its path are recompute
 
     Q(n) = (U(n) + sum_a N(n, a) * -Q(child(n, a))) / (1 + sum_a N(n, a))
 
-U is the network's value. The nodes are rows of the package's `Trees`, so that the package's selection rule can be used.
+U is the network's value. The nodes are rows of the package's `Trees`, so that the package's selection can be used.
 The graph has no cycles, because every move adds a stone.
 """
 
@@ -131,7 +131,7 @@ def back_up(trees: Trees, graphs: Graphs, t: int) -> None:
 
 
 @inlined
-def simulate(trees: Trees, graphs: Graphs, t: int, parameters: Any) -> None:
+def simulate(trees: Trees, graphs: Graphs, t: int, selection: Any) -> None:
     """Run a simulation to its end, or until `trees.leaf` awaits an evaluation; the root must be evaluated."""
     geometry = trees.geometry
     node, own, occupied = ROOT, trees.own[t], trees.occupied[t]
@@ -142,7 +142,7 @@ def simulate(trees: Trees, graphs: Graphs, t: int, parameters: Any) -> None:
             break
         graphs.path[t, length] = node
         length += 1
-        action = select_action(trees, t, node, parameters)
+        action = select_action(selection, trees, t, node)
         if node == ROOT:
             first_action = action
         else:
@@ -190,13 +190,13 @@ def step(
     graphs: Graphs,
     count: int,
     targets: npt.NDArray[np.int64],
-    parameters: Any,
+    selection: Any,
     leaves: Leaves,
     evaluated: int,
     cache: EvaluationCache,
 ) -> tuple[int, int]:
     """Expand and select leaves as `alphac4.mcts.network_search.step` does, with one leaf per graph."""
-    temperature = parameters.prior_temperature
+    temperature = selection.prior_temperature
     for row in range(evaluated):
         t = leaves.tree[row]
         store_evaluation(cache, leaf_key(trees, t), leaves.logits[row], leaves.wdl[row])
@@ -210,7 +210,7 @@ def step(
                 if is_searched(trees, t, targets[t]):
                     break
                 left -= 1
-                simulate(trees, graphs, t, parameters)
+                simulate(trees, graphs, t, selection)
             if trees.leaf[t] != NO_NODE:
                 if expand_from_cache(trees, t, cache, temperature):
                     back_up(trees, graphs, t)
@@ -245,7 +245,7 @@ class GraphSearch(TreeSearch):
         leaves = make_leaves(count, input_planes(self.evaluator), self.geometry)
         waiting = 0
         while True:
-            waiting, unfinished = step(trees, graphs, count, targets, self.parameters, leaves, waiting, self._cache)
+            waiting, unfinished = step(trees, graphs, count, targets, self.selection, leaves, waiting, self._cache)
             if unfinished == 0:
                 return
             if waiting > 0:

@@ -23,9 +23,8 @@ from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.puct import expand
+from alphac4.mcts.puct import Puct, expand
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
@@ -117,7 +116,7 @@ def search_by_hand(
     geometry: Geometry,
     positions: Sequence[Position],
     evaluate: Callable[[Any], tuple[Any, Any]],
-    parameters: PuctConfig,
+    parameters: Puct,
     simulations: int,
 ) -> Trees:
     """Return the package's trees after ``simulations``, without proofs.

@@ -26,9 +26,10 @@ from alphac4.compute import choose_compute
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, as_integer, check_geometry, describe
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
+from alphac4.mcts.simulation import Selection
 from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
 from alphac4.nn.network import Network
 from alphac4.storage.checkpoints import load_checkpoint
@@ -138,7 +139,7 @@ def load(
     backend: str = "auto",
     threads: int | None = None,
     batch_size: int = 1,
-    puct: NetworkParameters | None = None,
+    selection: Selection | None = None,
     planes: Literal["stones", "lines"] | None = None,
     network: "NetworkBuilder | None" = None,
 ) -> Agent:
@@ -159,8 +160,8 @@ def load(
         backend: inference backend; "auto" selects the fastest on this machine.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
-        puct: parameters of a network's search, instead of those in the specification: a `PuctConfig`, or those of your
-            own rule (see `register_selection_rule`).
+        selection: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or your own
+            NamedTuple with a method ``score``.
         planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
             module gets the number of planes that its first layer takes, and a function gets the stones.
         network: the function that built a checkpoint's network, if the package did not build it.
@@ -199,10 +200,10 @@ def load(
         raise PlayerError("planes apply to a function or a module; leave planes out for any other player")
     if planes is not None and not (isinstance(planes, str) and planes in PLANES):
         raise PlayerError(f"planes are {' or '.join(PLANES)}, not {quote(planes)}")
-    if puct is not None and not hasattr(puct, "_fields"):
-        raise TypeError(f"puct must be a PuctConfig, or the parameters of your own rule, not {puct!r:.60}")
-    if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
-        raise PlayerError(f"puct applies to networks, and {player} is not one; leave puct out")
+    if selection is not None and not hasattr(selection, "_fields"):
+        raise TypeError(f"selection must be a Puct, or a NamedTuple of your own, not {selection!r:.60}")
+    if selection is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
+        raise PlayerError(f"selection applies to networks, and {player} is not one; leave it out")
     for number in seed if isinstance(seed, Sequence) and not isinstance(seed, str) else [seed]:
         as_integer(number, "seed", 0)
     rng, board = np.random.default_rng(seed), geometry or STANDARD
@@ -214,7 +215,7 @@ def load(
             "geometry": board,
             **({} if threads is None else {"threads": threads}),
             "batch_size": batch_size,
-            "puct": puct,
+            "selection": selection,
         }
         return Agent(parse_player(str(player), compute=compute, **options), board)
     if isinstance(player, Agent):
@@ -231,7 +232,7 @@ def load(
         else FunctionEvaluator(cast("Callable[..., Any]", player), count or PLANES["stones"])
     )
     budget = Budget(simulations=DEFAULT_SIMULATIONS)
-    search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
+    search = NetworkSearch(evaluator, selection, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
     return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)
 
 

@@ -17,7 +17,6 @@ from alphac4.arena.registry import (
     player_kinds,
     register,
 )
-from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.storage.networks import SHIPPED
 from alphac4.storage.records import (
     MAX_SIMULATIONS,
@@ -32,8 +31,9 @@ from alphac4.storage.records import (
 if TYPE_CHECKING:  # each takes a second to import
     from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
     from alphac4.game import Geometry
-    from alphac4.mcts.network_search import NetworkParameters, SupportsEvaluate
+    from alphac4.mcts.network_search import SupportsEvaluate
     from alphac4.mcts.search import Budget, Reuse
+    from alphac4.mcts.simulation import Selection
     from alphac4.storage.checkpoints import Checkpoint
 
 DEFAULT_SIMULATIONS = "100"
@@ -44,7 +44,6 @@ CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
-NETWORK_OPTIONS = {**get_type_hints(PuctConfig), "temperature": float, "leaves": int}
 
 
 def network_form(names: str) -> re.Pattern[str]:
@@ -147,6 +146,7 @@ class NetworkKind(PlayerKind):
     runs_network = True
 
     def __init__(self, text: str) -> None:
+        from alphac4.mcts.puct import Puct, check_selection
         from alphac4.storage.checkpoints import checkpoint_file
 
         super().__init__(text)
@@ -157,15 +157,16 @@ class NetworkKind(PlayerKind):
         try:
             if found["limit"] == "@":
                 raise ValueError("a limit is missing after @")
-            given = parse_options(found["options"] or "", NETWORK_OPTIONS)
-            given = {name: read_value(NETWORK_OPTIONS[name], value, name) for name, value in given.items()}
+            types = {**get_type_hints(Puct), "temperature": float, "leaves": int}
+            given = parse_options(found["options"] or "", types)
+            given = {name: read_value(types[name], value, name) for name, value in given.items()}
             self.temperature = given.pop("temperature", 0.0)  # of the choice among moves; see `NetworkPlayer`
             self.leaves = given.pop("leaves", LEAVES)  # the most leaves of a tree that it evaluates together
             if not 0 <= self.temperature < math.inf:
                 raise ValueError(f"temperature must be at least 0 and finite, not {self.temperature:g}")
             if not 1 <= self.leaves <= MAX_LEAVES:
                 raise ValueError(f"leaves must be from 1 to {MAX_LEAVES}, not {self.leaves}")
-            self.rule: NetworkParameters = check_puct(PuctConfig(**given))  # parameters of the search
+            self.selection: Selection = check_selection(Puct(**given))
             self.path = checkpoint_file(Path(self.written))
         except ValueError as error:
             raise PlayerError(f"{quote(text)}: {error}") from error
@@ -227,10 +228,12 @@ class NetworkKind(PlayerKind):
     @property
     def options(self) -> str:
         """The options that differ from the defaults, as in a specification."""
-        if not isinstance(self.rule, PuctConfig):
-            return f",{type(self.rule).__name__}"
-        defaults = {**PuctConfig._field_defaults, "temperature": 0.0, "leaves": LEAVES}
-        options = {**self.rule._asdict(), "temperature": self.temperature, "leaves": self.leaves}
+        from alphac4.mcts.puct import Puct
+
+        if not isinstance(self.selection, Puct):
+            return f",{type(self.selection).__name__}"
+        defaults = {**Puct._field_defaults, "temperature": 0.0, "leaves": LEAVES}
+        options = {**self.selection._asdict(), "temperature": self.temperature, "leaves": self.leaves}
         return describe_options(options, defaults)
 
     @property
@@ -265,12 +268,12 @@ class NetworkKind(PlayerKind):
         from alphac4.mcts.network_search import NetworkSearch
 
         network = copy.copy(self)
-        network.rule = self.rule if options.puct is None else options.puct
+        network.selection = options.selection or self.selection
 
         def search(reuse: "Reuse") -> NetworkSearch:
             return NetworkSearch(
                 evaluator,
-                network.rule,
+                network.selection,
                 geometry=options.geometry,
                 rng=options.rng,
                 cache=cache,

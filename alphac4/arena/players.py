@@ -19,7 +19,6 @@ from alphac4.machine import cores
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import (
-    NetworkParameters,
     NetworkSearch,
     NotFiniteError,
     SupportsEvaluate,
@@ -28,6 +27,7 @@ from alphac4.mcts.network_search import (
 )
 from alphac4.mcts.results import NodeView, SearchResult, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
+from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
 
 if TYPE_CHECKING:  # which loads PyTorch
@@ -61,8 +61,8 @@ class BuildOptions:
     """The usual number of positions that a network evaluates together."""
     reuse: Reuse | None = None
     """Trees that a search keeps for later positions; by default the player's own choice."""
-    puct: NetworkParameters | None = None
-    """Parameters of a network's search, instead of those in the specification."""
+    selection: Selection | None = None
+    """Selects the moves in a network's tree, instead of the specification's options."""
 
 
 @runtime_checkable

@@ -11,8 +11,9 @@ import torch
 from alphac4.compute.pool import Pool
 from alphac4.game import Geometry
 from alphac4.machine import check_memory, cores
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
+from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
+from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import INT8, check_backend
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
@@ -159,7 +160,7 @@ class Compute:
     def search(
         self,
         evaluator: Evaluator,
-        rule: NetworkParameters | None = None,
+        selection: Selection | None = None,
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
@@ -168,10 +169,10 @@ class Compute:
     ) -> NetworkSearch:
         """Create a search for one caller at a time; a search on the GPU ignores ``cache`` and ``leaves``."""
         if not self._trees_on_gpu:
-            return NetworkSearch(evaluator, rule, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
+            return NetworkSearch(evaluator, selection, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
         from alphac4.compute.gpu.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
 
-        return DeviceSearch(evaluator, rule, geometry=geometry, reuse=reuse)
+        return DeviceSearch(evaluator, selection, geometry=geometry, reuse=reuse)
 
     def make_device_replay(
         self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
@@ -197,7 +198,7 @@ class Compute:
         config: SelfPlayConfig,
         seeds: Seeds,  # the random generator of each actor
         *,
-        selection: NetworkParameters | None = None,  # by default PUCT as in the settings
+        selection: Selection | None = None,  # by default PUCT as in the settings
         max_simulations: int = 0,  # the largest budget of any plan
         count: int | None = None,  # actors; by default as many as are useful
     ) -> Actors:

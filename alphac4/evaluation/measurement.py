@@ -127,7 +127,7 @@ def _measure_network(
     for simulations in measurement.budgets:
         bar.set_description(f"{name}, {count_of(simulations, 'simulation')}")
         searches = [
-            compute.search(evaluator, network.rule, geometry=checkpoint.geometry, leaves=network.leaves)
+            compute.search(evaluator, network.selection, geometry=checkpoint.geometry, leaves=network.leaves)
             for _ in range(compute.streams)
         ]
         budget = Budget(simulations=simulations)

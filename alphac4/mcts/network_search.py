@@ -21,11 +21,10 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1
 from alphac4.machine import check_block
-from alphac4.mcts.config import PuctConfig, check_puct
-from alphac4.mcts.puct import expand, leaf_key, write_leaf
+from alphac4.mcts.puct import Puct, check_selection, expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
-from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, check_rule, select_leaf
+from alphac4.mcts.search import Budget, Reuse, TreeSearch
+from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, Selection, select_leaf
 from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
@@ -68,14 +67,6 @@ def evaluate_checked(
     if not (np.isfinite(logits.max(axis=1)).all() and np.isfinite(wdl).all()):  # the maximum of NaN is NaN
         raise NotFiniteError("the network returned numbers that are not finite")
     return logits, wdl
-
-
-class NetworkParameters(Protocol):
-    """Parameters of a selection rule: a NamedTuple of numbers with this field, such as `PuctConfig`."""
-
-    @property
-    def prior_temperature(self) -> float:
-        """Divisor of the policy logits."""
 
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
@@ -204,7 +195,7 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
 
 
 @inlined
-def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations: int) -> int:
+def walk_to_leaf(trees: Trees, t: int, target: int, selection: Any, simulations: int) -> int:
     """Simulate until a leaf awaits its evaluation, the search is over, or ``simulations`` have run; return those left.
 
     Any number of simulations may end in proven outcomes, which need no evaluation. The limit lets a search with a time
@@ -212,7 +203,7 @@ def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations
     """
     while simulations > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
         simulations -= 1
-        select_leaf(trees, t, parameters)
+        select_leaf(trees, t, selection)
     return simulations
 
 
@@ -270,7 +261,7 @@ def step(
     trees: Trees,
     count: int,  # search the first ``count`` trees
     targets: npt.NDArray[np.int64],  # [T] root visits to reach
-    parameters: Any,
+    selection: Any,
     leaves: Leaves,  # with the network's answers; overwritten with the next leaves
     waiting: int,  # leaves of the last step
     most: int,  # leaves of a tree that may wait at the same time
@@ -280,7 +271,7 @@ def step(
 
     Returns the number of leaves selected, the size of the network's next batch, and the number of unfinished trees.
     """
-    temperature = parameters.prior_temperature
+    temperature = selection.prior_temperature
     for row in range(waiting):
         t, node, batch_row = leaves.tree[row], leaves.node[row], leaves.batch_row[row]
         if leaves.is_virtual[row]:
@@ -298,7 +289,7 @@ def step(
         first = waiting
         wide = leaf_limit(trees, t, most)
         while waiting - first < wide:
-            left = walk_to_leaf(trees, t, targets[t], parameters, left)
+            left = walk_to_leaf(trees, t, targets[t], selection, left)
             leaf = trees.leaf[t]
             if leaf == NO_NODE:
                 break
@@ -334,7 +325,7 @@ def step(
 
 
 class NetworkSearch(TreeSearch):
-    """PUCT guided by a network, with one evaluator call per step for all trees.
+    """Search guided by a network, with one evaluator call per step for all trees.
 
     Trees and evaluations are discarded when the evaluator's weights change. A tree starts with one leaf that awaits its
     evaluation and gets another one for every `VISITS_PER_LEAF` visits of the root, up to ``leaves``.
@@ -343,25 +334,22 @@ class NetworkSearch(TreeSearch):
     def __init__(
         self,
         evaluator: SupportsEvaluate,
-        rule: NetworkParameters | None = None,  # of PUCT, or of a registered rule
+        selection: Selection | None = None,  # by default `Puct`
         *,
         geometry: Geometry = STANDARD,
-        rng: np.random.Generator | None = None,  # for rules that draw numbers; PUCT draws none
+        rng: np.random.Generator | None = None,  # for selections that draw numbers; PUCT draws none
         reuse: Reuse = "nothing",
         cache: int = 0,  # evaluations to cache, of 64 bytes on the standard board; changes the speed, not the result
         leaves: int = 1,  # of a tree that await their evaluation at the same time
     ) -> None:
-        parameters = rule or PuctConfig()
-        if isinstance(parameters, PuctConfig):
-            parameters = check_puct(parameters)
-        super().__init__(geometry, rng, reuse, parameters)
-        check_rule(parameters, self._kept.trees)
+        super().__init__(geometry, rng, reuse)
+        self.selection = check_selection(selection or Puct())
         self.evaluator = evaluator
         self.leaves = leaves
         self._cache = make_cache(cache, geometry)
 
     def _example(self) -> "NetworkSearch":
-        return NetworkSearch(UniformEvaluator(), self.parameters, geometry=self.geometry)
+        return NetworkSearch(UniformEvaluator(), self.selection, geometry=self.geometry)
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
         if refresh_cache(self._cache, self.evaluator):
@@ -370,12 +358,11 @@ class NetworkSearch(TreeSearch):
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         leaves = make_leaves(count * self.leaves, input_planes(self.evaluator), self.geometry)
-        expand_and_select = compiled_for(self.parameters, step)
         waiting = 0
         while True:
             check_block()
-            waiting, batch, unfinished = expand_and_select(
-                trees, count, targets, self.parameters, leaves, waiting, self.leaves, self._cache
+            waiting, batch, unfinished = step(
+                trees, count, targets, self.selection, leaves, waiting, self.leaves, self._cache
             )
             if unfinished == 0:
                 return

@@ -4,22 +4,55 @@ A simulation calls `alphac4.mcts.simulation.select_leaf`, `write_leaf`, the netw
 leaf's priors and backs its value up.
 """
 
+import inspect
 import math
+from numbers import Real
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core.errors import NumbaError
 
 from alphac4.compiled import compiled, force_inlined, inlined
 from alphac4.game.planes import write_planes
-from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
+from alphac4.game.rules import STANDARD, canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
-from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.simulation import NodeTotals, action_value, backup, register_selection_rule
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
+from alphac4.mcts.simulation import NodeTotals, Selection, action_value, backup
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, make_trees
+from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, Range, quote
+
+SCORE_ARGUMENTS = ("self", "trees", "t", "node", "action", "totals")
+
+
+class Puct(NamedTuple):
+    """The package's selection, PUCT (Silver et al. 2018): its parameters and the score of an action."""
+
+    c_init: float = 1.25
+    """Weight of the prior against the mean value (AlphaZero 2018: 1.25). Retune it together with
+    ``prior_temperature``: both decide how far a search departs from the policy."""
+    c_base: float = 19652.0
+    """Visits of a node at which the prior's weight has grown by ``log(2)`` (AlphaZero 2018: 19652); it has no effect on
+    searches of a few thousand simulations."""
+    fpu_reduction: float = 0.25
+    """First-play urgency: the value of an unvisited move is its parent's mean, less this times the square root of the
+    sum of the visited moves' priors (KataGo: 0.2)."""
+    root_fpu_reduction: float = 0.0
+    """``fpu_reduction`` at the root, where noise and priors should be able to try every move (KataGo: 0 with noise)."""
+    prior_temperature: float = 1.4
+    """Divisor of the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play
+    by a run's settings uses 1, because it learns from its own priors; a given ``selection`` is used unchanged."""
+
+    @inlined
+    def score(self, trees: Trees, t: int, node: int, action: int, totals: NodeTotals) -> float:
+        """Return the `puct_score` of an action; the compiler moves a node's terms out of the loop over actions."""
+        scale = exploration_weight(self, totals.visits) * math.sqrt(totals.visits + 1.0)
+        value = action_value(trees, t, node, action, first_play_value(totals, node, self))
+        return puct_score(value, trees.priors[t, node, action], trees.visits[t, node, action], scale)
 
 
 @inlined
-def exploration_weight(parameters: PuctConfig, visits: int) -> float:
+def exploration_weight(parameters: Puct, visits: int) -> float:
     """Return ``c_init + log((1 + N + c_base) / c_base)``, Silver et al. 2018, supplementary pseudocode."""
     return parameters.c_init + math.log((1.0 + visits + parameters.c_base) / parameters.c_base)
 
@@ -35,21 +68,47 @@ def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
 
 
 @inlined
-def first_play_value(totals: NodeTotals, node: int, parameters: PuctConfig) -> float:
+def first_play_value(totals: NodeTotals, node: int, parameters: Puct) -> float:
     """Return the value of an unvisited move: the node's mean minus ``f * sqrt(sum of visited priors)`` (KataGo)."""
     reduction = parameters.root_fpu_reduction if node == ROOT else parameters.fpu_reduction
     return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
 
 
-@register_selection_rule(PuctConfig)
-@inlined
-def puct_action_score(
-    trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: PuctConfig
-) -> float:
-    """Return the `puct_score` of an action; the compiler moves the terms of the node out of the loop over actions."""
-    scale = exploration_weight(parameters, totals.visits) * math.sqrt(totals.visits + 1.0)
-    value = action_value(trees, t, node, action, first_play_value(totals, node, parameters))
-    return puct_score(value, trees.priors[t, node, action], trees.visits[t, node, action], scale)
+def check_selection(selection: Any) -> Selection:
+    """Return a selection, `Puct` with all numbers as floats; raise TypeError or ValueError if it cannot be used.
+
+    A user's method is compiled separately, so that errors in it are reported without the search around it.
+    """
+    kind = type(selection)
+    if isinstance(selection, type):
+        raise ValueError(f"a selection is an instance: write {selection.__name__}()")
+    if "prior_temperature" not in getattr(kind, "_fields", ()) or not hasattr(kind, "score"):
+        raise ValueError(f"a selection is a NamedTuple with a field prior_temperature and a method score, not {kind}")
+    for name, number in selection._asdict().items():
+        if not isinstance(number, Real) or isinstance(number, bool):
+            raise TypeError(f"{kind.__name__}.{name} must be a number, not {quote(number)}")
+        if kind is Puct:
+            is_signed = name in ("fpu_reduction", "root_fpu_reduction")
+            Range(-MAX_NUMBER if is_signed else MIN_POSITIVE, MAX_NUMBER).check(name, number)
+    if kind is Puct:
+        return Puct(*map(float, selection))  # so that a search is compiled once
+    score, name = getattr(kind.score, "py_func", kind.score), f"{kind.__name__}.score"
+    arguments = tuple(inspect.signature(score).parameters)
+    if len(arguments) != len(SCORE_ARGUMENTS):
+        raise ValueError(f"{name} takes ({', '.join(arguments)}); expected ({', '.join(SCORE_ARGUMENTS)})")
+    function: Any = numba.njit(error_model="numpy")(score)
+    examples = selection, make_trees(0, 0, STANDARD, np.random.default_rng(0)), 0, 0, 0, NodeTotals(0, 0.0, 0.0)
+    try:
+        function.compile(tuple(map(numba.typeof, examples)))
+    except NumbaError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        problem = next(line for line in [*lines, "unknown"] if not line.startswith("Failed in"))
+        place = next((f" ({line.rstrip(':')})" for line in lines if line.startswith("File ")), "")
+        raise ValueError(f"{name} cannot be compiled by Numba: {problem}{place}") from error
+    (returned,) = function.nopython_signatures
+    if not isinstance(returned.return_type, numba.types.Number | numba.types.Boolean):
+        raise ValueError(f"{name} returns {returned.return_type}; expected a number in every case")
+    return selection  # type: ignore[no-any-return]
 
 
 @inlined

@@ -24,7 +24,7 @@ class SearchResult:
     visits: npt.NDArray[np.int64]  # [B, A]
     values: npt.NDArray[np.float64]  # [B, A] mean values in [-1, 1]; NaN where unvisited
     priors: npt.NDArray[np.float64]  # [B, A]
-    scores: npt.NDArray[np.float64]  # [B, A] the selection rule's, for the next simulation; NaN for full columns
+    scores: npt.NDArray[np.float64]  # [B, A] the selection's, for the next simulation; NaN for full columns
     proofs: npt.NDArray[np.int64]  # [B, A] UNPROVEN, ILLEGAL or a proven outcome; see `alphac4.mcts.tree`
     value: npt.NDArray[np.float64]  # [B] the root's value in [-1, 1]
     wdl: npt.NDArray[np.float64]  # [B, 3] win/draw/loss probabilities; exact where the root is proven
@@ -55,7 +55,7 @@ class ColumnAnalysis:
     visit_share: float  # share of all visits
     prior: float | None  # probability by the network's policy; None if it has not evaluated the position
     value: float | None  # mean in [-1, 1]; None where unvisited
-    score: float | None  # the selection rule's; None where it is not finite
+    score: float | None  # the selection's; None where it is not finite
     proof: str  # "wins within 3 moves", "draws", "loses within 2 moves" or ""
 
 

@@ -11,18 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, ParamSpec, Self, TypeVar, get_args
+from typing import Any, Literal, Self, get_args
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
 from alphac4.mcts.results import NodeView, SearchResult, describe_columns, join_results, principal_variations, root_wdl
-from alphac4.mcts.simulation import action_scores, is_builtin_rule
+from alphac4.mcts.simulation import action_scores
 from alphac4.mcts.tree import (
     ARRAYS,
     ILLEGAL,
@@ -50,10 +49,7 @@ Reuse = Literal["nothing", "proofs", "trees"]
 all."""
 
 REUSES: tuple[Reuse, ...] = get_args(Reuse)
-_COMPILED = set[tuple[type, Any]]()  # searches of this process, and Numba's types of their parameters
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_COMPILED = set[tuple[type, Any]]()  # searches of this process, and Numba's types of their selections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,17 +96,16 @@ class TreeSearch(ABC):
     """Search of batches of positions that reuses their trees; subclasses implement `_run`."""
 
     roots = 1  # trees per position
+    selection: Any  # a NamedTuple for compiled code
 
     def __init__(
         self,
         geometry: Geometry,
         rng: np.random.Generator | None,
         reuse: Reuse,
-        parameters: Any,
         **options: bool,
     ) -> None:
         self.geometry = geometry
-        self.parameters = parameters
         self.reuse = reuse
         self._is_compiled = False  # finding the signature takes a tenth of a small search
         rng = rng or np.random.default_rng(0)
@@ -147,7 +142,7 @@ class TreeSearch(ABC):
         """Compile the search's code, or load it from the cache; the first time takes up to 40 seconds."""
         if self._is_compiled:
             return
-        signature = type(self), numba.typeof(self.parameters)  # type: ignore[no-untyped-call]
+        signature = type(self), numba.typeof(self.selection)  # type: ignore[no-untyped-call]
         if signature not in _COMPILED:
             start, example = Position(geometry=self.geometry), self._example()
             for reuse in REUSES:
@@ -232,9 +227,9 @@ class TreeSearch(ABC):
         with np.errstate(invalid="ignore", divide="ignore"):
             values = trees.value_sum[rows, node] / visits.astype(np.float64)
         scores = np.empty(visits.shape)
-        compiled_for(self.parameters, action_scores)(trees, first, node, self.parameters, scores)
-        if not is_builtin_rule(self.parameters) and np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
-            raise ValueError(f"the rule for {type(self.parameters).__name__} returned a score that is not a number")
+        action_scores(trees, first, node, self.selection, scores)
+        if np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
+            raise ValueError(f"{type(self.selection).__name__}.score returned a score that is not a number")
         return {
             "visits": visits,
             "values": np.where(visits > 0, values, np.nan),
@@ -263,11 +258,6 @@ class TreeSearch(ABC):
     def _moves(self, moves: npt.NDArray[np.int64], statistics: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:  # noqa: ARG002
         """Return the moves to play [B]; subclasses may replace the choice of `best_action` by another rule."""
         return moves
-
-
-def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return ``function`` compiled for a selection rule; only code of built-in rules is cached on disk."""
-    return function if is_builtin_rule(parameters) else recompiled(function)
 
 
 class TreeReuse:

@@ -1,23 +1,20 @@
 """One simulation of a search: select a leaf and, after its evaluation, back its value up.
 
-The type of the parameters determines the selection rule. The walk down a tree is compiled for each type together with
-its rule, so that the choice of a rule costs no time. `alphac4.mcts.puct` registers its rule by
-`register_selection_rule`, which users can call as well; `alphac4.mcts.classic.uct` adds its own to `selection_rules`.
+A selection is a NamedTuple of numbers with a method that scores an action, such as `alphac4.mcts.puct.Puct`. The walk
+down a tree is compiled for each type of selection together with its method, so that the choice costs no time.
 """
 
-import inspect
+import functools
 import math
 from collections.abc import Callable
-from numbers import Real
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba.core.errors import NumbaError
 from numba.extending import overload
 
-from alphac4.compiled import compiled, compiled_rule, inlined
+from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import play
 from alphac4.mcts.tree import (
     ILLEGAL,
@@ -37,14 +34,33 @@ MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads 
 
 AWAITING_EVALUATION = 2.0  # value of a node that awaits its evaluation; other values are at most 1
 
-RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
-
 Scores = npt.NDArray[np.float64]
-Score = TypeVar("Score", bound=Callable[..., float])
+
+
+class NodeTotals(NamedTuple):
+    """Sums over a node's actions, for scores."""
+
+    visits: int  # visits of all actions
+    value_sum: float  # sum over all visits and the node's own evaluation, for the side to move
+    visited_prior: float  # sum of the priors of visited actions
+
+
+class Selection(Protocol):
+    """How a network-guided search selects moves: a NamedTuple of numbers with these members."""
+
+    @property
+    def prior_temperature(self) -> float:
+        """Divisor of the policy logits."""
+
+    def score(self, trees: Trees, t: int, node: int, action: int, totals: NodeTotals) -> float:
+        """Return the score of an action that is not proven to lose; a simulation tries the one with the highest.
+
+        Numba compiles this method.
+        """
 
 
 @inlined
-def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
+def select_leaf(trees: Trees, t: int, selection: Any) -> bool:
     """Walk from the root to a new node or a proven edge; return whether `trees.leaf` now awaits an evaluation.
 
     If it does not, the simulation ended in a proven outcome, which has been backed up. The root must be evaluated and
@@ -53,7 +69,7 @@ def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
     while True:
-        action = select_action(trees, t, node, parameters)
+        action = select_action(selection, trees, t, node)
         proof = trees.proof[t, node, action]
         if proof != UNPROVEN:
             value = proof_value(proof)
@@ -111,139 +127,63 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
         trees.proof[t, node, action] = parent_proof(proof)
 
 
-class SelectionRule(NamedTuple):
-    """Functions of a selection rule, uncompiled, for one type of parameters."""
+@functools.cache
+def _functions(kind: Any) -> tuple[Callable[..., int], Callable[..., None]]:
+    """Return the functions that implement `select_action` and `write_scores` for a type of selection."""
+    if hasattr(kind, "select"):  # classic search, whose choice among unvisited actions is random
+        return kind.select, kind.write_scores
+    score = kind.score
+    if not hasattr(score, "py_func"):
+        score = numba.njit(nogil=True, error_model="numpy")(score)  # it may create arrays, unlike the search
 
-    select: Callable[[Trees, int, int, Any], int]  # implements `select_action`
-    write_scores: Callable[[Trees, int, int, Any, Scores], None]  # implements `write_scores`
-    score: Callable[..., float] | None = None  # the function given to `register_selection_rule`
+    def select(selection: Any, trees: Trees, t: int, node: int) -> int:
+        totals = node_totals(trees, t, node)
+        best, best_score = NO_ACTION, -math.inf
+        for a in range(trees.visits.shape[2]):
+            if trees.proof[t, node, a] < PROVEN_DRAW:  # or ILLEGAL
+                continue
+            action_score = score(selection, trees, t, node, a, totals)
+            if best == NO_ACTION or action_score > best_score:  # the first action, even if all scores are NaN
+                best, best_score = a, action_score
+        return best
+
+    def write(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
+        totals = node_totals(trees, t, node)
+        for a in range(trees.visits.shape[2]):
+            scores[a] = math.nan
+            if trees.proof[t, node, a] != ILLEGAL:
+                scores[a] = score(selection, trees, t, node, a, totals)
+
+    return select, write
 
 
-selection_rules: dict[type, SelectionRule] = {}  # by type of the parameters, a NamedTuple
+def select_action(selection: Any, trees: Trees, t: int, node: int) -> int:
+    """Return the action that is selected in an unproven node."""
+    select, _ = _functions(selection.__class__)
+    return select(selection, trees, t, node)
 
 
-def select_action(trees: Trees, t: int, node: int, parameters: Any) -> int:
-    """Return the action that the rule of ``parameters`` selects in an unproven node."""
-    return selection_rules[type(parameters)].select(trees, t, node, parameters)
-
-
-def write_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+def write_scores(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
     """Write the score of each action for the next simulation into ``scores`` [A]; NaN for a full column."""
-    selection_rules[type(parameters)].write_scores(trees, t, node, parameters, scores)
+    _, write = _functions(selection.__class__)
+    write(selection, trees, t, node, scores)
 
 
 @overload(select_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
-def _compile_select(trees: Any, t: Any, node: Any, parameters: Any) -> Any:  # noqa: ARG001 - the types of arguments
-    return selection_rules[parameters.instance_class].select
+def _compile_select(selection: Any, trees: Any, t: Any, node: Any) -> Any:  # noqa: ARG001 - the types of arguments
+    return _functions(selection.instance_class)[0]
 
 
 @overload(write_scores, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
-def _compile_write_scores(trees: Any, t: Any, node: Any, parameters: Any, scores: Any) -> Any:  # noqa: ARG001
-    return selection_rules[parameters.instance_class].write_scores
+def _compile_write_scores(selection: Any, trees: Any, t: Any, node: Any, scores: Any) -> Any:  # noqa: ARG001
+    return _functions(selection.instance_class)[1]
 
 
 @compiled
-def action_scores(trees: Trees, first: int, node: int, parameters: Any, scores: Scores) -> None:
+def action_scores(trees: Trees, first: int, node: int, selection: Any, scores: Scores) -> None:
     """Call `write_scores` for a node of B trees, beginning with tree ``first``; ``scores`` are [B, A]."""
     for row in range(len(scores)):
-        write_scores(trees, first + row, node, parameters, scores[row])
-
-
-class NodeTotals(NamedTuple):
-    """Sums over a node's actions, for scores."""
-
-    visits: int  # visits of all actions
-    value_sum: float  # sum over all visits and the node's own evaluation, for the side to move
-    visited_prior: float  # sum of the priors of visited actions
-
-
-def register_selection_rule(parameters: type) -> Callable[[Score], Score]:
-    """Register the decorated function as the selection rule of network-guided searches with ``parameters``.
-
-    The function ``score(trees, t, node, action, totals, parameters)`` is compiled by Numba. A simulation tries the
-    action with the highest score among those that are not proven to lose. Pass an instance of ``parameters`` to
-    `alphac4.mcts.network_search.NetworkSearch` instead of a `PuctConfig`. A type's rule cannot be replaced, because
-    searches may already be compiled with it.
-
-    Args:
-        parameters: a NamedTuple type of numbers, with a field ``prior_temperature`` as in
-            `alphac4.mcts.config.PuctConfig`. ``totals`` of the function are `NodeTotals`.
-
-    Raises:
-        ValueError: if the type has a rule or is not such a NamedTuple, or the function takes other arguments.
-    """
-    if parameters in selection_rules:
-        raise ValueError(f"{parameters.__name__} already has a selection rule: define another type for another rule")
-    if "prior_temperature" not in getattr(parameters, "_fields", ()):
-        raise ValueError(f"{parameters!r:.80} is not a NamedTuple with a field prior_temperature: add that field")
-
-    def register(score: Score) -> Score:
-        source = getattr(score, "py_func", score)  # of a function that the user has compiled
-        actual = list(inspect.signature(source).parameters)
-        if len(actual) != len(RULE_ARGUMENTS):
-            raise ValueError(f"{score.__name__} takes ({', '.join(actual)}); expected ({', '.join(RULE_ARGUMENTS)})")
-        function: Any = score if _is_builtin(parameters) else compiled_rule(source)
-
-        def select(trees: Trees, t: int, node: int, parameters: Any) -> int:
-            totals = node_totals(trees, t, node)
-            best, best_score = NO_ACTION, -math.inf
-            for a in range(trees.visits.shape[2]):
-                if trees.proof[t, node, a] < PROVEN_DRAW:  # or ILLEGAL
-                    continue
-                action_score = function(trees, t, node, a, totals, parameters)
-                if best == NO_ACTION or action_score > best_score:  # the first action, even if all scores are NaN
-                    best, best_score = a, action_score
-            return best
-
-        def write(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
-            totals = node_totals(trees, t, node)
-            for a in range(trees.visits.shape[2]):
-                scores[a] = math.nan
-                if trees.proof[t, node, a] != ILLEGAL:
-                    scores[a] = function(trees, t, node, a, totals, parameters)
-
-        selection_rules[parameters] = SelectionRule(select, write, source)
-        return score
-
-    return register
-
-
-def check_rule(parameters: Any, trees: Trees) -> None:
-    """Compile a user's scoring function separately, so that errors in it are reported without the search around it."""
-    kind = type(parameters)
-    if isinstance(parameters, type):
-        raise ValueError(f"a selection rule takes an instance: write {parameters.__name__}()")
-    rule = selection_rules.get(kind)
-    if rule is None or rule.score is None:
-        raise ValueError(
-            f"no selection rule is registered for {kind.__name__}: use alphac4.register_selection_rule({kind.__name__})"
-        )
-    if is_builtin_rule(parameters):
-        return
-    for name, value in parameters._asdict().items():
-        if not isinstance(value, Real):
-            raise ValueError(f"{kind.__name__}.{name} must be a number, not {value!r:.80}")
-    function: Any = compiled_rule(rule.score)
-    arguments = (trees, 0, 0, 0, NodeTotals(0, 0.0, 0.0), parameters)
-    name = f"the rule {function.__name__}"
-    try:
-        function.compile(tuple(map(numba.typeof, arguments)))  # type: ignore[attr-defined]
-    except NumbaError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        problem = next(line for line in [*lines, "unknown"] if not line.startswith("Failed in"))
-        place = next((f" ({line.rstrip(':')})" for line in lines if line.startswith("File ")), "")
-        raise ValueError(f"{name} cannot be compiled by Numba: {problem}{place}") from error
-    (returned,) = function.nopython_signatures
-    if not isinstance(returned.return_type, numba.types.Number | numba.types.Boolean):
-        raise ValueError(f"{name} returns {returned.return_type}; expected a number in every case")
-
-
-def is_builtin_rule(parameters: Any) -> bool:
-    return _is_builtin(type(parameters))
-
-
-def _is_builtin(parameters: type) -> bool:
-    return parameters.__module__.startswith("alphac4.")
+        write_scores(selection, trees, first + row, node, scores[row])
 
 
 @inlined

@@ -17,7 +17,6 @@ from alphac4.game.rules import Geometry
 from alphac4.machine import has_block_ended, run_in_threads
 from alphac4.mcts.network_search import (
     EvaluationCache,
-    NetworkParameters,
     SupportsEvaluate,
     evaluate_checked,
     input_planes,
@@ -25,8 +24,8 @@ from alphac4.mcts.network_search import (
     refresh_cache,
     share_cache,
 )
-from alphac4.mcts.search import compiled_for
-from alphac4.mcts.simulation import check_rule
+from alphac4.mcts.puct import check_selection
+from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import (
@@ -92,16 +91,15 @@ class Actor:
         rng: np.random.Generator,  # draws each game's state in turn: several actors play the games of one
         cache: EvaluationCache | None = None,  # shared by actors with the same evaluator; by default a cache of its own
         *,
-        selection: NetworkParameters | None = None,  # by default PUCT
+        selection: Selection | None = None,  # by default PUCT
         max_simulations: int = 0,  # largest budget of plans, if above those of ``config``
     ) -> None:
         self.geometry = geometry
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
-        self._selection = selection or config.puct(PRIOR_TEMPERATURE)
+        self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
         self._trees = make_trees(slots, config.tree_nodes(max_simulations), geometry, rng)
-        check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
         self.stats = ActorStats()  # statistics of the work since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
@@ -110,7 +108,6 @@ class Actor:
         geometry, trees, games = self.geometry, self._trees, self._games
         parameters, selection = make_parameters(self.config), self._selection
         plan = plan or make_plan(geometry, self.config)
-        advance_games = compiled_for(selection, advance)
         slots = self.slots
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
@@ -131,7 +128,7 @@ class Actor:
             if len(over):
                 finished.append(Games._make(array[over] for array in games))
                 games.stage[over] = NEW_GAME
-            advance_games(trees, games, parameters, plan, selection, logits, wdl, planes, self._cache)
+            advance(trees, games, parameters, plan, selection, logits, wdl, planes, self._cache)
             self.stats.network_seconds += evaluated - now
             now = time.perf_counter()
             self.stats.tree_seconds += now - evaluated

@@ -1,10 +1,12 @@
 """Settings of self-play: searches, exploration and targets."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from alphac4.mcts.config import PuctConfig, check_puct
 from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, CheckedSettings, Range
+
+if TYPE_CHECKING:
+    from alphac4.mcts.puct import Puct
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it does not change them
 MAX_TEMPERATURE = 1e6  # moves are practically random far below
@@ -62,7 +64,9 @@ class SelfPlayConfig(CheckedSettings):
         """Return the largest number of nodes of a tree, if plans have budgets of up to ``max_simulations``."""
         return max(self.full_simulations, self.fast_simulations, max_simulations) + 2
 
-    def puct(self, prior_temperature: float | None = None) -> PuctConfig:
-        """Return the search parameters of matches and measurements; self-play passes its own ``prior_temperature``."""
-        puct = PuctConfig(c_init=self.c_init)
-        return check_puct(puct if prior_temperature is None else puct._replace(prior_temperature=prior_temperature))
+    def puct(self, prior_temperature: float | None = None) -> "Puct":
+        """Return the selection of matches and measurements; self-play passes its own ``prior_temperature``."""
+        from alphac4.mcts.puct import Puct  # imports Numba, which options do not need
+
+        puct = Puct(c_init=self.c_init)
+        return puct if prior_temperature is None else puct._replace(prior_temperature=prior_temperature)

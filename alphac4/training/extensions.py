@@ -26,8 +26,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import column_name
 from alphac4.game.rules import column_cells
-from alphac4.mcts.network_search import NetworkParameters
-from alphac4.mcts.simulation import selection_rules
+from alphac4.mcts.simulation import Selection
 from alphac4.nn.config import qualified_name
 from alphac4.nn.network import NetworkBuilder
 from alphac4.selfplay.games import MAX_STARTS, Games
@@ -95,8 +94,8 @@ class Extensions:
     schedule: LearningSchedule | None = None
     policy_target: PolicyTarget | None = None
     value_target: ValueTarget | None = None
-    selection: NetworkParameters | None = None
-    """Parameters of a compiled selection rule; see `alphac4.register_selection_rule`."""
+    selection: Selection | None = None
+    """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`."""
     simulations: Simulations | None = None
     starts: Starts | None = None
     sampler: Sampler | None = None
@@ -115,16 +114,16 @@ class Extensions:
     def names(self) -> dict[str, str]:
         """Return names of the given functions with digests of their code, by argument, such as "mine.loss #0f3a".
 
-        The name of a selection rule includes its parameters, as in "mine.Rule(c=1.5, prior_temperature=1.0)".
+        The name of a selection includes its numbers, as in "mine.Rule(c=1.5, prior_temperature=1.0)".
         """
         names = dict[str, str]()
         for item in dataclasses.fields(self):
             function = getattr(self, item.name)
             if function is not None:
-                name, rule = qualified_name(function), selection_rules.get(type(function))
+                name = qualified_name(function)
                 if isinstance(function, tuple) and hasattr(function, "_asdict"):
                     name += f"({', '.join(f'{field}={value}' for field, value in function._asdict().items())})"
-                source = _source(function if rule is None else rule.score)
+                source = _source(function if item.name != "selection" else getattr(function, "score", function))
                 names[item.name] = f"{name} #{hashlib.sha256(source.encode()).hexdigest()[:16]}"
         return names
 

@@ -16,7 +16,7 @@ import numpy as np
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
 from alphac4.machine import check_memory
-from alphac4.mcts.network_search import NetworkParameters
+from alphac4.mcts.simulation import Selection
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
@@ -168,8 +168,8 @@ class TrainingLoop:
         pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
-        rule = extensions.selection or config.selfplay.puct()
-        self.providers = [PlayerProvider(compute, best.network, geometry, rule, pool, number) for number in range(2)]
+        options = best.network, geometry, extensions.selection or config.selfplay.puct(), pool
+        self.providers = [PlayerProvider(compute, *options, number) for number in range(2)]
         self.matches = Matches(
             self.providers,
             config.gate,
@@ -283,7 +283,7 @@ def iterate(
     schedule: LearningSchedule | None = None,
     policy_target: PolicyTarget | None = None,
     value_target: ValueTarget | None = None,
-    selection: NetworkParameters | None = None,
+    selection: Selection | None = None,
     simulations: Simulations | None = None,
     starts: Starts | None = None,
     sampler: Sampler | None = None,
@@ -305,8 +305,7 @@ def iterate(
         schedule: returns the factor of the learning rates in a gradient step.
         policy_target: returns policy targets of finished games.
         value_target: returns value targets of finished games.
-        selection: parameters of a compiled selection rule, for self-play and matches; see
-            `alphac4.register_selection_rule`.
+        selection: selects moves in the trees of self-play and matches, such as `alphac4.Puct`.
         simulations: returns the budget of a search by iteration, ply and kind.
         starts: returns start positions of self-play games.
         sampler: returns weights with which samples of the window are drawn.

@@ -15,8 +15,8 @@ from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
 from alphac4.game.rules import Geometry, as_integer
 from alphac4.machine import cores
-from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget, Reuse
+from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import Network
 from alphac4.training.config import GateConfig, random_generator
@@ -148,14 +148,14 @@ class PlayerProvider:
         compute: Compute,
         network: Network,
         geometry: Geometry,
-        rule: NetworkParameters,
+        selection: Selection,
         pool: "Pool | None" = None,  # processes that search instead of this one, with its backend if they have it
         number: int = 0,  # among the pool's providers
     ) -> None:
-        self._pool, self._number, self._geometry, self._rule = pool, number, geometry, rule
+        self._pool, self._number, self._geometry, self._selection = pool, number, geometry, selection
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self._searches = [
-            compute.search(self._evaluator, rule, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
+            compute.search(self._evaluator, selection, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
             for _ in range(compute.streams)
         ]
 
@@ -171,7 +171,7 @@ class PlayerProvider:
         players = [NetworkPlayer(name, self._evaluator, budget, search=search) for search in self._searches]
         if self._pool is None:
             return players
-        arguments = self.backend, self._geometry, self._rule, simulations
+        arguments = self.backend, self._geometry, self._selection, simulations
         make = partial(_player_in_pool, self._number, self._pool.share(network), *arguments)
         factory = PlayerFactory((self._number, self._evaluator.version, *arguments), make)
         return [PoolPlayer(self._pool, index, factory, players[0]) for index in range(self._pool.cores)]
@@ -181,12 +181,12 @@ _providers: dict[tuple[int, str], PlayerProvider] = {}  # in a pool's process, b
 
 
 def _player_in_pool(
-    number: int, network: "Shared[Network]", backend: str, geometry: Geometry, rule: NetworkParameters, simulations: int
+    number: int, network: "Shared[Network]", backend: str, geometry: Geometry, selection: Selection, simulations: int
 ) -> Player:
     """Return a player that uses one core of a pool's process; earlier ones of the same provider become invalid."""
     weights = network.get().eval()
     if (number, backend) not in _providers:
         compute = choose_compute("cpu", backend_or_auto(backend), threads=1)
-        _providers[number, backend] = PlayerProvider(compute, weights, geometry, rule)
+        _providers[number, backend] = PlayerProvider(compute, weights, geometry, selection)
     (player,) = _providers[number, backend].players(weights, "", simulations)
     return player

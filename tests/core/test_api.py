@@ -26,9 +26,9 @@ import alphac4
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import RandomPlayer
 from alphac4.game.planes import make_planes, stones
-from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.puct import check_selection
 from alphac4.mcts.search import Budget
-from alphac4.mcts.simulation import check_rule, selection_rules
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 
@@ -58,9 +58,9 @@ def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, netwo
         assert {column: seen.visits for column, seen in result.columns.items()} == {
             column: expected.visits[row, column] for column in result.position.legal_columns()
         }
-    given, written = load(checkpoint, puct=alphac4.PuctConfig(c_init=3)), load(f"{checkpoint}@100,c-init=3")
+    given, written = load(checkpoint, selection=alphac4.Puct(c_init=3)), load(f"{checkpoint}@100,c-init=3")
     assert given.search("44").columns == written.search("44").columns != load(checkpoint).search("44").columns
-    own, usual = (alphac4.load(network, puct=rule) for rule in (alphac4.PuctConfig(c_init=3), None))
+    own, usual = (alphac4.load(network, selection=each) for each in (alphac4.Puct(c_init=3), None))
     assert own.search("44").columns != usual.search("44").columns
 
 
@@ -228,30 +228,45 @@ def test_results_print_columns_from_0() -> None:
 class Misnamed(NamedTuple):
     prior_temperature: float = 1.0
 
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> Any:  # noqa: ARG002
+        return trees.priors[t, node, action] * self.nope  # type: ignore[attr-defined]
 
-def test_an_invalid_selection_rule_raises_a_clear_value_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    trees = NetworkSearch(UniformEvaluator())._kept.trees
 
-    def unknown(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> Any:  # noqa: ARG001
-        return trees.priors[t, node, action] * parameters.nope
+class Undecided(NamedTuple):
+    prior_temperature: float = 1.0
 
-    def nothing(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> Any:  # noqa: ARG001
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> Any:  # noqa: ARG002
         return None if action else 1.0
 
-    for score, message in (
-        (unknown, r"the rule unknown cannot be compiled by Numba: .*'nope'.* \(File .*test_api.py\", line \d+\)"),
-        (nothing, r"the rule nothing returns OptionalType.*expected a number in every case"),
-    ):
-        monkeypatch.delitem(selection_rules, Misnamed, raising=False)
-        alphac4.register_selection_rule(Misnamed)(score)
-        with pytest.raises(ValueError, match=message) as error:
-            check_rule(Misnamed(), trees)
-        assert "\n" not in str(error.value)
-    monkeypatch.delitem(selection_rules, Misnamed)
-    with pytest.raises(ValueError, match=r"<lambda> takes \(trees, node\); expected \(trees, t, node, action, totals"):
-        alphac4.register_selection_rule(Misnamed)(lambda trees, node: trees.priors[node])
-    with pytest.raises(ValueError, match="is not a NamedTuple with a field prior_temperature"):
-        alphac4.register_selection_rule(dict)
+
+class TakesLess(NamedTuple):
+    prior_temperature: float = 1.0
+
+    def score(self, trees: Any, node: int) -> Any:
+        return trees.priors[node]
+
+
+class HasNoScore(NamedTuple):
+    prior_temperature: float = 1.0
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (
+            Misnamed(),
+            r"Misnamed\.score cannot be compiled by Numba: .*'nope'.* \(File .*test_api.py\", line \d+\)",
+        ),
+        (Undecided(), r"Undecided\.score returns OptionalType.*expected a number in every case"),
+        (TakesLess(), r"TakesLess\.score takes \(self, trees, node\); expected \(self, trees, t, node, action, totals"),
+        (HasNoScore(), "is a NamedTuple with a field prior_temperature and a method score, not .*HasNoScore"),
+        (Misnamed, r"a selection is an instance: write Misnamed\(\)"),
+    ],
+)
+def test_an_invalid_selection_raises_a_clear_value_error(selection: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        check_selection(selection)
+    assert "\n" not in str(error.value)
 
 
 def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
@@ -347,9 +362,9 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.train({}), "a preset has a name, not {}"),
         (lambda: alphac4.load("quick", network=3), "network must be the function that built the network, not 3"),
         (lambda: alphac4.read_reports(None), "run must be a path such as 'runs/mine', not None"),
-        (lambda: alphac4.load("quick", puct=alphac4.PuctConfig(c_init=True)), "c_init must be a number, not True"),
-        (lambda: alphac4.load("quick", puct=3), "puct must be a PuctConfig, or the parameters of your own rule, not 3"),
-        (lambda: alphac4.load("quick", puct=alphac4.PuctConfig(c_init="1")), "c_init must be a number, not '1'"),
+        (lambda: alphac4.load("quick", selection=alphac4.Puct(c_init=True)), "c_init must be a number, not True"),
+        (lambda: alphac4.load("quick", selection=3), "selection must be a Puct, or a NamedTuple of your own, not 3"),
+        (lambda: alphac4.load("quick", selection=alphac4.Puct(c_init="1")), "c_init must be a number, not '1'"),
         (lambda: alphac4.draw_game(5), "game must be a GameRecord, .*, not 5"),
         (lambda: alphac4.draw_board("44", axes=5), "axes must be axes of Matplotlib, not 5"),
         (lambda: agent.choose("4455"), "positions must be a list, not '4455'"),
@@ -452,8 +467,8 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
         (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),
         (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
         (
-            lambda: alphac4.load("uct:9", puct=alphac4.PuctConfig()),
-            "puct applies to networks, and uct:9 is not one",
+            lambda: alphac4.load("uct:9", selection=alphac4.Puct()),
+            "selection applies to networks, and uct:9 is not one",
         ),
         (lambda: alphac4.load("uct:9", planes="lines"), "planes apply to a function or a module"),
         (lambda: alphac4.load(lambda planes: planes, planes="all"), "planes are lines or stones, not 'all'"),

@@ -13,10 +13,8 @@ from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic import search as classic_search
 from alphac4.mcts.classic.rollouts import (
-    CHAINS,
     CHAINS_SCALE,
     LONGEST_SCALE,
-    Rollout,
     chain_points,
     chains_value,
     draw_cell,
@@ -26,7 +24,7 @@ from alphac4.mcts.classic.rollouts import (
     rollout,
 )
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.classic.uct import UctConfig, UctParameters, final_move
+from alphac4.mcts.classic.uct import UctConfig, final_move
 from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
@@ -77,28 +75,6 @@ def test_uct_tries_each_move_once_before_any_move_twice() -> None:
     assert 500 <= search(UctConfig(expansion="all"), "", 500).simulations[0] < 507  # every rollout counts
 
 
-def test_every_setting_of_a_variant_reaches_the_compiled_code() -> None:
-    plain = UctConfig().parameters()
-    rollouts = plain.rollout._replace
-
-    def parameters(**settings: Any) -> UctParameters:
-        return UctConfig(**settings).parameters()
-
-    assert parameters(exploration=0.5) == plain._replace(exploration=0.5)
-    assert parameters(ucb_visits="root") == plain._replace(root_count=True)
-    assert parameters(expansion="all") == plain._replace(all_moves=True)
-    assert parameters(rollout="centre") == plain._replace(rollout=rollouts(centre=True))
-    assert parameters(rollout_decisive_moves=True) == plain._replace(rollout=rollouts(decisive_moves=True))
-    assert parameters(rollout_depth=0) == plain._replace(rollout=rollouts(depth=0))
-    chains = plain._replace(heuristic=CHAINS, rollout=rollouts(heuristic=CHAINS))
-    assert parameters(evaluation="chains") == chains
-    assert parameters(evaluation="chains", bias_weight=0.5) == chains._replace(bias_weight=0.5)
-    assert parameters(evaluation="chains", evaluation_use="instead") == chains._replace(replaces_value=True)
-    assert parameters(evaluation="chains", evaluation_use="rollout") == plain._replace(
-        rollout=rollouts(heuristic=CHAINS, guide=CHAINS)
-    )
-
-
 def test_uct_rewards_scale_values_against_exploration() -> None:
     base = search(UctConfig(exploration=1.0), "44").visits
     for exploration, reward in ((0.5, "1/0.5/0"), (1.0, "2/1/0")):
@@ -137,34 +113,35 @@ def test_final_move_follows_each_rule_by_hand() -> None:
 def test_rollouts_with_decisive_moves_take_every_win_and_block_every_threat() -> None:
     states = np.array([5], np.uint64)
 
-    def results(moves: str, style: Rollout) -> set[float]:
+    def results(moves: str, **settings: Any) -> set[float]:
         position = Position.from_moves(moves)
         own, occupied = np.uint64(position.own), np.uint64(position.occupied)
-        return {rollout(STANDARD, own, occupied, states, 0, style) for _ in range(200)}
+        uct = UctConfig(**settings).selection()
+        return {rollout(STANDARD, own, occupied, states, 0, uct) for _ in range(200)}
 
-    assert results("112233", Rollout(decisive_moves=True)) == {1.0}  # x to move has three in the bottom row
-    assert len(results("112233", Rollout())) > 1
+    assert results("112233", rollout_decisive_moves=True) == {1.0}  # x to move has three in the bottom row
+    assert len(results("112233")) > 1
     # o to move must block column 4: it does not lose within two plies if the rollout blocks, but often if it does not.
-    assert results("11223", Rollout(decisive_moves=True, depth=2)) == {0.0}
-    assert -1.0 in results("11223", Rollout(depth=2))
+    assert results("11223", rollout_decisive_moves=True, rollout_depth=2) == {0.0}
+    assert -1.0 in results("11223", rollout_depth=2)
 
 
 @pytest.mark.parametrize(
-    ("style", "weights"),
+    ("config", "weights"),
     [
-        (Rollout(centre=True), [1, 2, 3, 4, 3, 2, 1]),
+        (UctConfig(rollout="centre"), [1, 2, 3, 4, 3, 2, 1]),
         (
-            Rollout(guide=CHAINS),  # by exp(5 h) of each first move
+            UctConfig(evaluation="chains", evaluation_use="rollout"),  # by exp(5 h) of each first move
             [math.exp(5 * chains_value(STANDARD, np.uint64(1) << np.uint64(7 * a), np.uint64(0))) for a in range(7)],
         ),
     ],
     ids=["centre", "guided"],
 )
-def test_weighted_rollouts_draw_moves_in_proportion_to_weights(style: Rollout, weights: list[float]) -> None:
+def test_weighted_rollouts_draw_moves_in_proportion_to_weights(config: UctConfig, weights: list[float]) -> None:
     states, empty = np.array([9], np.uint64), np.uint64(0)
     counts = np.zeros(7)
     for _ in range(16_000):
-        cell = int(draw_cell(STANDARD, empty, empty, STANDARD.bottom, style, states, 0))
+        cell = int(draw_cell(STANDARD, empty, empty, STANDARD.bottom, config.selection(), states, 0))
         counts[cell.bit_length() // 7] += 1
     np.testing.assert_allclose(counts / 16_000, np.array(weights) / sum(weights), atol=0.01)
 

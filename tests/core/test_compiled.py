@@ -1,4 +1,4 @@
-"""Compiled code: custom selection rules, and machine code cached on disk."""
+"""Compiled code: selections of users, and machine code cached on disk."""
 
 import itertools
 import math
@@ -18,11 +18,11 @@ import alphac4
 from alphac4 import compiled
 from alphac4.game import Position
 from alphac4.game.rules import has_run
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, step
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import REUSES, Budget, compiled_for
-from alphac4.mcts.simulation import NodeTotals, register_selection_rule
+from alphac4.mcts.search import REUSES, Budget
+from alphac4.mcts.simulation import NodeTotals
 from alphac4.mcts.tree import Trees
 
 RISING_PRIOR = ConstantEvaluator(np.arange(7) / 3)
@@ -30,60 +30,61 @@ UNCACHED = "so code is compiled at each start: make room, or set NUMBA_CACHE_DIR
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
 
 
-class OwnRule(NamedTuple):
-    """Two rules in one, because compiling for a type of parameters takes about ten seconds."""
+class OwnSelection(NamedTuple):
+    """Two selections in one, because compiling for a type takes about ten seconds."""
 
     prior_temperature: float
     c_init: float = 0.0  # constant of PUCT; 0 selects the move whose visits are furthest behind its prior
 
-
-@register_selection_rule(OwnRule)
-@numba.njit  # allowed, but not necessary
-def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
-    """The package's PUCT, written again, or the visits in proportion to the prior less the actual visits."""
-    visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]
-    if parameters.c_init == 0.0:
-        expected = np.full(1, prior * (totals.visits + 1))  # a rule may create arrays
-        return expected[0] - visits  # type: ignore[no-any-return]
-    value = totals.value_sum / (1.0 + totals.visits) - (0.25 if node > 0 else 0.0) * math.sqrt(totals.visited_prior)
-    if visits > 0:
-        value = trees.value_sum[t, node, action] / visits
-    if trees.proof[t, node, action] == 0:
-        value = 0.0
-    weight = parameters.c_init + math.log((1.0 + totals.visits + 19652.0) / 19652.0)
-    return value + weight * math.sqrt(totals.visits + 1.0) * prior / (1.0 + visits)
+    @numba.njit  # allowed, but not necessary
+    def score(self, trees: Trees, t: int, node: int, action: int, totals: NodeTotals) -> float:
+        """The package's PUCT, written again, or the visits in proportion to the prior less the actual visits."""
+        visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]
+        if self.c_init == 0.0:
+            expected = np.full(1, prior * (totals.visits + 1))  # a method may create arrays
+            return expected[0] - visits  # type: ignore[no-any-return]
+        value = totals.value_sum / (1.0 + totals.visits) - (0.25 if node > 0 else 0.0) * math.sqrt(totals.visited_prior)
+        if visits > 0:
+            value = trees.value_sum[t, node, action] / visits
+        if trees.proof[t, node, action] == 0:
+            value = 0.0
+        weight = self.c_init + math.log((1.0 + totals.visits + 19652.0) / 19652.0)
+        return value + weight * math.sqrt(totals.visits + 1.0) * prior / (1.0 + visits)
 
 
 @pytest.mark.slow
-def test_a_custom_selection_rule_selects_the_moves() -> None:
-    def search(rule: OwnRule | PuctConfig, positions: list[Position], simulations: int) -> SearchResult:
-        return NetworkSearch(RISING_PRIOR, rule).search(positions, Budget(simulations=simulations))
+def test_a_users_selection_selects_the_moves() -> None:
+    def search(selection: OwnSelection | Puct, positions: list[Position], simulations: int) -> SearchResult:
+        return NetworkSearch(RISING_PRIOR, selection).search(positions, Budget(simulations=simulations))
 
-    cached, custom = len(step.signatures), len(compiled_for(OwnRule(1.0), step).signatures)
-    timed = [NetworkSearch(RISING_PRIOR, OwnRule(prior_temperature=1.0), reuse=reuse) for reuse in REUSES]
+    search(Puct(), POSITIONS[:1], 2)
+    compiled_before, saved_before = len(step.signatures), saved_files()
+    timed = [NetworkSearch(RISING_PRIOR, OwnSelection(prior_temperature=1.0), reuse=reuse) for reuse in REUSES]
     timed[0].compile()
     with event.install_recorder("numba:compile") as recorder:
         for each, moves in itertools.product(timed, ("", "4", "44")):
             each.search([Position.from_moves(moves)], Budget(seconds=0.01))
     assert recorder.buffer == []
-    result = search(OwnRule(prior_temperature=1.0), POSITIONS[:1], 300)
+    result = search(OwnSelection(prior_temperature=1.0), POSITIONS[:1], 300)
     np.testing.assert_allclose(result.visits[0], 300 * result.priors[0], atol=1.0)
     np.testing.assert_allclose(result.scores[0], 301 * result.priors[0] - result.visits[0], rtol=1e-4, atol=1e-4)
 
-    result = search(OwnRule(prior_temperature=1.4, c_init=2.0), POSITIONS, 200)
-    expected = search(PuctConfig(c_init=2.0), POSITIONS, 200)
+    result = search(OwnSelection(prior_temperature=1.4, c_init=2.0), POSITIONS, 200)
+    expected = search(Puct(c_init=2.0), POSITIONS, 200)
     np.testing.assert_array_equal(result.visits, expected.visits)
     np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6)
 
-    # Its machine code is not cached on disk, where Numba would not notice an edit of the rule.
-    own, ours = (compiled_for(rule, step) for rule in (OwnRule(1.0), PuctConfig()))
-    assert len(own.signatures) == custom + 1  # one for all budgets; other tests may have rules of their own
-    assert own.stats.cache_path is None
-    assert ours is step
-    assert len(step.signatures) <= cached + 1
-    with pytest.raises(ValueError, match="no selection rule is registered for Position"):
+    # Its machine code is not cached on disk, where Numba would not notice an edit of the method.
+    assert len(step.signatures) == compiled_before + 1  # one for all budgets
+    assert saved_files() == saved_before
+    with pytest.raises(ValueError, match="a selection is a NamedTuple"):
         NetworkSearch(RISING_PRIOR, POSITIONS[0])  # type: ignore[arg-type]
-    assert ours.stats.cache_path
+
+
+def saved_files() -> set[str]:
+    """Return the names of the files with machine code of a search's step and scores."""
+    folder = Path(step.stats.cache_path)  # type: ignore[attr-defined]
+    return {path.name for name in ("step", "action_scores") for path in folder.glob(f"*.{name}-*")}
 
 
 COUNT_LANDING_CELLS = """
@@ -117,8 +118,8 @@ def test_cached_machine_code_is_recompiled_after_a_change_in_a_called_function(t
     assert changed != text
     rules.write_text(changed)
     assert run() == ["compiles", "0"]
-    parameters = tmp_path / "alphac4" / "mcts" / "config.py"
-    parameters.write_text(parameters.read_text() + "\n")
+    tuples = tmp_path / "alphac4" / "mcts" / "results.py"
+    tuples.write_text(tuples.read_text() + "\n")
     assert run() == ["compiles", "0"]
 
 

@@ -35,8 +35,8 @@ from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import make_trees
 from alphac4.nn.config import NetworkConfig
@@ -414,10 +414,8 @@ def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.Log
 class LeastVisited(NamedTuple):
     prior_temperature: float = 1.0
 
-
-@alphac4.register_selection_rule(LeastVisited)
-def least_visited(trees: Any, t: int, node: int, action: int, totals: Any, numbers: LeastVisited) -> float:  # noqa: ARG001
-    return float(trees.priors[t, node, action] - trees.visits[t, node, action])
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:  # noqa: ARG002
+        return float(trees.priors[t, node, action] - trees.visits[t, node, action])
 
 
 @pytest.mark.gpu
@@ -451,7 +449,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         schedule=lambda step, steps: 1 - step / steps,
         sampler=lambda window, _rng: window.full_searches + 0.1,
         value_target=lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
-        selection=PuctConfig(c_init=20.0) if is_simulated() else LeastVisited(),
+        selection=Puct(c_init=20.0) if is_simulated() else LeastVisited(),
         policy_target=policy_target,
         simulations=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings
         starts=lambda _window, _rng: ["32"],

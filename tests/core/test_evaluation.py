@@ -48,8 +48,8 @@ from alphac4.evaluation.positions import (
 )
 from alphac4.evaluation.report import BudgetReport, StrengthReport, SubjectReport
 from alphac4.game import Position, make_geometry
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
@@ -384,7 +384,7 @@ def test_options_of_a_checkpoint_change_the_measured_search(
     sets, budget = packaged_positions(8), Budget(simulations=200)
     measurement = Measurement(sets=sets, budgets=[200], compute=choose_compute("cpu", "torch-fp32", threads=1))
     evaluator = Evaluator(network, backend="torch-fp32", device="cpu")
-    given: dict[str, Any] = {"c-init=20": {"rule": PuctConfig(c_init=20)}, "leaves=3": {"leaves": 3}}[option]
+    given: dict[str, Any] = {"c-init=20": {"selection": Puct(c_init=20)}, "leaves=3": {"leaves": 3}}[option]
     expected = []
     for options in (given, {}):
         search = NetworkSearch(evaluator, **{"leaves": LEAVES} | options)

@@ -16,7 +16,7 @@ from helpers import Linear
 from torch import Tensor, nn
 
 import alphac4
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.puct import Puct
 from alphac4.runs.reports import checked_metrics
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
@@ -70,7 +70,7 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
         {"sampler": lambda window, _rng: window.full_searches + 0.1},
         {"value_target": lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
-        {"selection": PuctConfig(c_init=20.0)},
+        {"selection": Puct(c_init=20.0)},
         {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
         {"starts": lambda _window, _rng: ["44", "4455"]},
     ],
@@ -290,7 +290,7 @@ class Masked(Linear):
         ({"starts": lambda *_: None}, "starts returned None; expected a list of positions"),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, "schedule returned None at step 0; expected a finite number"),
-        ({"selection": PuctConfig}, r"takes an instance: write PuctConfig\(\)"),
+        ({"selection": Puct}, r"is an instance: write Puct\(\)"),
         ({"starts": lambda *_: ["1212121"]}, "starts returned a finished game: 1212121"),
         ({"sampler": lambda window, _rng: -window.value}, "sampler must return finite weights of at least 0"),
         ({"sampler": lambda *_: [1.0]}, r"sampler returned shape \[1\]; expected one weight per sample"),
@@ -389,10 +389,10 @@ def test_metrics_of_callbacks_are_numbers() -> None:
         checked_metrics({"\ud800": 1.0})  # TensorBoard could not write the name
 
 
-def test_the_name_of_a_selection_rule_has_its_parameters() -> None:
-    names = Extensions(selection=alphac4.PuctConfig(c_init=np.float64(2), prior_temperature=1)).names()
+def test_the_name_of_a_selection_has_its_numbers() -> None:
+    names = Extensions(selection=alphac4.Puct(c_init=np.float64(2), prior_temperature=1)).names()
     assert re.fullmatch(
-        r"alphac4\.mcts\.config\.PuctConfig\(c_init=2\.0, .*, prior_temperature=1\) #\w{16}", names["selection"]
+        r"alphac4\.mcts\.puct\.Puct\(c_init=2\.0, .*, prior_temperature=1\) #\w{16}", names["selection"]
     )
 
 
@@ -470,7 +470,7 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
     straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)
     stopped = alphac4.train(CONFIG, run=tmp_path / "stopped", callbacks=[RecordAndStop()], progress=False, **extensions)
     assert [report.metrics for report in stopped.history] == [{"doubled": 2.0}]
-    rule = Extensions(**extensions, selection=alphac4.PuctConfig())
+    rule = Extensions(**extensions, selection=alphac4.Puct())
     for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool), rule):
         with pytest.raises(ValueError, match="pass the same again"):
             TrainingSession(tmp_path / "stopped", CONFIG, extensions=wrong)

@@ -15,9 +15,8 @@ from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.uct import ucb1_score
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
-from alphac4.mcts.puct import add_root_noise, expand, exploration_weight, puct_score
+from alphac4.mcts.puct import Puct, add_root_noise, expand, exploration_weight, puct_score
 from alphac4.mcts.results import principal_variations
 from alphac4.mcts.simulation import action_scores, select_action
 from alphac4.mcts.tree import (
@@ -64,7 +63,7 @@ def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: 
 
 def test_puct_and_ucb1_scores_match_the_published_formulas() -> None:
     # c = 1.25 + log(19655 / 19652) = 1.2501526 for N = 2; sqrt(N + 1) = 1.7320508
-    assert exploration_weight(PuctConfig(), 2) == pytest.approx(1.2501526, abs=1e-7)
+    assert exploration_weight(Puct(), 2) == pytest.approx(1.2501526, abs=1e-7)
     assert puct_score(0.5, 0.2, 2, 1.2501526 * 1.7320508) == pytest.approx(0.5 + 1.2501526 * 1.7320508 * 0.2 / 3)
     assert ucb1_score(0.5, 4, math.log(16), 0.7) == pytest.approx(0.5 + 0.7 * math.sqrt(math.log(16) / 4))
 
@@ -75,16 +74,16 @@ def test_unvisited_move_has_the_node_mean_less_the_fpu_reduction(node: int, redu
     for array in (trees.value, trees.priors, trees.proof, trees.visits, trees.value_sum):
         array[0, node] = array[0, ROOT]
     scores = np.empty((1, 4))
-    action_scores(trees, 0, node, PuctConfig(root_fpu_reduction=0.3, fpu_reduction=0.2), scores)
+    action_scores(trees, 0, node, Puct(root_fpu_reduction=0.3, fpu_reduction=0.2), scores)
     weight = (1.25 + math.log(19657 / 19652)) * math.sqrt(5)  # N = 4
     unvisited = (0.25 + 1.5 - 0.5) / 5 - reduction * math.sqrt(0.7)  # the priors of the visited moves sum to 0.7
     exploration = weight * np.array([0.4 / 4, 0.3 / 2, 0.2, 0.1])
     np.testing.assert_allclose(scores[0], np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
 
 
-def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctConfig]:
+def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, Puct]:
     """Return a tree whose root has been evaluated with these logits and the value 0."""
-    parameters = PuctConfig(fpu_reduction=0.0)
+    parameters = Puct(fpu_reduction=0.0)
     trees = make_trees(1, 50, STANDARD, np.random.default_rng(0))
     position = Position.from_moves(moves)
     reset_tree(trees, 0, position.own, position.occupied)
@@ -96,9 +95,9 @@ def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctCon
 def test_priors_decide_first_visits_and_are_zero_for_full_columns() -> None:
     trees, parameters = evaluated_root([9.0, 0, 0, 2.0, 0, 0, 0], moves="111111")
     priors = trees.priors[0, ROOT]
-    weight = math.exp(2 / PuctConfig().prior_temperature)
+    weight = math.exp(2 / Puct().prior_temperature)
     np.testing.assert_allclose(priors, np.array([0, 1, 1, weight, 1, 1, 1]) / (weight + 5), rtol=1e-5)
-    assert select_action(trees, 0, ROOT, parameters) == 3
+    assert select_action(parameters, trees, 0, ROOT) == 3
 
 
 def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
@@ -138,9 +137,7 @@ def test_moves_that_end_the_game_and_moves_that_lose_at_once_are_proven_in_a_new
 
 
 def test_proven_losses_are_not_selected() -> None:
-    assert (
-        select_action(root([0] * 4, [0] * 4, proofs=[LOSS, UNPROVEN, UNPROVEN, UNPROVEN]), 0, ROOT, PuctConfig()) == 1
-    )
+    assert select_action(Puct(), root([0] * 4, [0] * 4, proofs=[LOSS, UNPROVEN, UNPROVEN, UNPROVEN]), 0, ROOT) == 1
 
 
 @pytest.mark.parametrize("concentration", [10.0, 1.0])
@@ -441,9 +438,7 @@ def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) ->
     with jax.default_matmul_precision("highest"):
         puct, policies = search((planes[:, 0] - planes[:, 1]).astype(np.int8))
 
-    parameters = PuctConfig(
-        c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0
-    )
+    parameters = Puct(c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0)
     trees = search_by_hand(STANDARD, positions, evaluate_linearly, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # some simulations reach the end of the game

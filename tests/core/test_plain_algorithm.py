@@ -10,14 +10,14 @@ from helpers import canonical_answers, random_game, search_by_hand
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import PLANES
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import VISITS_PER_LEAF, make_cache, make_leaves, step
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.tree import ROOT, Trees, make_trees, reset_tree
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "alphazero.py"
 SIMULATIONS = 120
 LONGER = 3 * VISITS_PER_LEAF  # simulations after which several leaves wait at the same time
-PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0)
+PARAMETERS = Puct(fpu_reduction=0.0, prior_temperature=1.0)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pytest
 from helpers import Lines, Terminal, reader, save_untrained
 
-import alphac4
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose_compute
@@ -460,14 +459,12 @@ class NotFinite(UniformEvaluator):
 class Undefined(NamedTuple):
     prior_temperature: float = 1.0
 
-
-@alphac4.register_selection_rule(Undefined)
-def undefined_score(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Undefined) -> float:  # noqa: ARG001
-    return np.nan
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:  # noqa: ARG002
+        return np.nan
 
 
-def nan_player(evaluator: UniformEvaluator, *rule: Undefined) -> NetworkPlayer:
-    search = NetworkSearch(evaluator, *rule, reuse="trees")
+def nan_player(evaluator: UniformEvaluator, *selection: Undefined) -> NetworkPlayer:
+    search = NetworkSearch(evaluator, *selection, reuse="trees")
     return NetworkPlayer("mine", evaluator, Budget(simulations=10), search=search)
 
 
@@ -475,7 +472,7 @@ def network_with_nan() -> NetworkPlayer:
     return nan_player(NotFinite())
 
 
-def rule_with_nan() -> NetworkPlayer:
+def selection_with_nan() -> NetworkPlayer:
     return nan_player(UniformEvaluator(), Undefined())
 
 
@@ -483,7 +480,7 @@ def rule_with_nan() -> NetworkPlayer:
     ("make", "message"),
     [
         (network_with_nan, "the network returned numbers that are not finite"),
-        (rule_with_nan, "the rule for Undefined"),
+        (selection_with_nan, r"Undefined\.score returned"),
     ],
 )
 def test_a_player_with_nan_ends_search_and_play_with_one_error(
@@ -493,7 +490,7 @@ def test_a_player_with_nan_ends_search_and_play_with_one_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A network's answer, or a selection rule's score, is NaN at the root."""
+    """A network's answer, or a selection's score, is NaN at the root."""
     player = f"{make.__module__}:{make.__name__}"
     assert re.match(f"alphac4 search: .*{message}", error_line(f"search 44 --player {player}"))
     monkeypatch.setattr(sys, "stdin", io.StringIO("4\n"))

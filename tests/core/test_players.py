@@ -24,8 +24,8 @@ from alphac4.arena.registry import common_geometry, find_network, parse_player, 
 from alphac4.compute import choose_compute
 from alphac4.evaluation.positions import join_sets, packaged_positions
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
@@ -131,7 +131,7 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
     # Only the options that differ from the defaults.
     assert player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4"
-    rule = PuctConfig(c_init=3, fpu_reduction=0.0625)
+    rule = Puct(c_init=3, fpu_reduction=0.0625)
     search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=4)
     expected = search.search(positions, Budget(simulations=60))
     assert parse_searching_player("uct:1e3", rng=rng).name == "uct:1000"

@@ -14,7 +14,7 @@ from naive import board_of, drop, minimax, wins
 from alphac4.arena.players import NetworkPlayer
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
-from alphac4.mcts.classic.rollouts import Rollout, rollout
+from alphac4.mcts.classic.rollouts import rollout
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
@@ -106,11 +106,12 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
     assert (results[0].wdl == results[1].wdl).all()
 
 
-@pytest.mark.parametrize("style", [Rollout(), Rollout(depth=16)], ids=["uniform", "equal weights, never cut off"])
-def test_rollouts_have_the_mean_result_of_random_games(style: Rollout) -> None:
+@pytest.mark.parametrize("depth", [64, 16], ids=["uniform", "equal weights, never cut off"])
+def test_rollouts_have_the_mean_result_of_random_games(depth: int) -> None:
     states = np.array([3], np.uint64)
     geometry, empty = make_geometry(4, 4, 3), np.uint64(0)
-    mean = np.mean([rollout(geometry, empty, empty, states, 0, style) for _ in range(200_000)])
+    uct = UctConfig(rollout_depth=depth).selection()
+    mean = np.mean([rollout(geometry, empty, empty, states, 0, uct) for _ in range(200_000)])
     rng = random.Random(0)
     results = []
     for _ in range(3000):

@@ -31,7 +31,7 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.cli import main
 from alphac4.compute import choose_compute, cores
 from alphac4.game import STANDARD, Geometry, Position
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.puct import Puct
 from alphac4.nn.backends import INT8
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
@@ -476,11 +476,11 @@ def test_actors_and_matches_get_promoted_candidates_only(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("settings", "selection"),
-    [({"c_init": 20.0}, None), ({}, PuctConfig(c_init=20.0))],
+    [({"c_init": 20.0}, None), ({}, Puct(c_init=20.0))],
     ids=["of the settings", "of a function"],
 )
 def test_gate_search_uses_the_rule_of_selfplay(
-    settings: dict[str, float], selection: PuctConfig | None, tmp_path: Path
+    settings: dict[str, float], selection: Puct | None, tmp_path: Path
 ) -> None:
     games = []
     gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
@@ -513,7 +513,7 @@ class LocalPool:
 def test_players_in_a_pool_search_like_those_of_this_process() -> None:
     """They use the latest weights, although all players have the same number, backend, rule and budget."""
     networks = [as_if_trained(NetworkConfig(channels=8, blocks=1), seed) for seed in (3, 4)]
-    compute, rule, pool = choose_compute("cpu", "torch-fp32", threads=1), PuctConfig(c_init=20.0), LocalPool()
+    compute, rule, pool = choose_compute("cpu", "torch-fp32", threads=1), Puct(c_init=20.0), LocalPool()
     here = PlayerProvider(compute, networks[0], STANDARD, rule)
     there = PlayerProvider(compute, networks[0], STANDARD, rule, pool, number=2)  # type: ignore[arg-type]
     for simulations in (0, 50):

@@ -1,7 +1,6 @@
 """Arrays and networks in a GPU's memory, shared by Numba and PyTorch, and launches on PyTorch's stream."""
 
 import contextlib
-import functools
 import importlib
 import importlib.util
 import logging
@@ -19,7 +18,6 @@ from alphac4.compiled import cached_on_disk
 from alphac4.compute.devices import NO_DEVICE
 from alphac4.game.rules import Geometry
 from alphac4.machine import SharedSetting, install_advice
-from alphac4.mcts.simulation import is_builtin_rule
 from alphac4.mcts.tree import Trees
 from alphac4.nn.backends import cuda_has_bf16
 from alphac4.nn.network import Network, fold_batch_norm
@@ -94,18 +92,6 @@ def kernel(function: Callable[..., None]) -> Any:
     """Turn a function into a kernel. It is compiled at its first launch and cached on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
     return cuda.jit(function) if is_simulated() else cached_on_disk(cuda.jit(function))
-
-
-def kernel_for(parameters: Any, kernel: Any) -> Any:
-    """Return ``kernel`` for parameters of a selection rule; with a user's rule, it is not cached on disk."""
-    return kernel if is_builtin_rule(parameters) else _without_cache(kernel)
-
-
-@functools.cache
-def _without_cache(kernel: Any) -> Any:
-    """Return the kernel without a cache on disk; one for all actors, because compiling it takes half a minute."""
-    cuda: Any = importlib.import_module("numba.cuda")
-    return cuda.jit(kernel.fn if is_simulated() else kernel.py_func)
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:

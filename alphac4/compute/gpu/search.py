@@ -18,7 +18,6 @@ from alphac4.compute.gpu.device import (
     copy_to_device,
     cuda_device,
     kernel,
-    kernel_for,
     kernel_view,
     launch,
     synchronise,
@@ -26,9 +25,10 @@ from alphac4.compute.gpu.device import (
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
 from alphac4.machine import check_block
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, evaluate_checked, walk_to_leaf
+from alphac4.mcts.network_search import NetworkSearch, evaluate_checked, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
+from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
 from alphac4.nn.backends import random_inputs
 from alphac4.nn.evaluator import Evaluator
@@ -41,13 +41,13 @@ MAX_SIMULATIONS_PER_STEP = 32  # per tree, if none reaches a leaf that needs the
 
 
 @kernel
-def grow(trees: Trees, targets: Any, parameters: Any, buffers: IoBuffers, unfinished: Any) -> None:
+def grow(trees: Trees, targets: Any, selection: Any, buffers: IoBuffers, unfinished: Any) -> None:
     """Run one step of a search in one tree per thread; set ``unfinished`` [T] to 1 where the search continues."""
     t = cuda.grid(1)
     if t >= targets.shape[0]:
         return
-    expand(trees, t, buffers.logits[t], buffers.wdl[t], parameters.prior_temperature)
-    remaining = walk_to_leaf(trees, t, targets[t], parameters, MAX_SIMULATIONS_PER_STEP)
+    expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
+    remaining = walk_to_leaf(trees, t, targets[t], selection, MAX_SIMULATIONS_PER_STEP)
     unfinished[t] = 0
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, buffers.planes[t], buffers.one)
@@ -75,13 +75,13 @@ class DeviceSearch(NetworkSearch):
     def __init__(
         self,
         evaluator: Evaluator,
-        rule: NetworkParameters | None = None,
+        selection: Selection | None = None,
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
     ) -> None:
-        super().__init__(evaluator, rule, geometry=geometry, reuse=reuse)
+        super().__init__(evaluator, selection, geometry=geometry, reuse=reuse)
         self._source = evaluator
         self._version = -1  # version of the evaluator's weights that are loaded
         self._device = cuda_device()
@@ -132,11 +132,10 @@ class DeviceSearch(NetworkSearch):
         unfinished = torch.zeros(slots, dtype=torch.int8, device=self._device)
         network = DeviceNetwork(self._source.network, self.geometry, slots, self._device, self._precision)
         views = kernel_view(targets), kernel_view(unfinished)
-        grow_trees = kernel_for(self.parameters, grow)
 
         def step() -> None:
             network.evaluate()
-            launch(grow_trees, slots, trees.arrays, views[0], self.parameters, network.io, views[1])
+            launch(grow, slots, trees.arrays, views[0], self.selection, network.io, views[1])
 
         buffers = SearchBuffers(trees, targets, unfinished, network, capture_graph(step, self._device))
         self._allocated[slots, nodes] = buffers

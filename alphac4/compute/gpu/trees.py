@@ -23,16 +23,14 @@ from alphac4.compute.gpu.device import (
     copy_to_device,
     cuda_device,
     kernel,
-    kernel_for,
     launch,
     make_device_trees,
     synchronise,
     to_tensor,
 )
 from alphac4.game.rules import Geometry
-from alphac4.mcts.network_search import NetworkParameters
-from alphac4.mcts.puct import expand, write_leaf
-from alphac4.mcts.simulation import check_rule
+from alphac4.mcts.puct import check_selection, expand, write_leaf
+from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
 from alphac4.selfplay.actor import UNLIMITED_MOVES
@@ -109,7 +107,7 @@ class DeviceActor:
         rng: np.random.Generator,
         precision: torch.dtype | None = None,
         *,
-        selection: NetworkParameters | None = None,
+        selection: Selection | None = None,
         max_simulations: int = 0,
     ) -> None:
         device = cuda_device()
@@ -120,9 +118,7 @@ class DeviceActor:
         self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
         self._games = copy_to_device(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
-        self._selection = selection or config.puct(PRIOR_TEMPERATURE)
-        check_rule(self._selection, empty)
-        self._advance = kernel_for(self._selection, advance)
+        self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
         plan = make_plan(geometry, config)
         starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
         self._plan = copy_to_device(plan._replace(start_own=starts, start_occupied=starts), device)
@@ -193,7 +189,7 @@ class DeviceActor:
         self._evaluations += (self._trees.tensors["leaf"] != NO_NODE).sum()
         self._network.evaluate()
         launch(
-            self._advance,
+            advance,
             self.slots,
             self._trees.arrays,
             self._games.arrays,
@@ -242,7 +238,7 @@ def device_actors(
     geometry: Geometry,
     config: SelfPlayConfig,
     seeds: Seeds,
-    selection: NetworkParameters | None = None,
+    selection: Selection | None = None,
     max_simulations: int = 0,
 ) -> Actors:
     """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short."""

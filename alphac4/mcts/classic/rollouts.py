@@ -5,7 +5,7 @@ first argument. A line is a set of adjacent cells that would be a winning run.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from alphac4.game.rules import U64_0, U64_1, Geometry, column_cells, count_stone
 from alphac4.mcts import random_state
 from alphac4.mcts.random_state import States
 
-NO_HEURISTIC = 0
-LINES = 1
-LONGEST = 2
-CHAINS = 3
+NO_HEURISTIC, LINES, LONGEST, CHAINS = range(4)  # indices of the choices of `UctConfig.evaluation`
+IN_ROLLOUTS = 2  # index of the choice "rollout" of `UctConfig.evaluation_use`
+CENTRE = 1  # index of the choice "centre" of `UctConfig.rollout`
+MAX_CELLS = 64  # of any board: a rollout of this depth is never cut off
 
 ONE_SHORT, TWO_SHORT, THREE_SHORT = 10.0, 5.0, 2.0  # points of a line with only own stones, by the missing ones
 CHAINS_SCALE = 30.0  # a difference of this many points has the value tanh(1)
@@ -146,55 +146,48 @@ def heuristic_value(geometry: Geometry, kind: int, own: np.uint64, other: np.uin
     return 0.0
 
 
-class Rollout(NamedTuple):
-    """Settings of rollouts for compiled code; `UctConfig` describes them."""
-
-    centre: bool = False
-    decisive_moves: bool = False
-    depth: int = -1  # plies after which a rollout is cut off and evaluated; negative: play to the end
-    heuristic: int = NO_HEURISTIC  # evaluates the position where a rollout is cut off
-    guide: int = NO_HEURISTIC  # weights the moves
-
-
 @compiled
 def move_weight(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, style: Rollout
+    geometry: Geometry, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, selection: Any
 ) -> float:
     """Return the weight with which a rollout draws a move of the side to move."""
     weight = 1.0
-    if style.centre:  # 1 at the edge, 2 in the next column, and so on to the centre
+    if selection.rollout == CENTRE:  # 1 at the edge, 2 in the next column, and so on to the centre
         weight += min(column, geometry.columns - 1 - column)
-    if style.guide != NO_HEURISTIC:
-        weight *= math.exp(GUIDE_SHARPNESS * heuristic_value(geometry, style.guide, own | cell, own ^ occupied))
+    if selection.evaluation_use == IN_ROLLOUTS:
+        value = heuristic_value(geometry, selection.evaluation, own | cell, own ^ occupied)
+        weight *= math.exp(GUIDE_SHARPNESS * value)
     return weight
 
 
 @compiled
 def draw_cell(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, legal: np.uint64, style: Rollout, states: States, t: int
+    geometry: Geometry, own: np.uint64, occupied: np.uint64, legal: np.uint64, selection: Any, states: States, t: int
 ) -> np.uint64:
     """Draw one of the ``legal`` cells, of which there is at least one, in proportion to `move_weight`."""
     total = 0.0
     for column in range(geometry.columns):
         cell = legal & column_cells(geometry, column)
         if cell != U64_0:
-            total += move_weight(geometry, own, occupied, cell, column, style)
+            total += move_weight(geometry, own, occupied, cell, column, selection)
     left = random_state.uniform(states, t) * total
     chosen = U64_0
     for column in range(geometry.columns):
         cell = legal & column_cells(geometry, column)
         if cell != U64_0:
             chosen = cell  # the last cell, if rounding leaves a remainder
-            left -= move_weight(geometry, own, occupied, cell, column, style)
+            left -= move_weight(geometry, own, occupied, cell, column, selection)
             if left < 0.0:
                 break
     return chosen
 
 
 @compiled
-def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, style: Rollout) -> float:
+def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, selection: Any) -> float:
     """Play random moves from an unfinished position; return the result in [-1, 1] for the side to move."""
-    plain = not (style.centre or style.decisive_moves or style.depth >= 0 or style.guide != NO_HEURISTIC)
+    is_guided = selection.evaluation != NO_HEURISTIC and selection.evaluation_use == IN_ROLLOUTS
+    is_cut_off = selection.rollout_depth < MAX_CELLS
+    plain = not (selection.rollout == CENTRE or selection.rollout_decisive_moves or is_cut_off or is_guided)
     sign = 1.0
     ply = 0
     while True:
@@ -206,15 +199,15 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
             while cell == U64_0:
                 cell = legal & column_cells(geometry, random_state.below(states, t, geometry.columns))
         else:
-            if ply == style.depth:
-                return sign * heuristic_value(geometry, style.heuristic, own, own ^ occupied)
-            if style.decisive_moves:
+            if ply == selection.rollout_depth:
+                return sign * heuristic_value(geometry, selection.evaluation, own, own ^ occupied)
+            if selection.rollout_decisive_moves:
                 if winning_cells(geometry, own, occupied) & legal != U64_0:
                     return sign
                 threats = winning_cells(geometry, own ^ occupied, occupied) & legal
                 if threats != U64_0:
                     legal = threats
-            cell = draw_cell(geometry, own, occupied, legal, style, states, t)
+            cell = draw_cell(geometry, own, occupied, legal, selection, states, t)
         own |= cell
         if has_run(geometry, own):
             return sign

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from alphac4.game import STANDARD, Geometry, Position
 from alphac4.machine import check_block, worker_threads
-from alphac4.mcts.classic.rollouts import NO_HEURISTIC
-from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
+from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct, uses_heuristics
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import TIMED_NODES, Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
@@ -34,15 +33,14 @@ class UctSearch(TreeSearch):
         threads: int = 1,  # trees searched at the same time
     ) -> None:
         self.config = config or UctConfig()
-        parameters = self.config.parameters()
+        self.selection = self.config.selection()
         super().__init__(
             geometry,
             rng,
             reuse or ("trees" if self.config.tree == "keep" else "nothing"),
-            parameters,
             proofs=self.config.proofs,
             look_ahead=self.config.decisive_moves,
-            heuristics=parameters.heuristic != NO_HEURISTIC,
+            heuristics=uses_heuristics(self.selection),
         )
         self.threads = threads
         self.roots = self.config.roots
@@ -73,7 +71,7 @@ class UctSearch(TreeSearch):
                 check_block()
                 goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
                 before = time.perf_counter()
-                list(search_all(lambda t, goal: run_uct(trees, t, goal, self.parameters), left, goals))
+                list(search_all(lambda t, goal: run_uct(trees, t, goal, self.selection), left, goals))
                 spent = time.perf_counter() - before
                 if deadline is not None:  # the clock is read about once per millisecond
                     chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk

@@ -1,8 +1,9 @@
 """Classic Monte Carlo tree search in one tree: UCB1 selection, with random rollouts instead of a network."""
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from collections import namedtuple
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +11,8 @@ import numpy.typing as npt
 from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, column_cells, legal_cells, play
 from alphac4.mcts import random_state
-from alphac4.mcts.classic.rollouts import (
-    CHAINS,
-    LINES,
-    LONGEST,
-    NO_HEURISTIC,
-    Rollout,
-    heuristic_value,
-    rollout,
-)
-from alphac4.mcts.simulation import Scores, SelectionRule, backup, select_leaf, selection_rules
+from alphac4.mcts.classic.rollouts import IN_ROLLOUTS, MAX_CELLS, NO_HEURISTIC, heuristic_value, rollout
+from alphac4.mcts.simulation import Scores, backup, select_leaf
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_ACTION,
@@ -35,9 +28,9 @@ from alphac4.mcts.tree import (
 )
 from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
 
-HEURISTICS = {"none": NO_HEURISTIC, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
 MAX_ROOTS = 256  # more than the threads of any machine
-REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
+REWARD_SCALES = (1.0, 0.5, 1.0)  # difference between the rewards of a win and a draw, by `UctConfig.reward`
+ROOT_VISITS, ALL_MOVES, INSTEAD = 1, 1, 1  # indices of choices of ``ucb_visits``, ``expansion`` and ``evaluation_use``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +63,9 @@ class UctConfig(CheckedSettings):
     """Weights of the columns in rollouts: all equal, or 1, 2, 3, 4, 3, 2, 1 in favour of the centre."""
     rollout_decisive_moves: bool = False
     """Play an immediate win and block an immediate loss in rollouts."""
-    rollout_depth: Annotated[int | None, Range(0, MAX_NUMBER)] = None
+    rollout_depth: Annotated[int, Range(0, MAX_CELLS)] = MAX_CELLS
     """Plies after which a rollout is cut off and valued by ``evaluation``, or as a draw without one. With 0, leaves are
-    valued without a rollout."""
+    valued without a rollout; by default rollouts are not cut off."""
     evaluation: Literal["none", "lines", "longest", "chains"] = "none"
     """Hand-written evaluation (`alphac4.mcts.classic.rollouts`), used as ``evaluation_use`` says and where
     ``rollout_depth`` cuts rollouts off."""
@@ -93,38 +86,18 @@ class UctConfig(CheckedSettings):
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("tree=keep needs roots=1: several roots begin new trees for each move")
 
-    def parameters(self) -> "UctParameters":
-        heuristic = HEURISTICS[self.evaluation]
-        guides = self.evaluation_use == "rollout"
-        return UctParameters(
-            exploration=self.exploration,
-            root_count=self.ucb_visits == "root",
-            all_moves=self.expansion == "all",
-            reward_scale=REWARD_SCALES[self.reward],
-            heuristic=NO_HEURISTIC if guides else heuristic,
-            replaces_value=self.evaluation_use == "instead",
-            bias_weight=self.bias_weight,
-            rollout=Rollout(
-                centre=self.rollout == "centre",
-                decisive_moves=self.rollout_decisive_moves,
-                depth=-1 if self.rollout_depth is None else self.rollout_depth,
-                heuristic=heuristic,
-                guide=heuristic if guides else NO_HEURISTIC,
-            ),
-        )
+    def selection(self) -> "Uct":
+        """Return the settings for compiled code."""
+        hints, values = get_type_hints(UctConfig), vars(self)
+        choices = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+        numbers = {name: choices[name].index(value) if name in choices else value for name, value in values.items()}
+        return Uct(**numbers)
 
 
-class UctParameters(NamedTuple):
-    """`UctConfig` for compiled code."""
-
-    exploration: float
-    root_count: bool  # whether the logarithm counts the root's visits instead of the parent's
-    all_moves: bool  # whether a leaf gets a rollout from each of its moves
-    reward_scale: float  # difference between the rewards of a win and a draw
-    heuristic: int  # evaluation that counts in the score; its values are in `Trees.heuristics`
-    replaces_value: bool  # whether the evaluation replaces the mean value; if not, it is added as a bias
-    bias_weight: float
-    rollout: Rollout
+@inlined
+def uses_heuristics(selection: Any) -> bool:
+    """Return whether the hand-written evaluation counts in the scores, so that the tree stores it for each move."""
+    return bool(selection.evaluation != NO_HEURISTIC and selection.evaluation_use != IN_ROLLOUTS)
 
 
 @inlined
@@ -143,104 +116,102 @@ def progressive_bias(heuristic: float, weight: float, visits: int) -> float:
 
 
 @inlined
-def ucb1_action_score(
-    trees: Trees, t: int, node: int, action: int, log_parent: float, parameters: UctParameters
-) -> float:
+def ucb1_action_score(selection: Any, trees: Trees, t: int, node: int, action: int, log_parent: float) -> float:
     """Return the score of an action with at least one visit."""
     visits = trees.visits[t, node, action]
     value = 0.0
     if trees.proof[t, node, action] != PROVEN_DRAW:
-        value = parameters.reward_scale * trees.value_sum[t, node, action] / visits
-    if parameters.heuristic == NO_HEURISTIC:
-        return ucb1_score(value, visits, log_parent, parameters.exploration)
+        value = REWARD_SCALES[selection.reward] * trees.value_sum[t, node, action] / visits
+    if not uses_heuristics(selection):
+        return ucb1_score(value, visits, log_parent, selection.exploration)
     heuristic = trees.heuristics[t, node, action]
-    if parameters.replaces_value:
-        return ucb1_score(heuristic, visits, log_parent, parameters.exploration)
-    bias = progressive_bias(heuristic, parameters.bias_weight, visits)
-    return ucb1_score(value, visits, log_parent, parameters.exploration) + bias
+    if selection.evaluation_use == INSTEAD:
+        return ucb1_score(heuristic, visits, log_parent, selection.exploration)
+    bias = progressive_bias(heuristic, selection.bias_weight, visits)
+    return ucb1_score(value, visits, log_parent, selection.exploration) + bias
 
 
-def select_ucb1(trees: Trees, t: int, node: int, parameters: UctParameters) -> int:
-    """Return a random action without visits or, if there is none, the one with the highest UCB1 score.
+class Uct(namedtuple("_Uct", [item.name for item in fields(UctConfig)])):  # type: ignore[misc]
+    """`UctConfig` for compiled code, with the index of each choice in place of its text, and the selection by UCB1."""
 
-    An action that is proven to lose is selected only if all are. An action that is proven to win can occur only
-    if proofs do not propagate. It is then selected if nodes look ahead; in plain UCT it is like any other.
-    """
-    total = 0
-    untried = 0
-    open_actions = 0
-    for a in range(trees.visits.shape[2]):
-        proof = trees.proof[t, node, a]
-        total += trees.visits[t, node, a]
-        if proof >= PROVEN_DRAW:
-            open_actions += 1
-            untried += trees.visits[t, node, a] == 0
-            if not trees.proofs and trees.look_ahead and proof > PROVEN_DRAW and proof <= PROVEN_WIN:
-                return a
-    lowest = PROVEN_DRAW if open_actions > 0 else ILLEGAL + 1
-    if open_actions == 0:
+    def select(self: Any, trees: Trees, t: int, node: int) -> int:
+        """Return a random action without visits or, if there is none, the one with the highest UCB1 score.
+
+        An action that is proven to lose is selected only if all are. An action that is proven to win can occur only
+        if proofs do not propagate. It is then selected if nodes look ahead; in plain UCT it is like any other.
+        """
+        total = 0
+        untried = 0
+        open_actions = 0
         for a in range(trees.visits.shape[2]):
-            untried += (trees.visits[t, node, a] == 0) & (trees.proof[t, node, a] >= lowest)
-    if untried > 0:
-        skip = random_state.below(trees.rng, t, untried)
-        for a in range(trees.visits.shape[2]):
-            if trees.visits[t, node, a] == 0 and trees.proof[t, node, a] >= lowest:
-                if skip == 0:
+            proof = trees.proof[t, node, a]
+            total += trees.visits[t, node, a]
+            if proof >= PROVEN_DRAW:
+                open_actions += 1
+                untried += trees.visits[t, node, a] == 0
+                if not trees.proofs and trees.look_ahead and proof > PROVEN_DRAW and proof <= PROVEN_WIN:
                     return a
-                skip -= 1
-    log_parent = math.log(root_visits(trees, t) if parameters.root_count else total)
-    best, best_score = NO_ACTION, -math.inf
-    for a in range(trees.visits.shape[2]):
-        if trees.proof[t, node, a] < lowest:
-            continue
-        score = ucb1_action_score(trees, t, node, a, log_parent, parameters)
-        if score > best_score:
-            best, best_score = a, score
-    return best
+        lowest = PROVEN_DRAW if open_actions > 0 else ILLEGAL + 1
+        if open_actions == 0:
+            for a in range(trees.visits.shape[2]):
+                untried += (trees.visits[t, node, a] == 0) & (trees.proof[t, node, a] >= lowest)
+        if untried > 0:
+            skip = random_state.below(trees.rng, t, untried)
+            for a in range(trees.visits.shape[2]):
+                if trees.visits[t, node, a] == 0 and trees.proof[t, node, a] >= lowest:
+                    if skip == 0:
+                        return a
+                    skip -= 1
+        log_parent = math.log(root_visits(trees, t) if self.ucb_visits == ROOT_VISITS else total)
+        best, best_score = NO_ACTION, -math.inf
+        for a in range(trees.visits.shape[2]):
+            if trees.proof[t, node, a] < lowest:
+                continue
+            score = ucb1_action_score(self, trees, t, node, a, log_parent)
+            if score > best_score:
+                best, best_score = a, score
+        return best
 
-
-def write_ucb1_scores(trees: Trees, t: int, node: int, parameters: UctParameters, scores: Scores) -> None:
-    """Write UCB1's scores into ``scores`` [A]: infinity for an action without visits, NaN for a full column."""
-    total = 0
-    for a in range(trees.visits.shape[2]):
-        total += trees.visits[t, node, a]
-    log_parent = math.log(max(root_visits(trees, t) if parameters.root_count else total, 1))
-    for a in range(trees.visits.shape[2]):
-        scores[a] = math.nan
-        if trees.proof[t, node, a] != ILLEGAL:
-            scores[a] = math.inf
-            if trees.visits[t, node, a] > 0:
-                scores[a] = ucb1_action_score(trees, t, node, a, log_parent, parameters)
-
-
-selection_rules[UctParameters] = SelectionRule(select_ucb1, write_ucb1_scores)
+    def write_scores(self: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
+        """Write UCB1's scores into ``scores`` [A]: infinity for an action without visits, NaN for a full column."""
+        total = 0
+        for a in range(trees.visits.shape[2]):
+            total += trees.visits[t, node, a]
+        log_parent = math.log(max(root_visits(trees, t) if self.ucb_visits == ROOT_VISITS else total, 1))
+        for a in range(trees.visits.shape[2]):
+            scores[a] = math.nan
+            if trees.proof[t, node, a] != ILLEGAL:
+                scores[a] = math.inf
+                if trees.visits[t, node, a] > 0:
+                    scores[a] = ucb1_action_score(self, trees, t, node, a, log_parent)
 
 
 @compiled
-def run_uct(trees: Trees, t: int, target: int, parameters: UctParameters) -> None:
+def run_uct(trees: Trees, t: int, target: int, selection: Any) -> None:
     """Simulate until the root has ``target`` visits, is proven (if proofs propagate), or memory is full."""
+    has_heuristics = uses_heuristics(selection)
     trees.leaf[t] = NO_NODE
     if root_visits(trees, t) == 0:
-        if parameters.heuristic != NO_HEURISTIC:
-            write_heuristics(trees, t, ROOT, trees.own[t], trees.occupied[t], parameters.heuristic)
-        if parameters.all_moves:
-            try_all_moves(trees, t, ROOT, trees.own[t], trees.occupied[t], parameters.rollout)
+        if has_heuristics:
+            write_heuristics(trees, t, ROOT, trees.own[t], trees.occupied[t], selection.evaluation)
+        if selection.expansion == ALL_MOVES:
+            try_all_moves(trees, t, ROOT, trees.own[t], trees.occupied[t], selection)
     left = target - root_visits(trees, t)
     while left > 0 and trees.size[t] < trees.parent.shape[1]:
         if trees.proofs and node_proof(trees, t, ROOT) != UNPROVEN:
             break
         tried = 1
-        if select_leaf(trees, t, parameters):
+        if select_leaf(trees, t, selection):
             leaf = trees.leaf[t]
             trees.leaf[t] = NO_NODE
             own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
-            if parameters.heuristic != NO_HEURISTIC:
-                write_heuristics(trees, t, leaf, own, occupied, parameters.heuristic)
-            if parameters.all_moves:
+            if has_heuristics:
+                write_heuristics(trees, t, leaf, own, occupied, selection.evaluation)
+            if selection.expansion == ALL_MOVES:
                 trees.value[t, leaf] = 0.0
-                tried = try_all_moves(trees, t, leaf, own, occupied, parameters.rollout)
+                tried = try_all_moves(trees, t, leaf, own, occupied, selection)
             else:
-                value = rollout_value(trees, t, own, occupied, parameters.rollout)
+                value = rollout_value(trees, t, own, occupied, selection)
                 trees.value[t, leaf] = value
                 backup(trees, t, leaf, value)
         left -= tried
@@ -258,16 +229,16 @@ def write_heuristics(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: 
 
 
 @inlined  # passing the trees to another function would cost as much as a short rollout
-def rollout_value(trees: Trees, t: int, own: np.uint64, occupied: np.uint64, style: Rollout) -> float:
+def rollout_value(trees: Trees, t: int, own: np.uint64, occupied: np.uint64, selection: Any) -> float:
     """Return one rollout's result for the side to move, and count draws for the tree's draw probability."""
-    value = rollout(trees.geometry, own, occupied, trees.rng, t, style)
+    value = rollout(trees.geometry, own, occupied, trees.rng, t, selection)
     trees.draw_sum[t] += 1.0 if value == 0.0 else 0.0
     trees.draw_count[t] += 1
     return value
 
 
 @compiled
-def try_all_moves(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, style: Rollout) -> int:
+def try_all_moves(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, selection: Any) -> int:
     """Back up a rollout, or the proven value, of every move of a leaf; return the number of moves."""
     tried = 0
     for a in range(trees.visits.shape[2]):
@@ -278,7 +249,7 @@ def try_all_moves(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.
             value = proof_value(proof)
         else:
             next_own, next_occupied = play(trees.geometry, own, occupied, a)
-            value = -rollout_value(trees, t, next_own, next_occupied, style)
+            value = -rollout_value(trees, t, next_own, next_occupied, selection)
         trees.visits[t, leaf, a] += 1
         trees.value_sum[t, leaf, a] += value
         backup(trees, t, leaf, value)

@@ -25,7 +25,7 @@ TIME_FRACTION = 0.85  # fraction of the act timeout; delays beyond it use up the
 MAX_SIMULATIONS = 200_000  # per move; bounds the memory if the time limit does not
 EXPLORATION = math.sqrt(2.0)  # exploration constant of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
-# Settings of the search with a network, explained in `alphac4.mcts.config.PuctConfig`.
+# Settings of the search with a network, explained in `alphac4.mcts.puct.Puct`.
 C_INIT = 1.25
 C_BASE = 19652.0
 FPU_REDUCTION = 0.25

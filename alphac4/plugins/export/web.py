@@ -13,7 +13,7 @@ from pathlib import Path
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import CACHE_VARIABLE, cache_folder
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.puct import Puct
 from alphac4.play.levels import LEVELS
 from alphac4.play.proofs import load_proofs
 from alphac4.play.registry import find_panels
@@ -89,7 +89,7 @@ def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
     exact = geometry == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
     page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
-    return page | {"search": PuctConfig()._asdict(), "review_simulations": REVIEW_SIMULATIONS}
+    return page | {"search": Puct()._asdict(), "review_simulations": REVIEW_SIMULATIONS}
 
 
 def book() -> dict[str, object]:

@@ -30,7 +30,7 @@ from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
 from alphac4.game import IllegalMove, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.puct import Puct
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.plugins.cluster.pool import RayPool
 from alphac4.runs import judge as judging
@@ -230,7 +230,7 @@ def test_matches_of_a_run_are_the_same_on_a_cluster(pool: RayPool, network: Poli
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, judged = [], []
     for there in (None, pool):
-        sides = [PlayerProvider(compute, network, STANDARD, PuctConfig(), there, number) for number in range(2)]
+        sides = [PlayerProvider(compute, network, STANDARD, Puct(), there, number) for number in range(2)]
         matches = Matches(sides, gate, STANDARD, 5, pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])

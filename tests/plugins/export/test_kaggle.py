@@ -23,8 +23,8 @@ from alphac4.cli import main
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.mcts import search
-from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn.config import NetworkConfig
@@ -156,7 +156,7 @@ def test_without_visits_the_submission_plays_the_move_of_the_highest_prior() -> 
 
 
 def test_the_submission_has_the_packages_settings() -> None:
-    for name, value in PuctConfig()._asdict().items():
+    for name, value in Puct()._asdict().items():
         assert getattr(submission, name.upper()) == value
 
 

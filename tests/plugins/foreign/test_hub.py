@@ -99,7 +99,7 @@ def test_a_hub_network_is_accepted_wherever_a_network_is_named(
     """It is downloaded once, for players, paths of commands, Python, and the start of a run."""
     outer = find_network(f"{NAME}@7,c-init=2")
     assert outer is not None
-    assert (outer.name, outer.limit, outer.rule.c_init) == ("someone/connect-4.5", "7", 2)
+    assert (outer.name, outer.limit, outer.selection.c_init) == ("someone/connect-4.5", "7", 2)
     assert outer.path.read_bytes() == network_bytes
     inner = find_network(f"{NAME}/other/small.safetensors@7")
     assert inner is not None
