@@ -36,7 +36,6 @@ from alphac4.selfplay.games import (
     advance,
     join_finished,
     make_games,
-    make_parameters,
     make_plan,
     restart_searches,
 )
@@ -106,7 +105,6 @@ class Actor:
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         geometry, trees, games = self.geometry, self._trees, self._games
-        parameters, selection = make_parameters(self.config), self._selection
         plan = plan or make_plan(geometry, self.config)
         slots = self.slots
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
@@ -128,7 +126,7 @@ class Actor:
             if len(over):
                 finished.append(Games._make(array[over] for array in games))
                 games.stage[over] = NEW_GAME
-            advance(trees, games, parameters, plan, selection, logits, wdl, planes, self._cache)
+            advance(trees, games, plan, self._selection, logits, wdl, planes, self._cache)
             self.stats.network_seconds += evaluated - now
             now = time.perf_counter()
             self.stats.tree_seconds += now - evaluated

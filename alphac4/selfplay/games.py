@@ -75,38 +75,39 @@ class Games(NamedTuple):
 
 
 class GamePlan(NamedTuple):
-    """Search budgets and start positions of games, which may change from one iteration to the next."""
+    """How games are played: `SelfPlayConfig` for compiled code, which may change from one iteration to the next.
+
+    Numbers are arrays, because a GPU's captured graph reads them again at every step.
+    """
 
     simulations: npt.NDArray[np.int64]  # [2, C] root visits of fast (0) and full (1) searches at each ply
+    temperature: npt.NDArray[np.float64]  # [C] of the choice of each ply's move
     starts: npt.NDArray[np.int64]  # [1] number of start positions, at most N
     start_own: npt.NDArray[np.uint64]  # [N] stones of the side to move in each start position
     start_occupied: npt.NDArray[np.uint64]  # [N]
+    completed_q: npt.NDArray[np.bool_]  # [1] whether policy targets are improved by values
+    # Settings of the same names.
+    full_search_prob: npt.NDArray[np.float64]  # [1]
+    dirichlet_alpha: npt.NDArray[np.float64]  # [1]
+    dirichlet_fraction: npt.NDArray[np.float64]  # [1]
+    opening_plies: npt.NDArray[np.int64]  # [1]
+    opening_prob: npt.NDArray[np.float64]  # [1]
 
 
 def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
     """Return the plan of the settings: the same budgets at every ply, and games from the empty board."""
     budgets = np.array([config.fast_simulations, config.full_simulations])
-    empty = np.zeros(1, np.uint64)
-    return GamePlan(np.repeat(budgets[:, None], geometry.cells, axis=1), np.ones(1, np.int64), empty, empty)
-
-
-class SelfPlayParameters(NamedTuple):
-    """`SelfPlayConfig` for compiled code."""
-
-    full_search_prob: float
-    completed_q: bool
-    dirichlet_alpha: float
-    dirichlet_fraction: float
-    opening_plies: int
-    opening_prob: float
-    temperature: float
-    temperature_end: float
-    temperature_halflife: float
-
-
-def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
-    numbers = {name: getattr(config, name) for name in SelfPlayParameters._fields if name != "completed_q"}
-    return SelfPlayParameters(completed_q=config.policy_target == "completed_q", **numbers)
+    first, last, empty = config.temperature, config.temperature_end, np.zeros(1, np.uint64)
+    decays = [math.exp2(-ply / config.temperature_halflife) for ply in range(geometry.cells)]
+    return GamePlan(
+        simulations=np.repeat(budgets[:, None], geometry.cells, axis=1),
+        temperature=np.array([last + (first - last) * decay for decay in decays]),
+        starts=np.ones(1, np.int64),
+        start_own=empty,
+        start_occupied=empty,
+        completed_q=np.array([config.policy_target == "completed_q"]),
+        **{name: np.array([getattr(config, name)]) for name in GamePlan._fields[6:]},
+    )
 
 
 def make_games(count: int, geometry: Geometry) -> Games:
@@ -149,7 +150,7 @@ def move_string(games: Games, row: int) -> str:
 
 
 @compiled
-def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters, plan: GamePlan) -> None:
+def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Start a game in slot ``t`` from a start position of the plan, with or without random moves."""
     geometry = trees.geometry
     while True:
@@ -157,8 +158,8 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
         if plan.starts[0] > 1:
             start = np.int64(random_state.below(trees.rng, t, plan.starts[0]))
         random_plies = 0
-        if random_state.uniform(trees.rng, t) < parameters.opening_prob:
-            random_plies = random_state.below(trees.rng, t, parameters.opening_plies + 1)
+        if random_state.uniform(trees.rng, t) < plan.opening_prob[0]:
+            random_plies = random_state.below(trees.rng, t, plan.opening_plies[0] + 1)
         own, occupied = plan.start_own[start], plan.start_occupied[start]
         first = count_stones(occupied)
         for ply in range(first):
@@ -181,23 +182,22 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 
 @compiled
-def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
+def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one."""
-    games.full[t] = random_state.uniform(trees.rng, t) < parameters.full_search_prob
+    games.full[t] = random_state.uniform(trees.rng, t) < plan.full_search_prob[0]
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
     if games.full[t]:
-        add_root_noise(trees, t, parameters.dirichlet_alpha, parameters.dirichlet_fraction)
+        add_root_noise(trees, t, plan.dirichlet_alpha[0], plan.dirichlet_fraction[0])
     games.stage[t] = SEARCHING
 
 
 @compiled
-def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
-    """Draw the next move in proportion to visits to the power of 1/temperature; temperature falls with the plies."""
+def choose_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> int:
+    """Draw the next move in proportion to visits to the power of 1/temperature."""
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
-    decay = 0.5 ** (games.plies[t] / parameters.temperature_halflife)
-    temperature = parameters.temperature_end + (parameters.temperature - parameters.temperature_end) * decay
+    temperature = plan.temperature[games.plies[t]]
     if temperature < 0.05:
         return best_action(trees, t)
     most = 0
@@ -254,7 +254,7 @@ def greedy_leaf(trees: Trees, t: int) -> tuple[float, float]:
 
 
 @compiled
-def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
+def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     ply = games.plies[t]
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
@@ -265,7 +265,7 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
     if proof != UNPROVEN:
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
     policy = games.policy[t, ply]
-    if parameters.completed_q:
+    if plan.completed_q[0]:
         improved_policy(trees, t, games.prior[t], C_SCALE, policy)
     else:
         visit_policy(trees, t, policy)
@@ -283,9 +283,9 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
 
 
 @compiled
-def play_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    record_search(trees, games, t, parameters)
-    column = choose_move(trees, games, t, parameters)
+def play_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
+    record_search(trees, games, t, plan)
+    column = choose_move(trees, games, t, plan)
     ply = games.plies[t]
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
@@ -306,7 +306,6 @@ def advance_slot(
     trees: Trees,
     games: Games,
     t: int,
-    parameters: SelfPlayParameters,
     plan: GamePlan,
     selection: Any,
     most: int,
@@ -318,13 +317,13 @@ def advance_slot(
     """
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:
-            play_opening(trees, games, t, parameters, plan)
+            play_opening(trees, games, t, plan)
         elif games.stage[t] == NEW_MOVE:
             if games.left[t] == 0:
                 break
-            begin_search(trees, games, t, parameters)
+            begin_search(trees, games, t, plan)
         elif is_searched(trees, t, plan.simulations[np.int64(games.full[t]), games.plies[t]]):
-            play_move(trees, games, t, parameters)
+            play_move(trees, games, t, plan)
         else:
             most -= 1
             games.simulations[t] += 1
@@ -336,7 +335,6 @@ def advance_slot(
 def advance(
     trees: Trees,
     games: Games,
-    parameters: SelfPlayParameters,
     plan: GamePlan,
     selection: Any,
     logits: npt.NDArray[np.float32],  # [T, A] of the leaves
@@ -352,7 +350,7 @@ def advance(
             expand(trees, t, logits[t], wdl[t], temperature)
         left = MAX_SIMULATIONS_PER_STEP
         while True:
-            left = advance_slot(trees, games, t, parameters, plan, selection, left)
+            left = advance_slot(trees, games, t, plan, selection, left)
             if not expand_from_cache(trees, t, cache, temperature):
                 break  # a leaf waits for the network, the game is over, or `left` is used up
         if trees.leaf[t] != NO_NODE:

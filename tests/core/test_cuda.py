@@ -225,7 +225,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba import cuda, typeof
     from numba.cuda import dispatcher
 
-    from alphac4.selfplay.games import make_games, make_parameters, make_plan
+    from alphac4.selfplay.games import make_games, make_plan
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
@@ -241,7 +241,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
     boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (
-        (kernels.advance, (trees, games, make_parameters(CONFIG), plan, puct, buffers)),
+        (kernels.advance, (trees, games, plan, puct, buffers)),
         (kernels.restart, (trees, games)),
         (kernels.write_leaves, (trees, buffers)),
         (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, buffers, np.zeros(4, np.int8))),

@@ -38,7 +38,6 @@ from alphac4.selfplay.games import (
     choose_move,
     greedy_leaf,
     make_games,
-    make_parameters,
     make_plan,
     play_opening,
     record_search,
@@ -167,7 +166,7 @@ def test_games_start_from_every_position_of_the_plan() -> None:
     trees, games = root([0] * 4, [0] * 4), make_games(1, NARROW)
     drawn = []
     for _ in range(300):
-        play_opening(trees, games, 0, make_parameters(config), plan)
+        play_opening(trees, games, 0, plan)
         drawn.append((int(trees.own[0]), int(trees.occupied[0])))
     counts = [drawn.count((start.own, start.occupied)) for start in starts]
     assert sum(counts) == 300
@@ -177,8 +176,8 @@ def test_games_start_from_every_position_of_the_plan() -> None:
 @pytest.mark.parametrize(("full_search_prob", "has_noise"), [(1e-9, False), (1.0, True)])
 def test_only_full_searches_have_root_noise(full_search_prob: float, has_noise: bool) -> None:
     trees, games = root([0] * 4, [0] * 4), make_games(1, NARROW)
-    parameters = make_parameters(SelfPlayConfig(full_search_prob=full_search_prob, dirichlet_fraction=0.5))
-    begin_search(trees, games, 0, parameters)
+    plan = make_plan(NARROW, SelfPlayConfig(full_search_prob=full_search_prob, dirichlet_fraction=0.5))
+    begin_search(trees, games, 0, plan)
     assert bool(games.full[0]) is has_noise
     assert (trees.priors[0, ROOT].tolist() != PRIOR.tolist()) is has_noise
     assert games.prior[0].tolist() == PRIOR.tolist()
@@ -232,21 +231,21 @@ def test_policy_targets_of_a_proven_root_share_its_fastest_wins() -> None:
 
 def test_choose_move_draws_by_visits_to_the_power_of_inverse_temperature() -> None:
     config = SelfPlayConfig(temperature=2.0, temperature_end=0.0, temperature_halflife=4.0)
-    parameters, games = make_parameters(config), make_games(1, NARROW)
+    plan, games = make_plan(NARROW, config), make_games(1, NARROW)
     trees = root([16, 4, 1, 50], [0] * 4, proofs=[UNPROVEN] * 3 + [LOSS])
     for ply, weights in ((0, [4, 2, 1, 0]), (4, [16, 4, 1, 0]), (8, [256, 16, 1, 0])):  # T = 2, 1, 1 / 2
         games.plies[0] = ply
-        drawn = np.bincount([choose_move(trees, games, 0, parameters) for _ in range(4000)], minlength=4)
+        drawn = np.bincount([choose_move(trees, games, 0, plan) for _ in range(4000)], minlength=4)
         np.testing.assert_allclose(drawn / 4000, np.array(weights) / sum(weights), atol=0.025)  # three standard errors
         assert drawn[3] == 0
-    games.plies[0] = 40  # T = 2 / 1024
-    assert {choose_move(trees, games, 0, parameters) for _ in range(100)} == {0}
+    games.plies[0] = 19  # T = 2 / 27
+    assert {choose_move(trees, games, 0, plan) for _ in range(100)} == {0}
 
 
 def test_choose_move_plays_the_fastest_proven_win() -> None:
     won = root([9, 9, 0, 0], [0] * 4, proofs=[UNPROVEN, PROVEN_WIN - 7, PROVEN_WIN - 5, UNPROVEN])
-    parameters, games = make_parameters(SelfPlayConfig()), make_games(1, NARROW)
-    assert {choose_move(won, games, 0, parameters) for _ in range(100)} == {2}
+    plan, games = make_plan(NARROW, SelfPlayConfig()), make_games(1, NARROW)
+    assert {choose_move(won, games, 0, plan) for _ in range(100)} == {2}
 
 
 def test_regret_is_the_best_value_less_the_value_of_the_move() -> None:
@@ -266,7 +265,7 @@ def test_recorded_value_and_draw_are_means_of_the_search_or_the_proven_result(
 ) -> None:
     trees, games = root([0] * 4, [0] * 4, value=0.25, proofs=[proof, LOSS, LOSS, LOSS]), make_games(1, NARROW)
     trees.draw_sum[0], trees.draw_count[0] = 1.5, 4
-    record_search(trees, games, 0, make_parameters(SelfPlayConfig()))
+    record_search(trees, games, 0, make_plan(NARROW, SelfPlayConfig()))
     assert (games.value[0, 0], games.draw[0, 0]) == (value, draw)
 
 
@@ -284,7 +283,7 @@ def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
     trees, games = line_of_two_plies(), make_games(1, NARROW)
     trees.priors[0, ROOT], games.prior[0] = [0.1, 0.1, 0.1, 0.7], PRIOR  # with and without noise
     trees.value_sum[0, ROOT] = [1.5, -4.5, 0, 0]
-    record_search(trees, games, 0, make_parameters(SelfPlayConfig(policy_target="visits")))
+    record_search(trees, games, 0, make_plan(NARROW, SelfPlayConfig(policy_target="visits")))
     shares = np.array([3, 9, 5]) / 17
     np.testing.assert_allclose(games.policy[0, 0], [*shares, 0], rtol=1e-6)
     assert games.surprise[0, 0] == pytest.approx((shares * np.log(shares / PRIOR[:3])).sum(), rel=1e-5)
@@ -293,7 +292,7 @@ def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
     np.testing.assert_array_equal(games.values[0, 0], [0.5, -0.5, 0, math.nan])
     assert (games.greedy_value[0, 0], games.greedy_draw[0, 0]) == (0.75, 0.25)
 
-    record_search(trees, games, 0, make_parameters(SelfPlayConfig(policy_target="completed_q")))
+    record_search(trees, games, 0, make_plan(NARROW, SelfPlayConfig(policy_target="completed_q")))
     policy, trees.priors[0, ROOT] = np.empty(4, np.float32), PRIOR
     improved_policy(trees, 0, PRIOR, C_SCALE, policy)
     assert games.policy[0, 0].tolist() == policy.tolist()

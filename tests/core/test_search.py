@@ -26,7 +26,7 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
-from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, make_plan, restart_searches
+from alphac4.selfplay.games import NEW_MOVE, advance, make_plan, restart_searches
 
 Planes = npt.NDArray[np.float32]
 
@@ -418,13 +418,12 @@ def test_drawn_selfplay_game_does_not_block_other_slots() -> None:
     games.stage[0], games.left[0] = NEW_MOVE, 1
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
-    parameters, puct = make_parameters(config), config.puct(PRIOR_TEMPERATURE)
-    plan = make_plan(STANDARD, config)
+    plan, puct = make_plan(STANDARD, config), config.puct(PRIOR_TEMPERATURE)
     restart_searches(trees, games, planes)
     done, most = 0, 0
     for _ in range(2000):
         logits, wdl = evaluator_of(1).evaluate(planes)
-        advance(trees, games, parameters, plan, puct, logits, wdl, planes, actor._cache)
+        advance(trees, games, plan, puct, logits, wdl, planes, actor._cache)
         most = max(most, int(games.simulations[0]) - done)
         done = int(games.simulations[0])
         if games.plies[0] > DRAWN.plies:

@@ -41,11 +41,9 @@ from alphac4.selfplay.games import (
     NEW_GAME,
     GamePlan,
     Games,
-    SelfPlayParameters,
     advance_slot,
     join_finished,
     make_games,
-    make_parameters,
     make_plan,
     restart_search,
 )
@@ -64,7 +62,6 @@ MIN_GAMES = 64  # if memory is short; with fewer, the cores are faster
 def advance(
     trees: Trees,
     games: Games,
-    parameters: SelfPlayParameters,
     plan: GamePlan,
     selection: Any,
     buffers: IoBuffers,
@@ -74,7 +71,7 @@ def advance(
     if t >= trees.size.shape[0]:
         return
     expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
-    advance_slot(trees, games, t, parameters, plan, selection, MAX_SIMULATIONS_PER_STEP)
+    advance_slot(trees, games, t, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, buffers.planes[t], buffers.one)
 
@@ -117,7 +114,6 @@ class DeviceActor:
         empty = make_trees(slots, 1, geometry, rng)
         self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
         self._games = copy_to_device(make_games(slots, geometry), device)
-        self._parameters = make_parameters(config)
         self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
         plan = make_plan(geometry, config)
         starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
@@ -193,7 +189,6 @@ class DeviceActor:
             self.slots,
             self._trees.arrays,
             self._games.arrays,
-            self._parameters,
             self._plan.arrays,
             self._selection,
             self._network.io,
