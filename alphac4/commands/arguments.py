@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -18,8 +18,7 @@ from alphac4.arena.registry import check_players
 from alphac4.compute.registry import DeviceCheck, device_forms
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
-from alphac4.storage.journal import read_about
-from alphac4.storage.records import MAX_SEED, Range, deferred_checks, quote, read_value
+from alphac4.storage.records import MAX_SEED, Range, deferred_checks, quote
 
 if TYPE_CHECKING:
     from alphac4.compute.cores import Compute
@@ -165,27 +164,7 @@ class ComputeOptions:
     device: Device = "auto"
     """Device that runs networks."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the fastest on this machine, or the one recorded in a file that is resumed."""
-
-    def resumed(self, path: Path | None, kind: str, player: str) -> "ComputeOptions":
-        """Return these options with the player's backend in the journal at ``path``, unless another backend is named.
-
-        Backends differ in the last digits, so a resumed command must keep the recorded one.
-
-        Raises:
-            ValueError: if this machine's CPU lacks the backend.
-        """
-        about = None if path is None or self.backend != "auto" else read_about(path, kind)
-        if not about:
-            return self
-        recorded = about.get("backends", {player: about.get("backend")})
-        backend = read_value(dict[str, str | None], recorded, "backends").get(player) or "auto"
-        from alphac4.nn.backends import backend_or_auto
-
-        if not backend.startswith("cuda") and backend_or_auto(backend) != backend:
-            text = "which does not work on this machine: resume where it does, or choose another file"
-            raise ValueError(f"{path}: was made with the backend {backend}, {text}")
-        return replace(self, backend=backend)
+    """Inference backend; auto takes the fastest on this machine."""
 
     def choose(self, threads: int | None = None) -> "Compute":
         """Return the compute that runs networks in this process."""

@@ -105,7 +105,7 @@ class ArenaCommand(CheckedSettings):
 
         from alphac4.arena.players import backends_of
         from alphac4.arena.registry import common_geometry, parse_player
-        from alphac4.arena.tournament import FORMAT, PAIRS_PER_PART, Tournament, play_round_robin
+        from alphac4.arena.tournament import PAIRS_PER_PART, Tournament, play_round_robin
         from alphac4.compute import choose_compute
 
         geometry, options = common_geometry(players, self.board.geometry()), self.compute
@@ -122,7 +122,7 @@ class ArenaCommand(CheckedSettings):
                 name,
                 rng=np.random.default_rng(0),
                 geometry=geometry,
-                compute=options.resumed(self.output, FORMAT, name).choose(threads=max(1, cores() // processes)),
+                compute=options.choose(threads=max(1, cores() // processes)),
                 batch_size=2 * PAIRS_PER_PART,
             )
             backends[name] = backends_of([player])
@@ -253,7 +253,7 @@ class ProveCommand(CheckedSettings):
             from alphac4.arena.registry import common_geometry, find_network, parse_player, player_digest
             from alphac4.bars import Bar
             from alphac4.evaluation.metrics import BATCH
-            from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind, walk_games
+            from alphac4.evaluation.walks import KnownMoves, MoveKind, walk_games
             from alphac4.game.position import count_of
             from alphac4.game.walk import Games
 
@@ -267,8 +267,7 @@ class ProveCommand(CheckedSettings):
                 f"--max-stones {max_stones}: the opponent moves first, so {self.player} has no move to judge: "
                 f"use --max-stones {max_stones + 1} or more"
             )
-        options = self.compute.resumed(self.output, FORMAT, self.player)
-        compute = options.choose(threads=1)
+        compute = self.compute.choose(threads=1)
         one_per_core = find_network(self.player) is not None and compute.learning_device.type == "cpu"
         players = [
             parse_player(

@@ -91,7 +91,7 @@ class CertificateCommand(CheckedSettings):
             from alphac4.arena.players import backends_of
             from alphac4.arena.registry import common_geometry, player_digest
             from alphac4.bars import Bar
-            from alphac4.evaluation.walks import FORMAT, KnownMoves, MoveKind
+            from alphac4.evaluation.walks import KnownMoves, MoveKind
             from alphac4.game.position import count_of
             from alphac4.game.walk import NO_MOVE
             from alphac4.plugins.certificates.build import build, moves_in_order
@@ -101,8 +101,7 @@ class CertificateCommand(CheckedSettings):
         claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
         check_output(path, ".certificate")
         journal = self.output / "moves.jsonl"
-        options = ComputeOptions(device=self.device, backend=self.backend).resumed(journal, FORMAT, self.player)
-        compute = options.choose(threads=1)
+        compute = ComputeOptions(device=self.device, backend=self.backend).choose(threads=1)
         players = self._players(geometry, compute)
         about: dict[str, Any] = {
             "player": self.player,

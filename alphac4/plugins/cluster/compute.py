@@ -6,7 +6,7 @@ from alphac4.compute.cores import Actors, Compute, Seeds
 from alphac4.compute.devices import choose_device
 from alphac4.compute.registry import find_kind
 from alphac4.game import Geometry
-from alphac4.mcts.network_search import NetworkParameters
+from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
 from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors
@@ -51,7 +51,7 @@ class ClusterCompute(Compute):
         config: SelfPlayConfig,
         seeds: Seeds,
         *,
-        selection: NetworkParameters | None = None,
+        selection: Selection | None = None,
         max_simulations: int = 0,
         count: int | None = None,  # noqa: ARG002 - one per core or GPU
     ) -> Actors:
