@@ -1,16 +1,15 @@
 """Players for Python users."""
 
 import re
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import Annotated, Any, Literal, cast, overload
 
 import numpy as np
 
-from alphac4.api.positions import PositionLike, read_positions
+from alphac4.api.positions import Board, PositionLike, PositionsLike, read_positions
 from alphac4.arena import PlayerError
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import (
@@ -23,25 +22,21 @@ from alphac4.arena.players import (
 )
 from alphac4.arena.registry import common_geometry, find_kind, find_network, parse_player
 from alphac4.compute import choose_compute
-from alphac4.game import Geometry
-from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD, as_integer, check_geometry, describe
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD, describe
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 from alphac4.mcts.simulation import Selection
-from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
-from alphac4.nn.network import Network
+from alphac4.nn.foreign import own_evaluator
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.storage.records import quote
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from alphac4.nn.network import NetworkBuilder
+from alphac4.storage.records import Range, Seed, checked
 
 DEFAULT_SIMULATIONS = 100  # per search of a user's own network
 MAX_BATCH, MAX_THREADS = 65_536, 1024
+
+AnyPlayer = str | Path | Player | Callable[..., Any]
+"""Any player that `load` accepts."""
 
 
 class Agent:
@@ -57,8 +52,8 @@ class Agent:
         TypeError: for an object that is not a player, or a board of another type.
     """
 
-    def __init__(self, player: Player, geometry: Geometry = STANDARD) -> None:
-        check_geometry(geometry)
+    @checked
+    def __init__(self, player: "Player", geometry: Board = STANDARD) -> None:
         if not is_player(player):
             raise TypeError(f"{player!r:.60} is not a player: it needs a name, a string, and choose(positions)")
         self.player = player
@@ -66,6 +61,7 @@ class Agent:
         self.name = player.name
         self._lock = threading.RLock()
 
+    @checked
     def choose(self, positions: Sequence[PositionLike]) -> list[int]:
         """Return a 0-based column for each position.
 
@@ -86,9 +82,10 @@ class Agent:
         self, positions: Sequence[PositionLike], *, simulations: int | None = None, seconds: float | None = None
     ) -> list[SearchedPosition]: ...
 
+    @checked
     def search(
         self,
-        positions: PositionLike | Sequence[PositionLike],
+        positions: PositionsLike,
         *,
         simulations: int | None = None,
         seconds: float | None = None,
@@ -112,7 +109,7 @@ class Agent:
         budget = None
         if simulations is not None or seconds is not None:
             budget = Budget(simulations=simulations, seconds=seconds)
-        several = isinstance(positions, Sequence) and not isinstance(positions, str)
+        several = not isinstance(positions, str | Position)
         found = read_positions(positions if several else [positions], self.geometry)  # type: ignore[list-item, arg-type]
         if not found:
             return []
@@ -130,18 +127,19 @@ class Agent:
         return f"Agent({self.name!r})"
 
 
+@checked
 def load(
-    player: str | Path | Player | Callable[..., Any] = "best",
+    player: "AnyPlayer" = "best",
     *,
-    geometry: Geometry | None = None,
-    seed: int | Sequence[int] = 0,
+    geometry: Board | None = None,
+    seed: Seed | Sequence[Seed] = 0,
     device: str = "auto",
     backend: str = "auto",
-    threads: int | None = None,
-    batch_size: int = 1,
+    threads: Annotated[int, Range(1, MAX_THREADS)] | None = None,
+    batch_size: Annotated[int, Range(1, MAX_BATCH)] = 1,
     selection: Selection | None = None,
     planes: Literal["stones", "lines"] | None = None,
-    network: "NetworkBuilder | None" = None,
+    network: Callable[..., Any] | None = None,
 ) -> Agent:
     """Load a player.
 
@@ -163,7 +161,7 @@ def load(
         selection: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or your own
             NamedTuple with a method ``score``.
         planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
-            module gets the number of planes that its first layer takes, and a function gets the stones.
+            module gets the stones, or the lines if it cannot take the stones, and a function gets the stones.
         network: the function that built a checkpoint's network, if the package did not build it.
 
     Raises:
@@ -174,64 +172,41 @@ def load(
     """
     if isinstance(player, type):
         raise TypeError(f"player must be an instance of {player.__name__}, not the class")
-    batch_size = as_integer(batch_size, "batch_size", 1)
-    threads = None if threads is None else as_integer(threads, "threads", 1)
-    if batch_size > MAX_BATCH or (threads or 1) > MAX_THREADS:
-        raise ValueError(f"batch_size may be {MAX_BATCH:,} and threads {MAX_THREADS:,} at most")
-    if geometry is not None:
-        check_geometry(geometry)
-    if network is not None and not callable(network):
-        raise TypeError(f"network must be the function that built the network, not {network!r:.60}")
+    if selection is not None and not hasattr(selection, "_fields"):
+        raise TypeError(f"selection must be a Puct, or a NamedTuple of your own, not {selection!r:.60}")
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
         _check_board(str(player), checkpoint.geometry, geometry)
         player, geometry = checkpoint.network, checkpoint.geometry
-    is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
-    is_written = isinstance(player, str | Path)
-    is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
-    is_network = network is not None or runs_network(player)
-    if (device, backend) != ("auto", "auto") and not is_network:
-        raise PlayerError("device and backend only apply to networks in files: leave them out")
-    if batch_size != 1 and not is_network:
-        raise PlayerError("batch_size only applies to networks in files: leave it out")
-    if (seed != 0 and hasattr(player, "choose")) or (threads is not None and not is_written):
-        raise PlayerError("seed and threads do not apply to this player: leave them out")
-    if planes is not None and not is_own_network:
-        raise PlayerError("planes apply to a function or a module; leave planes out for any other player")
-    if planes is not None and not (isinstance(planes, str) and planes in PLANES):
-        raise PlayerError(f"planes are {' or '.join(PLANES)}, not {quote(planes)}")
-    if selection is not None and not hasattr(selection, "_fields"):
-        raise TypeError(f"selection must be a Puct, or a NamedTuple of your own, not {selection!r:.60}")
-    if selection is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
-        raise PlayerError(f"selection applies to networks, and {player} is not one; leave it out")
-    for number in seed if isinstance(seed, Sequence) and not isinstance(seed, str) else [seed]:
-        as_integer(number, "seed", 0)
-    rng, board = np.random.default_rng(seed), geometry or STANDARD
+    is_written, is_object = isinstance(player, str | Path), hasattr(player, "choose")
+    is_own_network = callable(player) and not is_object
+    is_file = network is not None or runs_network(player)
+    has_rule = is_own_network or (is_written and find_network(str(player)) is not None)
+    for name, value, default, applies in (
+        ("device", device, "auto", is_file),
+        ("backend", backend, "auto", is_file),
+        ("batch_size", batch_size, 1, is_file),
+        ("seed", seed, 0, not is_object),
+        ("threads", threads, None, is_written),
+        ("planes", planes, None, is_own_network),
+        ("selection", selection, None, has_rule),
+    ):
+        if value != default and not applies:
+            raise PlayerError(f"{name} does not apply to {getattr(player, 'name', player)}: leave it out")
+    rng = np.random.default_rng(seed)
     if is_written:
         board = geometry or common_geometry((str(player),))
         compute = choose_compute(device, backend, threads=threads)
-        options: dict[str, Any] = {
-            "rng": rng,
-            "geometry": board,
-            **({} if threads is None else {"threads": threads}),
-            "batch_size": batch_size,
-            "selection": selection,
-        }
+        limit = {} if threads is None else {"threads": threads}
+        options = {"rng": rng, "geometry": board, "batch_size": batch_size, "selection": selection, **limit}
         return Agent(parse_player(str(player), compute=compute, **options), board)
     if isinstance(player, Agent):
         _check_board(player.name, player.geometry, geometry)
         return player
+    board = geometry or STANDARD
     if not is_own_network:
         return Agent(cast(Player, player), board)
-    count = None if planes is None else PLANES[planes]
-    if planes is None and isinstance(player, Network):  # the package's own
-        count = player.config.input_planes
-    evaluator = (
-        ModuleEvaluator(cast("nn.Module", player), board, count)
-        if is_module
-        else FunctionEvaluator(cast("Callable[..., Any]", player), count or PLANES["stones"])
-    )
-    budget = Budget(simulations=DEFAULT_SIMULATIONS)
+    evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
     search = NetworkSearch(evaluator, selection, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
     return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)
 

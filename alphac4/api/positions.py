@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated
 
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import COLUMN_NAMES, check_stones, count_of
-from alphac4.game.rules import STANDARD, as_integer, check_geometry
+from alphac4.game.rules import STANDARD
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
+from alphac4.storage.records import Range, checked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,27 +17,17 @@ if TYPE_CHECKING:
 
     from alphac4.training.reports import GameRecord
 
-PositionLike = str | Position
-"""Move string such as "4455", or a position."""
+PositionLike = Annotated[str | Position, "a move string such as '4455' or a Position"]
+PositionsLike = Annotated[
+    PositionLike | Sequence[PositionLike], "a move string such as '4455', a Position, or a list of them"
+]
+Board = Annotated[Geometry, "a board from make_geometry"]
 
 
 def as_position(given: PositionLike, geometry: Geometry | None = None) -> Position:
-    """Convert a move string to a position, or check a position; the game may be over.
-
-    Args:
-        given: the moves or the position.
-        geometry: the board; by default that of the position, or the standard one.
-
-    Raises:
-        TypeError: for anything but a move string or a position, or another type of board.
-        ValueError: for an illegal move, an impossible board, or a position of another board than ``geometry``.
-    """
-    if geometry is not None:
-        check_geometry(geometry)
+    """Convert a move string to a position, or check a position; the game may be over."""
     if isinstance(given, str):
         return Position.from_moves(given, STANDARD if geometry is None else geometry)
-    if not isinstance(given, Position):
-        raise TypeError(f"a position must be a move string such as '4455', or a Position, not {given!r:.60}")
     if geometry not in (None, given.geometry):
         raise ValueError("the position is on a different board")
     check_stones(*given.sides, given.geometry)  # it may have been made from any bits
@@ -61,14 +50,7 @@ def _leads_to(moves: str, position: Position) -> bool:
 
 
 def read_positions(given: Sequence[PositionLike], geometry: Geometry | None = None) -> list[Position]:
-    """Convert move strings or positions to unfinished positions; see `as_position`.
-
-    Raises:
-        TypeError: for a single position, or anything but move strings and positions.
-        ValueError: for an illegal move, another board, or a game that is over.
-    """
-    if isinstance(given, str | Position) or not isinstance(given, Sequence):
-        raise TypeError(f"positions must be a list, not {given!r:.60}")
+    """Convert move strings or positions to unfinished positions."""
     positions = [as_position(item, geometry) for item in given]
     for position in positions:
         if position.outcome() is not None:
@@ -107,7 +89,8 @@ class SolvedPosition:
         return "\n".join(lines)
 
 
-def solve(position: PositionLike, *, geometry: Geometry | None = None) -> int:
+@checked
+def solve(position: PositionLike, *, geometry: Board | None = None) -> int:
     """Return the exact score of a position, for the side to move.
 
     0 is a draw. A positive score is a win: the number of stones that the winner has left before its last move, so that
@@ -126,19 +109,21 @@ def solve(position: PositionLike, *, geometry: Geometry | None = None) -> int:
     return shared_solver(found.geometry).solve(found)
 
 
-def analyze(position: PositionLike, *, geometry: Geometry | None = None) -> SolvedPosition:
+@checked
+def analyze(position: PositionLike, *, geometry: Board | None = None) -> SolvedPosition:
     """Return the exact score of every legal move; see `solve`."""
     (found,) = read_positions([position], geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
 
+@checked
 def draw_board(
     position: PositionLike,
-    policy: Sequence[float | None] | None = None,
+    policy: Sequence[Annotated[float, Range(0, 1)] | None] | None = None,
     *,
     title: str = "",
     axes: "Axes | None" = None,
-    geometry: Geometry | None = None,
+    geometry: Board | None = None,
 ) -> "Axes":
     """Draw a position with Matplotlib and mark its last stone; a notebook displays the result.
 
@@ -156,9 +141,9 @@ def draw_board(
     from alphac4.runs import figures
 
     found = as_position(position, geometry)
-    shares = None if policy is None else _as_probabilities(policy, found.geometry.columns)
-    if not isinstance(title, str):
-        raise TypeError(f"title must be a string, not {title!r:.60}")
+    shares = None if policy is None else [share or 0.0 for share in policy]
+    if shares is not None and len(shares) != (columns := found.geometry.columns):
+        raise ValueError(f"policy needs {count_of(columns, 'number')}, one for each column, not {len(shares)}")
     if axes is not None and not hasattr(axes, "add_patch"):
         raise TypeError(f"axes must be axes of Matplotlib, not {axes!r:.60}")
     if axes is None:
@@ -169,25 +154,8 @@ def draw_board(
     return axes
 
 
-def _as_probabilities(policy: Sequence[float | None], columns: int) -> list[float]:
-    """Return a policy as a list, or raise the errors of `draw_board`."""
-    try:
-        listed = policy.tolist() if hasattr(policy, "tolist") else policy  # a tensor may need gradients
-        if isinstance(listed, list | tuple):
-            listed = [0.0 if share is None else share for share in listed]
-        shares = np.asarray(listed)
-    except ValueError as error:  # lists of different lengths
-        raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}") from error
-    if shares.ndim != 1 or shares.dtype.kind not in "biuf":
-        raise TypeError(f"policy must be a list of numbers, not {policy!r:.60}")
-    if len(shares) != columns:
-        raise ValueError(f"policy needs {count_of(columns, 'number')}, one for each column, not {len(shares)}")
-    if not ((shares >= 0) & (shares <= 1)).all():
-        raise ValueError(f"policy must be probabilities from 0 to 1, not {policy!r:.60}")
-    return [float(share) for share in shares]
-
-
-def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int = 8) -> "Figure":
+@checked
+def draw_game(game: "GameRecord", *, geometry: Board = STANDARD, moments: Annotated[int, Range(2, 64)] = 8) -> "Figure":
     """Draw positions of a self-play game, evenly spaced from its start to its end, with the search's policy and value.
 
     Args:
@@ -203,4 +171,4 @@ def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int
 
     if not hasattr(game, "policies"):
         raise TypeError(f"game must be a GameRecord, such as report.selfplay.sample_games[0], not {game!r:.60}")
-    return figures.game_figure(game, geometry, as_integer(moments, "moments", 2))
+    return figures.game_figure(game, geometry, moments)

@@ -3,27 +3,28 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from alphac4.api.agent import MAX_BATCH, Agent, load, runs_network
+from alphac4.api.agent import MAX_BATCH, Agent, AnyPlayer, load, runs_network
+from alphac4.api.positions import Board
 from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
-from alphac4.arena.players import Player
+from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.registry import common_geometry
 from alphac4.compute import choose_compute
-from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
+from alphac4.evaluation.measurement import Measurement, Subject, choose_budgets, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
-from alphac4.game.rules import as_integer, check_flag
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import MAX_VISITS
 from alphac4.runs import reports
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import TrainedRun
 from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
+from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked
 from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, StopTraining
@@ -31,17 +32,17 @@ from alphac4.training.loop import Callback, StopTraining
 DEFAULT_BUDGETS = (0, 100)  # simulations of `evaluate`
 MAX_GAMES = 1_000_000  # of a match
 
-AnyPlayer = str | Path | Player | Callable[..., Any]
-"""Any player that `load` accepts."""
+RunPath = Annotated[str | os.PathLike[str], "a path such as 'runs/mine'"]
 
 
+@checked
 def play_match(
-    first: AnyPlayer,
-    second: AnyPlayer,
+    first: "AnyPlayer",
+    second: "AnyPlayer",
     *,
-    games: int = 100,
-    seed: int = 0,
-    geometry: Geometry | None = None,
+    games: Annotated[int, Range(2, MAX_GAMES)] = 100,
+    seed: Seed = 0,
+    geometry: Board | None = None,
     progress: bool = False,
 ) -> MatchResult:
     """Play a match of colour-swapped pairs of games from random balanced openings.
@@ -61,11 +62,8 @@ def play_match(
         TypeError: for an argument of another type.
         ValueError: for a player that cannot be created, an odd number of games, or an illegal move.
     """
-    check_flag(progress, "progress")
-    games, seed = as_integer(games, "games"), as_integer(seed, "seed", 0)
-    if games < 2 or games % 2 or games > MAX_GAMES:
-        limit = f"an even number of at most {MAX_GAMES:,}"
-        raise ValueError(f"games must be {limit}, not {games}: every opening is played with both colours")
+    if games % 2:
+        raise ValueError(f"games must be even, not {games}: every opening is played with both colours")
     board = _common_board(first, second) if geometry is None else geometry
     sides = []
     for side, player in enumerate((first, second)):
@@ -85,11 +83,12 @@ def _common_board(*players: AnyPlayer) -> Geometry:
     return common_geometry(tuple(str(player) for player in players if isinstance(player, str | Path)))
 
 
+@checked
 def train(
-    config: TrainConfig | str | None = None,
+    config: "TrainConfig | str | None" = None,
     *,
-    run: str | Path = "runs/latest",
-    settings: str | Path | Mapping[str, Any] | None = None,
+    run: RunPath = "runs/latest",
+    settings: RunPath | Mapping[str, Any] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
     **functions: Any,
@@ -118,9 +117,9 @@ def train(
         TypeError: for an argument of another type.
         ValueError: for unknown settings, a folder with another run, or a function that returns invalid values.
     """
-    folder = _as_path(run)
-    check_flag(progress, "progress")
-    given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
+    if not str(run):
+        raise ValueError("run must be a path such as 'runs/mine', not ''")
+    folder, given = Path(run), settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     try:
         return train_run(folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress)
@@ -129,13 +128,8 @@ def train(
             return dataclasses.replace(stopped.trained_run(), closing=())
 
 
-def _as_path(run: str | Path) -> Path:
-    if not isinstance(run, str | os.PathLike) or not str(run):
-        raise TypeError(f"run must be a path such as 'runs/mine', not {run!r:.60}")
-    return Path(run)
-
-
-def read_reports(run: str | Path) -> list[reports.IterationReport]:
+@checked
+def read_reports(run: RunPath) -> list[reports.IterationReport]:
     """Read the reports of a run's iterations, as in the ``history`` that `train` returns; the run may be in progress.
 
     ``pandas.json_normalize([dataclasses.asdict(report) for report in reports])`` converts them to a table.
@@ -147,7 +141,7 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
         TypeError: for anything but a path.
         ValueError: for a run that does not exist, or a file without reports.
     """
-    path = _as_path(run)
+    path = Path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
     if not os.path.isfile(path):  # noqa: PTH113
         raise ValueError(f"{run}: no reports of a run here")
@@ -157,50 +151,52 @@ def read_reports(run: str | Path) -> list[reports.IterationReport]:
     return found
 
 
+@checked
 def evaluate(
-    player: str | Path = "best",
+    player: "AnyPlayer" = "best",
     *,
-    simulations: Sequence[int] | None = None,
+    simulations: Sequence[Annotated[int, Range(0, MAX_VISITS)]] | None = None,
     positions: Sequence[str | Path] = (),
-    count: int | None = None,
-    references: Sequence[str] = (),
-    seed: int = 0,
+    count: Annotated[int, Range(1, MAX_NUMBER)] | None = None,
+    references: Sequence[Any] = (),
+    seed: Seed = 0,
     device: str = "auto",
     backend: str = "auto",
 ) -> StrengthReport:
     """Measure a network, or any other player, against exact play.
 
     Args:
-        player: a specification, as on the command line.
-        simulations: budgets of a checkpoint, each of which is measured; 0 is the raw network. By default 0 and 100.
+        player: a player; see `load`.
+        simulations: budgets to measure a network without a limit of its own with; 0 is the raw network. By default 0
+            and 100. A player that was loaded has a limit, which applies unless ``simulations`` are given.
         positions: files to use instead of the package's six sets.
         count: the number of positions to use of each set; by default all.
         references: other players to measure.
         seed: seed of the searches, and of the untrained network that a checkpoint is compared with.
-        device: device of networks.
-        backend: inference backend.
+        device: device of networks in files.
+        backend: inference backend of networks in files.
 
     Raises:
         RuntimeError: for a device that cannot be used.
         TypeError: for an argument of another type.
         ValueError: for an unknown player, an invalid number, or a file that holds no positions or a wrong score.
     """
-    if isinstance(positions, str | Path) or isinstance(references, str):
-        raise TypeError("positions and references must be lists, even for a single item")
-    if not all(isinstance(name, str | Path) for name in (player, *positions, *references)):
-        raise TypeError("player, positions and references must be names and files as text, or paths")
-    if isinstance(simulations, str) or not isinstance(simulations, Iterable | None):
-        raise TypeError(f"simulations must be a list of numbers, not {simulations!r:.60}")
-    requested = [Budget(simulations=number).simulations or 0 for number in (() if simulations is None else simulations)]
-    if simulations is not None and not requested:
+    if simulations is not None and not simulations:
         raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")
-    budgets = choose_budgets(requested, DEFAULT_BUDGETS, [str(player), *references])
-    seed = as_integer(seed, "seed", 0)
-    count = None if count is None else as_integer(count, "count", 1)
+    board, players = _common_board(player), (player, *references)
+    written = [str(each) for each in players if isinstance(each, str | Path)]
     measurement = Measurement(
-        sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
-        budgets=budgets,
+        sets=choose_sets(board, [Path(path) for path in positions], count),
+        budgets=choose_budgets(simulations or (), DEFAULT_BUDGETS, written if len(written) == len(players) else ()),
         seed=seed,
         compute=choose_compute(device, backend),
     )
-    return measure_strength(str(player), measurement, references)
+
+    def subject(given: AnyPlayer) -> str | Subject:
+        if isinstance(given, str | Path):
+            return str(given)
+        loaded = load(given, geometry=board).player
+        has_budgets = isinstance(loaded, SearchingPlayer) and (simulations or not hasattr(given, "choose"))
+        return Subject.of_player(loaded, measurement.budgets if has_budgets else None)
+
+    return measure_strength(subject(player), measurement, list(map(subject, references)))

@@ -93,7 +93,7 @@ def play_shared(
         if opening.outcome() is not None:
             raise ValueError(f"the opening {opening.moves!r} is finished; openings must leave a move")
     label = f"{challengers[0].name} v. {opponents[0].name}"
-    bar = Bar(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
+    bar = Bar(total=2 * len(openings), desc=label, unit="game", **({} if progress else {"disable": True}))
 
     def on_turn(games_over: int) -> None:
         bar.update(games_over)

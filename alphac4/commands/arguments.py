@@ -18,7 +18,7 @@ from alphac4.arena.registry import check_players
 from alphac4.compute.registry import DeviceCheck, device_forms
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
-from alphac4.storage.records import MAX_SEED, Range, deferred_checks, quote
+from alphac4.storage.records import deferred_checks, quote
 
 if TYPE_CHECKING:
     from alphac4.compute.cores import Compute
@@ -148,7 +148,6 @@ class PlayerCheck:
 
 
 Count = Annotated[int | None, metavar("N")]
-Seed = Annotated[int, Range(0, MAX_SEED)]
 PlayerName = Annotated[str, metavar("PLAYER"), PlayerCheck()]
 NetworkName = Annotated[str, metavar("NETWORK")]
 Moves = Annotated[str, metavar("MOVES")]

@@ -19,7 +19,6 @@ from alphac4.commands.arguments import (
     Moves,
     OutputFile,
     PlayerCheck,
-    Seed,
     loading,
     metavar,
 )
@@ -33,6 +32,7 @@ from alphac4.storage.records import (
     BoardConfig,
     CheckedSettings,
     Range,
+    Seed,
     is_whole_number,
 )
 
@@ -288,7 +288,7 @@ class ProveCommand(CheckedSettings):
             "mistakes": MoveKind.MISTAKE,
         }
         reports: list[LevelReport] = []
-        with Bar(unit="pos", disable=None, leave=False) as bar:
+        with Bar(unit="pos") as bar:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
             about |= {"network": player_digest(self.player), "backend": backends_of(players[:1]), "leaves": LEAVES}
             known = KnownMoves(geometry, self.output, about)

@@ -20,14 +20,13 @@ from alphac4.commands.arguments import (
     OutputFile,
     PlayerCheck,
     PlayerName,
-    Seed,
     loading,
     metavar,
 )
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, find_level, level_names
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.networks import check_network
-from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, Range
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, CheckedSettings, Range, Seed
 from alphac4.storage.text import content_lines, read_stdin_lines
 
 if TYPE_CHECKING:

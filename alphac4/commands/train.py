@@ -15,7 +15,6 @@ import tyro
 from alphac4.commands.arguments import (
     Device,
     OutputFolder,
-    Seed,
     given_options,
     loading,
     metavar,
@@ -26,7 +25,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import lock_folder
 from alphac4.storage.networks import check_network
-from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range
+from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range, Seed
 from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ class SelfplayCommand(CheckedSettings):
                 )
                 with (
                     contextlib.closing(actors),
-                    Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
+                    Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True) as bar,
                 ):
                     started = time.perf_counter()
                     actors.play(self.samples, on_block, last=True)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -16,12 +16,7 @@ from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
 from alphac4.evaluation.metrics import BATCH, collect_answers, judge_sets
 from alphac4.evaluation.positions import PositionSet
-from alphac4.evaluation.report import (
-    UNTRAINED,
-    BudgetReport,
-    StrengthReport,
-    SubjectReport,
-)
+from alphac4.evaluation.report import UNTRAINED, BudgetReport, StrengthReport, SubjectReport
 from alphac4.game import Geometry
 from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
@@ -45,56 +40,87 @@ class Measurement:
         return self.sets[0].geometry
 
 
-def measure_strength(
-    player: str, measurement: Measurement, references: Sequence[str] = (), *, untrained: bool = True
-) -> StrengthReport:
-    """Measure a player and the ``references``; for a checkpoint, also an ``untrained`` network of the same size."""
-    subjects = [_prepare(player, measurement)]
-    network = unlimited_network(player)
-    if network is not None and untrained:
-        copy = untrained_copy(network.load(), measurement.seed)
-        measure = partial(_measure_network, UNTRAINED, copy, measurement, network, None)
-        subjects.append(_Subject(measure=measure, simulations=subjects[0].simulations))
-    subjects += [_prepare(name, measurement) for name in references]
-    work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
-    with Bar(total=work, unit="sim", unit_scale=True, disable=None, leave=False) as bar:
-        reports = [subject.measure(bar) for subject in subjects]
-    return StrengthReport(subjects=reports)
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Subject:
+class Subject:
     """Player to measure."""
 
-    measure: Callable[[Bar], SubjectReport]
-    simulations: int  # per position; the raw evaluation counts as one
+    name: str
+    make: Callable[[], Sequence[Player]]  # copies, which share the positions
+    budgets: Sequence[int | None] = (None,)  # simulations per position, each measured; None is the player's own limit
+    size: str = ""  # of its network
+    digest: str | None = None  # of its file
+
+    @classmethod
+    def of_player(cls, player: Player, budgets: Sequence[int] | None = None, name: str = "") -> Self:
+        """Make a player measured with some budgets, by default as it is."""
+        return cls(name=name or player.name, make=lambda: [player], budgets=budgets or (None,))
+
+    def simulations(self, budget: int | None) -> int:
+        """Return the simulations per position, plus one for the raw evaluation."""
+        if budget is None:
+            (player,) = self.make()
+            budget = (player.budget.simulations or 1) if isinstance(player, SearchingPlayer) else 1
+        return budget + 1
 
 
-def _prepare(specification: str, measurement: Measurement) -> _Subject:
+def measure_strength(
+    player: str | Subject,
+    measurement: Measurement,
+    references: Sequence[str | Subject] = (),
+    *,
+    untrained: bool = True,
+) -> StrengthReport:
+    """Measure a player and the ``references``; for a checkpoint, also an ``untrained`` network of the same size."""
+    subjects = [_prepare(each, measurement) for each in (player, *references)]
+    network = unlimited_network(player) if isinstance(player, str) else None
+    if network is not None and untrained:
+        copy = untrained_copy(network.load(), measurement.seed)
+        subjects.insert(1, _network_subject(UNTRAINED, network, copy, measurement))
+    work = sum(subject.simulations(budget) for subject in subjects for budget in subject.budgets)
+    with Bar(total=sum(map(len, measurement.sets)) * work, unit="sim", unit_scale=True) as bar:
+        return StrengthReport(subjects=[_measure(subject, measurement, bar) for subject in subjects])
+
+
+def _prepare(player: str | Subject, measurement: Measurement) -> Subject:
     """Prepare to measure a checkpoint with every budget, or any other player as it is."""
-    network = unlimited_network(specification)
+    if isinstance(player, Subject):
+        return player
+    network = unlimited_network(player)
     if network is not None:
         if network.temperature:  # without a limit, the measured moves are the best ones
-            raise PlayerError(f"{quote(specification)}: a temperature needs a limit, such as {network.written}@100,...")
+            raise PlayerError(f"{quote(player)}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
-        digest = player_digest(specification)
-        measure = partial(_measure_network, specification, network.load(), measurement, network, digest)
-        return _Subject(measure=measure, simulations=sum(budget + 1 for budget in measurement.budgets))
-    player = parse_player(
-        specification,
+        return _network_subject(player, network, network.load(), measurement, player_digest(player))
+    made = parse_player(
+        player,
         rng=np.random.default_rng(measurement.seed),
         geometry=measurement.geometry,
         compute=measurement.compute,
         batch_size=BATCH,
     )
-    simulations = (player.budget.simulations or 1) if isinstance(player, SearchingPlayer) else 1
-    measure = partial(_measure_player, specification, player, simulations, measurement)
-    return _Subject(measure=measure, simulations=simulations + 1)
+    return Subject.of_player(made, name=player)
+
+
+def _network_subject(
+    name: str, kind: NetworkKind, checkpoint: Checkpoint, measurement: Measurement, digest: str | None = None
+) -> Subject:
+    compute, config = measurement.compute, checkpoint.network.config
+    evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
+
+    def make() -> Sequence[Player]:
+        searches = [
+            compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, leaves=kind.leaves)
+            for _ in range(compute.streams)
+        ]
+        return [NetworkPlayer("network", evaluator, Budget(simulations=0), search=search) for search in searches]
+
+    size = f"{config.channels} channels x {count_of(config.blocks, 'block')}"
+    return Subject(name=name, make=make, budgets=measurement.budgets, size=size, digest=digest)
 
 
 def choose_budgets(requested: Sequence[int], default: Sequence[int], players: Sequence[str]) -> list[int]:
-    """Return the budgets for checkpoints, ascending: those that are ``requested``, or else the default."""
-    if requested and not any(map(unlimited_network, players)):
+    """Return the budgets for networks, ascending: those that are ``requested``, or else the default."""
+    if requested and players and not any(map(unlimited_network, players)):
         names = ", ".join(map(shorten, players))
         raise ValueError(f"simulations apply to a checkpoint without a limit, such as best: leave them out for {names}")
     return sorted(set(requested or default))
@@ -107,46 +133,23 @@ def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
     return Checkpoint(network=network, geometry=checkpoint.geometry)
 
 
-def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: Bar) -> SubjectReport:
-    bar.set_description(name)
-    report, backend = _measure([player], None, measurement, simulations, bar), backends_of([player])
-    return SubjectReport(name=name, description=f"by {backend}" if backend else "", budgets=[report])
+def _measure(subject: Subject, measurement: Measurement, bar: Bar) -> SubjectReport:
+    budgets = [_measure_budget(subject, budget, measurement, bar) for budget in subject.budgets]
+    backend = f"by {backends}" if (backends := backends_of(subject.make())) else ""
+    description = ", ".join(filter(None, [subject.size, backend]))
+    return SubjectReport(name=subject.name, description=description, budgets=budgets, network=subject.digest)
 
 
-def _measure_network(
-    name: str,
-    checkpoint: Checkpoint,
-    measurement: Measurement,
-    network: NetworkKind,
-    digest: str | None,
-    bar: Bar,
-) -> SubjectReport:
-    compute = measurement.compute
-    evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
-    reports: list[BudgetReport] = []
-    for simulations in measurement.budgets:
-        bar.set_description(f"{name}, {count_of(simulations, 'simulation')}")
-        searches = [
-            compute.search(evaluator, network.selection, geometry=checkpoint.geometry, leaves=network.leaves)
-            for _ in range(compute.streams)
-        ]
-        budget = Budget(simulations=simulations)
-        players: list[Player] = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
-        reports.append(_measure(players, simulations, measurement, simulations, bar))
-    config = checkpoint.network.config
-    return SubjectReport(
-        name=name,
-        description=f"{config.channels} channels x {count_of(config.blocks, 'block')}, by {evaluator.backend}",
-        budgets=reports,
-        network=digest,
-    )
-
-
-def _measure(
-    players: Sequence[Player], budget: int | None, measurement: Measurement, simulations: int, bar: Bar
-) -> BudgetReport:
-    """Collect and judge the answers of copies of one player in all positions."""
+def _measure_budget(subject: Subject, budget: int | None, measurement: Measurement, bar: Bar) -> BudgetReport:
+    """Collect and judge the answers in all positions."""
+    bar.set_description(subject.name if budget is None else f"{subject.name}, {count_of(budget, 'simulation')}")
+    players, simulations = subject.make(), subject.simulations(budget)
     started = time.perf_counter()
-    answers = collect_answers(players, measurement.sets, lambda count: bar.update(count * (simulations + 1)))
+    answers = collect_answers(
+        players,
+        measurement.sets,
+        lambda count: bar.update(count * simulations),
+        budget=None if budget is None else Budget(simulations=budget),
+    )
     seconds = time.perf_counter() - started
     return BudgetReport(simulations=budget, sets=judge_sets(measurement.sets, *answers), seconds=seconds)

@@ -12,6 +12,7 @@ from alphac4.arena.players import Player, SearchingPlayer, checked_moves
 from alphac4.arena.ratings import Z95, Interval
 from alphac4.evaluation.positions import PositionSet, join_sets
 from alphac4.machine import worker_threads
+from alphac4.mcts.search import Budget
 
 BATCH = 128  # positions searched together: enough to fill the network's batches; their trees fit into the caches
 MIN_BATCH = 16  # minimum if there are many players for few positions
@@ -64,6 +65,7 @@ def collect_answers(
     players: Sequence[Player],  # copies of one player, which share the positions
     sets: Sequence[PositionSet],  # S positions in total
     on_batch: Callable[[int], object] = lambda _count: None,  # called here, with the size of each batch
+    budget: Budget | None = None,  # by default the players' own
 ) -> tuple[Moves, Floats | None]:
     """Return a player's 0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if it has none."""
     positions = join_sets(sets).positions
@@ -77,7 +79,7 @@ def collect_answers(
         player = idle.get()
         try:
             if isinstance(player, SearchingPlayer):
-                result = player.search(batch)
+                result = player.search(batch, budget)
                 moves, values = result.moves, result.value
             else:
                 moves, values = np.array(checked_moves(player, batch), np.int64), None

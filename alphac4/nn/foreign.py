@@ -1,5 +1,6 @@
 """Evaluators for users' own networks: functions of planes, and PyTorch modules."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -124,16 +125,15 @@ class ModuleEvaluator(FunctionEvaluator):
     Args:
         module: the network.
         geometry: the board.
-        input_planes: P; by default the input channels of the first layer, or 2 if there are none.
+        input_planes: P.
 
     Raises:
         ValueError: if the module takes other planes, or does not return such outputs.
     """
 
-    def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int | None = None) -> None:
+    def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int) -> None:
         self._module = module
-        planes = input_planes or _first_channels(module, geometry)
-        super().__init__(self._run, planes, name=type(module).__name__, probe_geometry=geometry)
+        super().__init__(self._run, input_planes, name=type(module).__name__, probe_geometry=geometry)
 
     def _run(self, planes: Array) -> Any:
         import torch
@@ -149,22 +149,24 @@ class ModuleEvaluator(FunctionEvaluator):
             self._module.train(was_training)
 
 
-def _first_channels(module: "nn.Module", geometry: Geometry) -> int:
-    """Return the number of planes that the first convolution or linear layer takes; 2 if there is neither.
+def own_evaluator(network: Any, geometry: Geometry, planes: str | None = None) -> FunctionEvaluator:
+    """Return the evaluator of a user's module or function of ``planes``, by default of the stones.
 
-    Raises:
-        ValueError: if the number is not in `PLANES`.
+    A module that cannot take the stones gets the lines.
     """
-    for layer in module.modules():
-        channels = getattr(layer, "in_channels", None) or getattr(layer, "in_features", 0) / geometry.cells
-        if channels:
-            if channels not in PLANES.values():
-                known = " or ".join(f"{count} ({name})" for name, count in PLANES.items())
-                raise ValueError(
-                    f"{type(module).__name__}: its first layer takes {channels:g} planes; expected {known}"
-                )
-            return int(channels)
-    return PLANES["stones"]
+    if "torch" not in sys.modules or not isinstance(network, sys.modules["torch"].nn.Module):
+        return FunctionEvaluator(network, PLANES[planes or "stones"])
+    from alphac4.nn.network import Network
+
+    if isinstance(network, Network):
+        planes = network.config.planes
+    errors = []
+    for name in ("stones", "lines") if planes is None else (planes,):
+        try:
+            return ModuleEvaluator(network, geometry, PLANES[name])
+        except ValueError as error:
+            errors.append(f'planes="{name}": {error}')
+    raise ValueError("; ".join(errors))
 
 
 def _as_array(output: Any) -> Array:

@@ -123,8 +123,6 @@ class SolvingProgress:
             unit=" positions",
             unit_scale=True,
             delay=NOTICE_DELAY_S,
-            leave=False,
-            disable=None if stream else True,  # None disables it unless on a terminal; a closed stream is None
             file=stream,
             bar_format="{desc}: {elapsed}, {n_fmt} positions (Ctrl-C stops)",
         )

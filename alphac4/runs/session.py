@@ -312,8 +312,6 @@ class ProgressBar(Callback):
                     desc=f"iteration {progress.iteration}: {progress.phase}",
                     unit="pos" if progress.phase == "self-play" else "step",
                     unit_scale=progress.phase == "self-play",
-                    disable=None if sys.stderr else True,
-                    leave=False,
                 )
         if self._bar is not None:
             self._bar.update(progress.done - self._bar.n)

@@ -4,16 +4,18 @@ import ast
 import contextlib
 import dataclasses
 import difflib
+import functools
+import inspect
 import json
 import math
 import re
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from alphac4.game import Geometry
@@ -28,6 +30,7 @@ MAX_NUMBER_LENGTH = 30  # characters
 NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 _unchecked: ContextVar["list[CheckedSettings] | None"] = ContextVar("unchecked", default=None)
@@ -95,33 +98,68 @@ def read_record(record: type[_T], data: Any, name: str = "") -> _T:
     return typing.cast(_T, read_value(record, data, name))
 
 
+class WrongTypeError(TypeError, ValueError):
+    """Error for a value of another type: a TypeError for callers of functions, a ValueError for readers of files."""
+
+
 def read_value(hint: Any, value: Any, name: str) -> Any:
-    """Convert a value from JSON to the type ``hint``; a ValueError names the entry and the expected type."""
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return _read_dataclass(hint, value, name)
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        if value not in inner:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, inner))}, not {value!r:.80}")
-        return value
-    if origin in (list, tuple):
-        return _read_sequence(origin, inner, value, name)
-    if origin is dict:
-        if not isinstance(value, dict):
-            raise ValueError(f"{name} must be an object, not {value!r:.80}")
-        return {key: read_value(inner[1], item, f"{name}.{key}") for key, item in value.items()}
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else read_value(next(t for t in inner if t is not types.NoneType), value, name)
+    """Convert a value from JSON, or an argument of a function, to the type ``hint``.
+
+    Numbers and arrays of NumPy and PyTorch become Python's. In ``Annotated[type, ...]``, an object with a method
+    ``check``, such as `Range`, checks the value, and a text describes the type in messages.
+
+    Raises:
+        WrongTypeError: for another type; the message names the entry and the expected type.
+        ValueError: for a value that an annotation rejects, or an unknown or missing entry.
+    """
     if hint is Any:
         return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if origin is Annotated:
+        return _read_annotated(hint, value, name)
+    if origin is Literal and value in inner:
+        return value
+    if origin in (list, tuple, Sequence) and isinstance(value, Sequence) and not isinstance(value, str):
+        return _read_sequence(origin, inner, value, name)
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {key: read_value(inner[1], item, f"{name}.{key}") for key, item in value.items()}
+    if origin in (typing.Union, types.UnionType):
+        return _read_union(hint, value, name)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return _read_dataclass(hint, value, name)
+    if origin is float and type(value) is int:
         try:
             return float(value)
         except OverflowError:
-            raise ValueError(f"{name} must be float, not such a large number") from None
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise ValueError(f"{name} must be {hint.__name__}, not {value!r:.80}")
+            raise WrongTypeError(f"{name} must be float, not such a large number") from None
+    is_subclass = (origin is int and isinstance(value, bool)) or (origin is Sequence and isinstance(value, str))
+    if origin is Literal or is_subclass or not isinstance(value, origin):
+        raise _wrong_type(hint, value, name)
     return value
+
+
+def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Check the arguments of a public function by their annotations, as `read_value` does, when it is called.
+
+    Annotations in quotes, of types that take long to import, are left to the function.
+    """
+    signature = inspect.signature(function)
+    hints = {
+        item.name: item.annotation
+        for item in signature.parameters.values()
+        if not isinstance(item.annotation, str) and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    }
+    hints = {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}
+
+    @functools.wraps(function)
+    def call(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        bound = signature.bind(*arguments, **keywords)
+        for name in hints.keys() & bound.arguments.keys():
+            bound.arguments[name] = read_value(hints[name], bound.arguments[name], name)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
 
 
 def read_literal(text: str) -> Any:
@@ -173,20 +211,68 @@ def first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _read_sequence(origin: type, inner: tuple[Any, ...], value: Any, name: str) -> Any:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{name} must be a list, not {value!r:.80}")
-    if origin is tuple and inner[-1] is not Ellipsis:
-        if len(value) != len(inner):
-            raise ValueError(f"{name} must have {len(inner)} items, not {len(value)}")
-        return tuple(read_value(hint, item, name) for hint, item in zip(inner, value, strict=True))
-    return origin(read_value(inner[0], item, name) for item in value)
+def _wrong_type(hint: Any, value: Any, name: str) -> WrongTypeError:
+    return WrongTypeError(f"{name or 'the record'} must be {_describe(hint)}, not {quote(value)}")
 
 
-def _read_dataclass(record: type, value: Any, name: str) -> Any:
+def _describe(hint: Any) -> str:
+    """Return a type as words, such as "int or a list of str"."""
+    origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin is Annotated:
+        return next((part for part in inner[1:] if isinstance(part, str)), _describe(inner[0]))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, inner))}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_describe(kind) for kind in inner if kind is not types.NoneType)
+    if origin in (list, tuple, Sequence):
+        return "a list" if inner[0] is Any else f"a list of {_describe(inner[0])}"
+    if origin in (dict, Mapping):
+        return "an object"
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return f"an object with the fields of {hint.__name__}"
+    return {Callable: "a function"}.get(origin, getattr(origin, "__name__", str(origin)))
+
+
+def _read_annotated(hint: Any, value: Any, name: str) -> Any:
+    kind, *parts = typing.get_args(hint)
+    try:
+        value = read_value(kind, value, name)
+    except WrongTypeError:
+        if any(isinstance(part, str) for part in parts):
+            raise _wrong_type(hint, value, name) from None
+        raise
+    for part in parts:
+        if hasattr(part, "check"):
+            part.check(name, value)
+    return value
+
+
+def _read_union(hint: Any, value: Any, name: str) -> Any:
+    kinds = typing.get_args(hint)
+    if value is None and types.NoneType in kinds:
+        return None
+    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
+    for kind in kinds:
+        try:
+            return read_value(kind, value, name)
+        except WrongTypeError:
+            if len(kinds) == 1:
+                raise
+    raise _wrong_type(hint, value, name)
+
+
+def _read_sequence(origin: Any, inner: tuple[Any, ...], value: Sequence[Any], name: str) -> Any:
+    hints = inner if origin is tuple and inner[-1] is not Ellipsis else inner[:1] * len(value)
+    if len(value) != len(hints):
+        raise ValueError(f"{name} must have {len(hints)} items, not {len(value)}")
+    items = [
+        read_value(hint, item, f"{name}[{row}]") for row, (hint, item) in enumerate(zip(hints, value, strict=True))
+    ]
+    return tuple(items) if origin is tuple else items
+
+
+def _read_dataclass(record: type, value: Mapping[str, Any], name: str) -> Any:
     prefix = f"{name}." if name else ""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name or record.__name__} must be an object, not {value!r:.80}")
     hints = typing.get_type_hints(record)
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
@@ -217,6 +303,9 @@ class Range:
                 raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
 
 
+Seed = Annotated[int, Range(0, MAX_SEED)]
+
+
 class CheckedSettings:
     """Base class of dataclasses whose values are checked when they are created."""
 
@@ -228,18 +317,9 @@ class CheckedSettings:
             unchecked.append(self)
 
     def _check(self) -> None:
-        """Convert the fields to their types, and check them by annotations with a method ``check``, such as `Range`."""
-        annotated, hints = typing.get_type_hints(type(self), include_extras=True), typing.get_type_hints(type(self))
-        for name, hint in hints.items():
-            value = getattr(self, name)
-            if not dataclasses.is_dataclass(hint):
-                value = read_value(hint, value, name)
-                object.__setattr__(self, name, value)  # the dataclass is frozen
-            elif type(value) is not hint:
-                raise ValueError(f"{name} must be its group of settings, not {quote(value)}")
-            for part in getattr(annotated[name], "__metadata__", ()):
-                if hasattr(part, "check"):
-                    part.check(name, value)
+        """Convert and check the fields as `read_value` does."""
+        for name, hint in typing.get_type_hints(type(self), include_extras=True).items():
+            object.__setattr__(self, name, read_value(hint, getattr(self, name), name))  # the dataclass is frozen
 
 
 @contextlib.contextmanager

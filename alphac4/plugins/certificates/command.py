@@ -113,7 +113,7 @@ class CertificateCommand(CheckedSettings):
         known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})
         levels: list[LevelReport] = []
         printed = -1  # stones of the last line; levels are walked again after a move is rejected
-        with Bar(unit="pos", disable=None, leave=False) as bar:
+        with Bar(unit="pos") as bar:
             headings = ("stones", "positions", "by rules", "by proof", "by move")
             bar.write(" ".join(f"{heading:>10}" for heading in headings), file=sys.stdout)
             for level in build(players, known, claim, max_stones=self.max_stones, on_moves=partial(show_moves, bar)):
