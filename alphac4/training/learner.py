@@ -77,7 +77,7 @@ class Learner:
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
-        self.losses = self.extensions.loss or partial(standard_losses, ownership_weight=config.ownership_weight)
+        self.losses = self.extensions.loss or standard_losses
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
         self._initial_values = list(map(group_values, self.optimizers))
@@ -158,6 +158,7 @@ class Learner:
             steps,
             rng,
             fast_search_weight=self.config.fast_search_weight,
+            ownership_weight=self.config.ownership_weight,
             planes=self.network.config.input_planes,
             weights=self.sample_weights(samples, rng),
         )

@@ -32,7 +32,7 @@ class LearningBatch(NamedTuple):
     policy_weight: Tensor  # float32 [B], mean 1 over the batch
     value_target: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
     final_stones: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
-    cell_weight: Tensor  # float32 [B]: positions per empty cell in the batch
+    cell_weight: Tensor  # float32 [B]: of each empty cell's loss, `ownership_weight` * positions per empty cell
 
 
 Losses = Callable[[Outputs, LearningBatch], Mapping[str, Tensor]]
@@ -48,6 +48,7 @@ def batches(
     rng: np.random.Generator,
     *,
     fast_search_weight: float = 0.0,  # of a fast search's policy; a full search has 1
+    ownership_weight: float = 1.0,
     planes: int = PLANES["stones"],
     weights: npt.NDArray[np.float64] | None = None,  # [samples] probabilities of drawing each sample, with replacement
 ) -> Iterator[LearningBatch]:
@@ -62,34 +63,38 @@ def batches(
         policy_target[flip] = policy_target[flip][:, ::-1]
         policy_weight = np.where(chosen.full_searches, 1.0, fast_search_weight).astype(np.float32)
         value_target = chosen.value_target.astype(np.float32)
-        yield with_weights(*map(torch.from_numpy, (seen, policy_target, policy_weight, value_target, final_stones)))
+        arrays = seen, policy_target, policy_weight, value_target, final_stones
+        yield with_weights(*map(torch.from_numpy, arrays), ownership_weight=ownership_weight)
 
 
 def with_weights(
-    planes: Tensor, policy_target: Tensor, policy_weight: Tensor, value_target: Tensor, final_stones: Tensor
+    planes: Tensor,
+    policy_target: Tensor,
+    policy_weight: Tensor,
+    value_target: Tensor,
+    final_stones: Tensor,
+    *,
+    ownership_weight: float = 1.0,
 ) -> LearningBatch:
     """Make a batch with normalised weights from the tensors of a whole batch, without waiting for the device."""
     count = len(planes)
     # At least 1, for batches in which all policies have the weight 0.
     policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
-    cell_weight = (count / empty_cells(planes).sum().clamp(min=1.0)).expand(count)
+    cell_weight = (ownership_weight * (count / empty_cells(planes).sum().clamp(min=1.0))).expand(count)
     return LearningBatch(planes, policy_target, policy_weight, value_target, final_stones, cell_weight)
 
 
-def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: float = 0.5) -> dict[str, Tensor]:
+def standard_losses(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:
     """Return the default losses [B]: "policy", "value", and "ownership" if the network has this head.
 
-    Args:
-        outputs: of the network.
-        batch: the positions.
-        ownership_weight: weight of the ownership loss; policy and value weigh 1.
+    Policy and value have the weight 1, and ownership that of the setting `learning.ownership_weight`.
     """
     losses = {
         "policy": cross_entropy(outputs.policy, batch.policy_target) * batch.policy_weight,
         "value": cross_entropy(outputs.value, batch.value_target),
     }
     if outputs.ownership is not None:
-        losses["ownership"] = ownership_weight * ownership_loss(outputs.ownership, batch)
+        losses["ownership"] = ownership_loss(outputs.ownership, batch)
     return losses
 
 
@@ -110,9 +115,9 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
-    """Return the cross-entropy [B] of the final owner of each empty cell; its batch mean is the mean over cells.
+    """Return the weighted cross-entropy [B] of the final owner of each empty cell; ``logits`` are [B, 3, R, C].
 
-    ``logits`` [B, 3, R, C] are for own stone, the opponent's, empty.
+    Classes are own stone, the opponent's, empty. The batch mean is `ownership_weight` times the mean over cells.
     """
     target = torch.cat([batch.final_stones, 1.0 - batch.final_stones.sum(dim=1, keepdim=True)], dim=1)
     cells = cross_entropy(logits, target) * empty_cells(batch.planes)

@@ -51,7 +51,7 @@ def same_weights(first: Iteration, second: Iteration) -> bool:
 def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) -> None:
     selfplay = CONFIG.selfplay
     again, _ = train(
-        loss=lambda outputs, batch: alphac4.standard_losses(outputs, batch, CONFIG.learning.ownership_weight),
+        loss=alphac4.standard_losses,
         policy_target=lambda games, _rng: games.policy,
         simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
         starts=lambda _window, _rng: [""],
@@ -60,6 +60,20 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
     )
     assert same_weights(again, plain)
     assert again.selfplay.simulations == plain.selfplay.simulations
+
+
+def test_standard_losses_have_the_weights_of_the_settings() -> None:
+    light, heavy = (
+        next(
+            alphac4.iterate(
+                tiny_run(learning=SETTINGS["learning"] | {"replay_ratio": 0.01, "ownership_weight": weight}),
+                loss=lambda outputs, batch: alphac4.standard_losses(outputs, batch),
+            )
+        ).learning.losses
+        for weight in (0.5, 5.0)
+    )
+    assert heavy["ownership"] == pytest.approx(10 * light["ownership"], rel=1e-5)
+    assert heavy["policy"] == light["policy"]
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,9 @@ def test_standard_losses_match_values_by_hand() -> None:
         torch.tensor([1.0, 0.5]),
         torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]),
         final,
+        ownership_weight=0.25,
     )
-    losses = standard_losses(Outputs(policy, value, ownership), batch, ownership_weight=0.25)
+    losses = standard_losses(Outputs(policy, value, ownership), batch)
     means = {name: float(loss.mean()) for name, loss in losses.items()}
     of_policy = -(0.5 * math.log(0.75) + 0.5 * math.log(0.25))
     assert means == pytest.approx(
@@ -300,14 +301,14 @@ def test_configured_weights_of_losses_are_used() -> None:
     network, replay = dataclasses.replace(NETWORK, ownership=True), Replay()
     replay.add(samples, 1)
     for weight in (0.0, 0.5):
-        config = dataclasses.replace(CONFIG, fast_search_weight=weight, ownership_weight=1 + weight)
+        config = dataclasses.replace(CONFIG, fast_search_weight=0.5, ownership_weight=1 + weight)
         learner = make_learner(config, network=network)
-        batch = next(stream_of(samples, 1, seed=0))
-        losses.append(learner.losses(learner.network.forward_all(batch.planes), batch)["ownership"])
-        learner = make_learner(dataclasses.replace(config, ownership_weight=0.0), network=network)
+        learning = learner.learn(replay, 64, steps=1, schedule=SCHEDULE, rng=np.random.default_rng(0))
+        losses.append(learning.losses["ownership"])
+        learner = make_learner(dataclasses.replace(CONFIG, fast_search_weight=weight), network=network)
         learner.learn(replay, 64, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
         learned.append(learner.network.policy.weight.clone())
-    torch.testing.assert_close(losses[1], 1.5 * losses[0])
+    assert losses[1] == pytest.approx(1.5 * losses[0])
     assert not torch.equal(*learned)
 
 
