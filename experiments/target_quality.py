@@ -18,7 +18,7 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, join_finished
-from alphac4.selfplay.samples import TRACE_TOLERANCE, lambda_returns
+from alphac4.selfplay.samples import lambda_returns
 from alphac4.solver import FULL_COLUMN, Solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.records import read_literal
@@ -97,7 +97,7 @@ def main() -> None:
     errs = exact[row, column, games.moves] < best  # the move played
     target_errs = exact[row, column, games.policy.argmax(axis=2)] < best
     result = games.outcome[:, None] * np.where(ply % 2 == 0, 1, -1)
-    returns = lambda_returns(games, config.td_lambda)
+    returns = lambda_returns(games, config.td_lambda, config.td_max_regret)
     returned = returns[..., 0] - returns[..., 2]
     full, opened = games.full_searches, games.opening[:, None] > 0
 
@@ -112,7 +112,7 @@ def main() -> None:
             ),
             "mistakes in fast searches": lambda band: percent(~full[decisive & band & errs]),
             "mistakes that cut the trace": lambda band: percent(
-                (games.regret > TRACE_TOLERANCE)[decisive & band & errs]
+                (games.regret > config.td_max_regret)[decisive & band & errs]
             ),
         },
         ply,

@@ -53,9 +53,13 @@ class SelfPlayConfig(CheckedSettings):
     temperature_halflife: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Plies in which the difference between T and ``temperature_end`` halves (KataGo: the board's width)."""
     td_lambda: Annotated[float, Range(0, 1)] = 0.95
-    """Weight of the next position's value target in a position's own; the position's search has the remaining weight
-    (AlphaZero: 1, so that the target is the outcome). Retune it with the temperature: exploring moves make outcomes
-    less reliable."""
+    """Weight of the next position's value target in a position's own; the position's search has the remaining weight.
+    With 1 and a ``td_max_regret`` of 2, the target is the outcome (AlphaZero). Retune it with the temperature:
+    exploring moves make outcomes less reliable."""
+    td_max_regret: Annotated[float, Range(0, 2)] = 0.1
+    """Largest regret of a move after which the rest of the game counts for the value target: if the best move's value
+    is higher by more, the target is the search's value only. In searches of a few dozen simulations, the values of
+    equally good moves often differ by less than 0.1. With 2, the rest of the game always counts (AlphaZero)."""
     c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
     """Weight of the prior in all searches of the run: self-play, gate, matches and evaluation (AlphaZero 2018: 1.25).
     `alphac4.mcts.puct` has the formula."""

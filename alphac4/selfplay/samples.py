@@ -13,10 +13,6 @@ from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, join_finished
 
-# A move counts as exploring if its value is below the best move's by more than this. In searches of a few dozen
-# simulations, the values of equally good moves often differ by less. (AlphaZero: 2, so that no move is exploring.)
-TRACE_TOLERANCE = 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
@@ -127,7 +123,7 @@ def make_samples(
     final_own, final_occupied = final_stones(geometry, games)
     policy = games.policy if policy is None else policy
     if value_target is None:
-        value_target = lambda_returns(games, config.td_lambda).astype(np.float32)
+        value_target = lambda_returns(games, config.td_lambda, config.td_max_regret).astype(np.float32)
     return Samples(
         own=games.own[mask],
         occupied=games.occupied[mask],
@@ -142,14 +138,14 @@ def make_samples(
     )
 
 
-def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:
+def lambda_returns(games: Games, td_lambda: float, max_regret: float) -> npt.NDArray[np.float64]:
     """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined after the end.
 
     TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
     ``td_lambda`` towards the next position's return for the same side. The trace is cut where the regret of the move
-    played exceeds ``tolerance``: the game after an exploring move tells little about the position before it, and would
+    played exceeds ``max_regret``: the game after an exploring move tells little about the position before it, and would
     teach that sound positions are lost (off-policy targets as in Willemsen et al. 2020, "Value targets in off-policy
-    AlphaZero"). ``td_lambda`` 1 with a tolerance of 2 gives the game's outcome.
+    AlphaZero"). ``td_lambda`` 1 with a ``max_regret`` of 2 gives the game's outcome.
     """
     cells = games.value.shape[1]
     returns = root_wdl(games.value, games.draw)
@@ -158,7 +154,7 @@ def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLE
     for ply in range(cells - 1, -1, -1):
         inside = ply < games.plies
         last = ply == games.plies - 1
-        weight = np.where(last, 1.0, np.where(games.regret[:, ply] > tolerance, 0.0, td_lambda))[:, None]
+        weight = np.where(last, 1.0, np.where(games.regret[:, ply] > max_regret, 0.0, td_lambda))[:, None]
         mixed = (1 - weight) * returns[:, ply] + weight * following[:, ::-1]
         returns[:, ply] = mixed
         following = np.where(inside[:, None], mixed, following)

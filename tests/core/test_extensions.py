@@ -177,7 +177,7 @@ def test_functions_may_change_their_arguments(plain: Iteration) -> None:
 
     def value_target(games: Games, _rng: Any) -> Any:
         games.value[:] = 0.5
-        return lambda_returns(games, CONFIG.selfplay.td_lambda)
+        return lambda_returns(games, CONFIG.selfplay.td_lambda, CONFIG.selfplay.td_max_regret)
 
     def sampler(window: Samples, _rng: Any) -> Any:
         weights = window.value_target[:, 1]

@@ -16,10 +16,10 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import make_plan, move_string
 from alphac4.selfplay.replay import Replay, load_shard, window_size
 from alphac4.selfplay.samples import (
-    TRACE_TOLERANCE,
     Block,
     Samples,
     concatenate,
+    join_blocks,
     lambda_returns,
     make_samples,
     recorded_plies,
@@ -109,18 +109,19 @@ def test_samples_tell_full_searches_and_games_the_regret_of_their_moves() -> Non
 
 def test_value_targets_depend_on_the_lambda_of_the_settings() -> None:
     config = replace(SMALL, temperature=2.0)
-    games = next(
-        iter(Actor(STANDARD, config, OddEvaluator(), 8, np.random.default_rng(0)).play(60, lambda: False))
-    ).games
+    actor = Actor(STANDARD, config, OddEvaluator(), 8, np.random.default_rng(0))
+    games = join_blocks(list(actor.play(60, lambda: False))).games
     mask, targets = recorded_plies(games), list[np.ndarray]()
     for td_lambda in (0.0, 0.5, 1.0):
         samples = make_samples(STANDARD, replace(config, td_lambda=td_lambda), games)
-        expected = lambda_returns(games, td_lambda, TRACE_TOLERANCE)[mask].astype(np.float32).astype(np.float16)
+        expected = lambda_returns(games, td_lambda, config.td_max_regret)[mask].astype(np.float32).astype(np.float16)
         np.testing.assert_array_equal(samples.value_target, expected)
         targets.append(samples.value_target)
     assert not np.array_equal(targets[0], targets[1])
     assert not np.array_equal(targets[1], targets[2])
-    assert not np.array_equal(lambda_returns(games, 1.0, 2.0), lambda_returns(games, 1.0))  # the trace is cut
+    never_cut = make_samples(STANDARD, replace(config, td_lambda=1.0, td_max_regret=2.0), games)
+    np.testing.assert_array_equal(never_cut.value_target, np.eye(3)[1 - never_cut.outcome])
+    assert not np.array_equal(never_cut.value_target, targets[2])
 
 
 def test_selfplay_games_depend_on_the_seed_and_not_on_threads() -> None:
