@@ -137,7 +137,7 @@ def load(
     backend: str = "auto",
     threads: Annotated[int, Range(1, MAX_THREADS)] | None = None,
     batch_size: Annotated[int, Range(1, MAX_BATCH)] = 1,
-    selection: Selection | None = None,
+    selection: "Selection | None" = None,
     planes: Literal["stones", "lines"] | None = None,
     network: Callable[..., Any] | None = None,
 ) -> Agent:

@@ -91,6 +91,7 @@ def train(
     settings: RunPath | Mapping[str, Any] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
+    tensorboard: bool = True,
     **functions: Any,
 ) -> TrainedRun:
     """Train a new network, or resume the run in the folder.
@@ -104,10 +105,9 @@ def train(
         callbacks: called during the run. They may stop it by raising `StopTraining`; repeat the call to resume it.
         progress: whether to print a table row for each iteration to the standard error, and progress bars on a
             terminal.
-        functions: your own functions instead of the package's, by the names of `iterate`: ``network``, ``loss``,
-            ``optimizer``, ``schedule``, ``policy_target``, ``value_target``, ``selection``, ``simulations``,
-            ``starts``, ``sampler`` and ``gate``. They are not settings: the folder records their names, and a run only
-            resumes with the same functions.
+        tensorboard: whether to write curves and images to the folder.
+        functions: your own functions instead of the package's, by the names of `iterate`, such as ``loss`` or
+            ``gate``. They are not settings: the folder records their names, and a run only resumes with the same ones.
 
     Returns:
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
@@ -122,7 +122,9 @@ def train(
     folder, given = Path(run), settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     try:
-        return train_run(folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress)
+        return train_run(
+            folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
+        )
     except StopTraining:
         with contextlib.closing(RunFolder(folder, chosen, extensions)) as stopped:
             return dataclasses.replace(stopped.trained_run(), closing=())

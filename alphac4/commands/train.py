@@ -44,10 +44,10 @@ class TrainCommand:
 
     run: OutputFolder = Path("runs/latest")
     """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
-    preset: Literal["auto", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
+    preset: Literal["auto", "tiny", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 24 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, as strong as the shipped networks. auto: the
-    settings of the run in the folder, or standard."""
+    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, as strong as the shipped networks. tiny:
+    seconds, to check a program. auto: the settings of the run in the folder, or standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]

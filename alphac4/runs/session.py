@@ -43,8 +43,8 @@ from alphac4.training.loop import (
     Progress,
     StopTraining,
     TrainingLoop,
+    call_all,
     check_callbacks,
-    stopped_after,
 )
 from alphac4.training.matches import Contender
 from alphac4.training.reports import MatchReport
@@ -83,6 +83,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     extensions: Extensions | None = None,  # must be the same when the run is resumed
     progress: bool = True,  # a row per iteration on standard error, and bars on a terminal
+    tensorboard: bool = True,  # curves and images in the folder
 ) -> TrainedRun:
     """Train all iterations and play the closing matches; a run in the folder is resumed."""
     check_callbacks(callbacks)
@@ -94,7 +95,9 @@ def train(
                     advice = f"To train longer, set iterations to {2 * done}"
                     write_progress(f"{folder} is finished after {count_of(done, 'iteration')}. {advice}")
                 return run.trained_run()
-    with TrainingSession(folder, config, callbacks=callbacks, extensions=extensions, progress=progress) as session:
+    with TrainingSession(
+        folder, config, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
+    ) as session:
         session.train()
         session.play_closing_matches()
         return session.folder.trained_run()
@@ -111,6 +114,7 @@ class TrainingSession:
         callbacks: Sequence[Callback] = (),
         extensions: Extensions | None = None,
         progress: bool = False,
+        tensorboard: bool = True,
     ) -> None:
         is_new = not path.exists()
         start = None if has_state(path) else load_initial_network(config)
@@ -169,11 +173,13 @@ class TrainingSession:
             self._write(f"On {describe_cores()}: {backends}, learning in {learner.precision}.")
             if not state.iteration:
                 self._save_network(best, 0)
-            has_changed = any(change["after_iteration"] == state.iteration for change in state.changes)
-            monitor = Monitor(
-                path / "tensorboard", asdict(config), config.board.geometry(), self.history, has_changed=has_changed
-            )
-            self._monitor = opened.enter_context(contextlib.closing(monitor))
+            self._monitor: Monitor | None = None
+            if tensorboard:
+                has_changed = any(change["after_iteration"] == state.iteration for change in state.changes)
+                monitor = Monitor(
+                    path / "tensorboard", asdict(config), config.board.geometry(), self.history, has_changed=has_changed
+                )
+                self._monitor = opened.enter_context(contextlib.closing(monitor))
             opened.callback(self._write_costs)
             opened.callback(self._bar.close)
             self._opened = opened.pop_all()
@@ -191,23 +197,27 @@ class TrainingSession:
         self._iteration_started = time.perf_counter()
         for iteration in self.loop.iterations(self.state.iteration):
             self._bar.close()
-            stopped = stopped_after(iteration.for_user(), self._callbacks)
-            self.commit(iteration)
-            self._monitor.draw()
+            stopped = call_all(self._callbacks, "on_iteration", iteration.for_user())
+            report = self.commit(iteration)
+            stopped |= call_all(self._callbacks, "on_report", report)
+            if self._monitor:
+                self._monitor.draw()
             if stopped:
                 raise StopTraining
         return self.history
 
     def play_closing_matches(self) -> list[MatchReport]:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
-        self._monitor.draw(always=True)
+        if self._monitor:
+            self._monitor.draw(always=True)
         budgets = self.config.baseline.rollouts
         matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, budgets, CLOSING_PAIRS)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
             for match in matches
         }
-        self._monitor.record_closing(matches, self.state.iteration)
+        if self._monitor:
+            self._monitor.record_closing(matches, self.state.iteration)
         if strength:
             self.folder.add_strength(strength)
         self.state.closing = matches
@@ -251,7 +261,8 @@ class TrainingSession:
         self._iteration_started = after  # writing and drawing count as "other" of the next iteration
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
-        self._monitor.record(report)  # before the commit: a resumed run hides curves of iterations that it repeats
+        if self._monitor:
+            self._monitor.record(report)  # before the commit: a resumed run hides curves of iterations that it repeats
         self.folder.commit(report)
         self.history.append(report)
         self._write(report.row(self.config.iterations, self._first))

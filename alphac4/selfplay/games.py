@@ -82,6 +82,7 @@ class GamePlan(NamedTuple):
 
     simulations: npt.NDArray[np.int64]  # [2, C] root visits of fast (0) and full (1) searches at each ply
     temperature: npt.NDArray[np.float64]  # [C] of the choice of each ply's move
+    noise: npt.NDArray[np.float64]  # [C] share of noise in the root's priors of full searches at each ply
     starts: npt.NDArray[np.int64]  # [1] number of start positions, at most N
     start_own: npt.NDArray[np.uint64]  # [N] stones of the side to move in each start position
     start_occupied: npt.NDArray[np.uint64]  # [N]
@@ -89,24 +90,25 @@ class GamePlan(NamedTuple):
     # Settings of the same names.
     full_search_prob: npt.NDArray[np.float64]  # [1]
     dirichlet_alpha: npt.NDArray[np.float64]  # [1]
-    dirichlet_fraction: npt.NDArray[np.float64]  # [1]
     opening_plies: npt.NDArray[np.int64]  # [1]
     opening_prob: npt.NDArray[np.float64]  # [1]
 
 
 def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
-    """Return the plan of the settings: the same budgets at every ply, and games from the empty board."""
+    """Return the plan of the settings; games start from the empty board, and the temperature falls with the plies."""
+    cells, empty = geometry.cells, np.zeros(1, np.uint64)
     budgets = np.array([config.fast_simulations, config.full_simulations])
-    first, last, empty = config.temperature, config.temperature_end, np.zeros(1, np.uint64)
-    decays = [math.exp2(-ply / config.temperature_halflife) for ply in range(geometry.cells)]
+    first, last = config.temperature, config.temperature_end
+    decays = [math.exp2(-ply / config.temperature_halflife) for ply in range(cells)]
     return GamePlan(
-        simulations=np.repeat(budgets[:, None], geometry.cells, axis=1),
+        simulations=np.repeat(budgets[:, None], cells, axis=1),
         temperature=np.array([last + (first - last) * decay for decay in decays]),
+        noise=np.full(cells, config.dirichlet_fraction),
         starts=np.ones(1, np.int64),
         start_own=empty,
         start_occupied=empty,
         completed_q=np.array([config.policy_target == "completed_q"]),
-        **{name: np.array([getattr(config, name)]) for name in GamePlan._fields[6:]},
+        **{name: np.array([getattr(config, name)]) for name in GamePlan._fields[7:]},
     )
 
 
@@ -188,7 +190,7 @@ def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
     if games.full[t]:
-        add_root_noise(trees, t, plan.dirichlet_alpha[0], plan.dirichlet_fraction[0])
+        add_root_noise(trees, t, plan.dirichlet_alpha[0], plan.noise[games.plies[t]])
     games.stage[t] = SEARCHING
 
 
@@ -201,17 +203,17 @@ def choose_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> int:
     if temperature < 0.05:
         return best_action(trees, t)
     most = 0
-    for a in range(games.prior.shape[1]):
+    for a in range(trees.visits.shape[2]):
         if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
             most = max(most, trees.visits[t, ROOT, a])
     if most == 0:
         return best_action(trees, t)
     total = 0.0
-    for a in range(games.prior.shape[1]):
+    for a in range(trees.visits.shape[2]):
         if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
             total += (trees.visits[t, ROOT, a] / most) ** (1.0 / temperature)
     left = random_state.uniform(trees.rng, t) * total
-    for a in range(games.prior.shape[1]):
+    for a in range(trees.visits.shape[2]):
         if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
             left -= (trees.visits[t, ROOT, a] / most) ** (1.0 / temperature)
             if left < 0.0:
@@ -285,8 +287,8 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 @compiled
 def play_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     record_search(trees, games, t, plan)
-    column = choose_move(trees, games, t, plan)
     ply = games.plies[t]
+    column = choose_move(trees, games, t, plan)
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
     games.plies[t] = ply + 1

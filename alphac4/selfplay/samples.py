@@ -113,8 +113,8 @@ def make_samples(
     config: SelfPlayConfig,
     games: Games,
     *,
-    policy: npt.NDArray[np.float32] | None = None,  # [G, C, A] instead of the recorded policy targets
-    value_target: npt.NDArray[np.float32] | None = None,  # [G, C, 3] instead of `lambda_returns`
+    policy: npt.NDArray[np.floating] | None = None,  # [G, C, A] instead of the recorded policy targets
+    value_target: npt.NDArray[np.floating] | None = None,  # [G, C, 3] instead of `lambda_returns`
 ) -> Samples:
     """Return the samples of finished games with their targets."""
     mask = recorded_plies(games)

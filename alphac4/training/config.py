@@ -163,7 +163,8 @@ class TrainConfig(CheckedSettings):
         """Return the settings of a preset with changes.
 
         Args:
-            name: "quick" or "standard" for cores, "gpu-quick" or "gpu-best" for an NVIDIA GPU.
+            name: "quick" or "standard" for cores, "gpu-quick" or "gpu-best" for an NVIDIA GPU; "tiny" takes seconds,
+                to check a program.
             changes: values of settings, such as ``iterations=12``. For a group, a mapping changes the settings that it
                 names (``learning={"replay_ratio": 1.0}``), and an instance such as `LearningConfig` replaces the group.
 
@@ -214,6 +215,17 @@ _RANDOM_OPENINGS = SelfPlayConfig(
 )
 
 PRESETS: dict[str, TrainConfig] = {
+    "tiny": TrainConfig(
+        iterations=2,
+        samples=100,
+        network=NetworkSize(channels=8, blocks=1),
+        selfplay=SelfPlayConfig(games=8, full_simulations=8, fast_simulations=4),
+        learning=LearningConfig(batch_size=64),
+        gate=GateConfig(pairs=1, simulations=2),
+        baseline=BaselineConfig(interval=0, rollouts=()),
+        evaluation=EvaluationConfig(interval=0),
+        machine=MachineConfig(device="cpu", backend="torch-fp32"),
+    ),
     "quick": TrainConfig(
         iterations=24,
         samples=30_000,

@@ -196,7 +196,9 @@ def _vector_like(tensors: list[Tensor], device: torch.device) -> tuple[Tensor, l
 
 
 def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
-    """Return a run's learner with an untrained network, after checking that PyTorch can compute fp32 gradients."""
+    """Return a run's learner with an untrained network, after checking functions and PyTorch's state."""
+    if extensions is not None:
+        extensions.check_settings(config)
     if torch.get_default_dtype() != torch.float32:
         dtype = torch.get_default_dtype()
         raise RuntimeError(f"training needs torch.float32 as default dtype, not {dtype}: call torch.set_default_dtype")

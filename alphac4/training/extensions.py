@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from operator import attrgetter
 from types import CellType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,9 +30,11 @@ from alphac4.game.rules import column_cells
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.config import qualified_name
 from alphac4.nn.network import NetworkBuilder
+from alphac4.selfplay.config import MAX_TEMPERATURE
 from alphac4.selfplay.games import MAX_STARTS, Games
 from alphac4.selfplay.samples import Samples
 from alphac4.storage.records import MAX_SIMULATIONS, first_line
+from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.losses import Losses
 
 if TYPE_CHECKING:
@@ -64,6 +67,12 @@ Simulations = Callable[[int, int, bool], int]
 """Returns the simulations of a search, given the iteration (from 1), the ply (from 0), and whether it is a full
 search."""
 
+Temperature = Callable[[int, int], float]
+"""Returns the temperature of a move in self-play, at least 0, given the iteration (from 1) and the ply (from 0)."""
+
+Noise = Callable[[int, int], float]
+"""Returns the share of noise in the root's priors of a full search, from 0 to 1, given iteration and ply."""
+
 Starts = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
 """Returns start positions for an iteration's games; each game draws one uniformly. The first argument is the replay
 window, None before the first iteration. After the start position, random opening moves follow as the settings say."""
@@ -85,6 +94,89 @@ which the candidate is ``player``; a gate may decide without a match."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class Result:
+    """Numbers that a function must return, in an array with these axes."""
+
+    axes: tuple[str, ...] = ()
+    minimum: float = 0.0
+    maximum: float = math.inf
+    is_whole: bool = False
+    sums_to_1: bool = False  # over the last axis
+
+    def check(
+        self,
+        name: str,
+        value: Any,
+        sizes: tuple[int, ...] = (),  # of the axes
+        used: npt.NDArray[np.bool_] | None = None,  # whether each entry is used, along the first axes; all by default
+    ) -> npt.NDArray[Any]:
+        """Return a result as an array of float64 or int64; a ValueError states the function, its result and this."""
+        expected = self._describe(sizes)
+        try:
+            if isinstance(value, np.ma.MaskedArray):
+                raise ValueError("fill the masked values")
+            array = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient
+            raise ValueError(
+                f"{name} returned {type(value).__name__}; expected {expected}: {first_line(error)}"
+            ) from error
+        if array.shape != sizes or array.dtype.kind not in ("iu" if self.is_whole else "fiub"):
+            actual = (
+                f"{value!r:.80}" if array.ndim == 0 else f"{type(value).__name__} {array.dtype} {list(array.shape)}"
+            )
+            raise ValueError(f"{name} returned {actual}; expected {expected}")
+        array = array.astype(np.int64 if self.is_whole else np.float64)
+        good = np.isfinite(array) & (array >= self.minimum) & (array <= self.maximum)
+        if self.sums_to_1:
+            good = good.all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) < SUM_TOLERANCE)
+        if used is not None:
+            good |= ~used.reshape(*used.shape, *[1] * (good.ndim - used.ndim))
+        if not good.all():
+            index = tuple(np.argwhere(~good)[0])
+            actual = np.array2string(array[index], precision=3, separator=", ")
+            place = ", ".join(f"{axis} {number}" for axis, number in zip(self.axes, index, strict=False))
+            raise ValueError(f"{name} returned {actual}{place and f' in {place}'}; expected {expected}")
+        return array
+
+    def _describe(self, sizes: tuple[int, ...]) -> str:
+        kind = "probabilities that sum to 1" if self.sums_to_1 else "finite numbers"
+        kind = "whole numbers" if self.is_whole else kind
+        text = kind if sizes else f"a {kind.removesuffix('s')}"
+        if not self.sums_to_1 and self.minimum > -math.inf:
+            text += f" from {self.minimum:,g}" + (f" to {self.maximum:,g}" if self.maximum < math.inf else "")
+        return f"{text}, {list(sizes)} by {', '.join(self.axes)}" if sizes else text
+
+
+RESULTS = {
+    "schedule": Result(),
+    "policy_target": Result(axes=("game", "ply", "column"), sums_to_1=True),
+    "value_target": Result(axes=("game", "ply", "win/draw/loss"), sums_to_1=True),
+    "simulations": Result(minimum=1, maximum=MAX_SIMULATIONS, is_whole=True),
+    "temperature": Result(maximum=MAX_TEMPERATURE),
+    "noise": Result(maximum=1),
+    "sampler": Result(axes=("sample",)),
+}
+"""Results of functions that return numbers, by argument."""
+
+REPLACED = {
+    "optimizer": (
+        "learning.optimizer",
+        "learning.learning_rate",
+        "learning.final_learning_rate",
+        "learning.weight_decay",
+    ),
+    "schedule": ("learning.final_learning_rate",),
+    "value_target": ("selfplay.td_lambda", "selfplay.td_max_regret"),
+    "selection": ("selfplay.c_init",),
+    "simulations": ("selfplay.full_simulations", "selfplay.fast_simulations"),
+    "temperature": ("selfplay.temperature", "selfplay.temperature_end", "selfplay.temperature_halflife"),
+    "noise": ("selfplay.dirichlet_fraction",),
+    "gate": ("gate.threshold",),
+}
+"""Settings that have no effect with a function, by argument."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extensions:
     """User functions; each one that is not None replaces a function of the package."""
 
@@ -97,6 +189,8 @@ class Extensions:
     selection: Selection | None = None
     """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`."""
     simulations: Simulations | None = None
+    temperature: Temperature | None = None
+    noise: Noise | None = None
     starts: Starts | None = None
     sampler: Sampler | None = None
     gate: Gate | None = None
@@ -110,6 +204,36 @@ class Extensions:
             name = self.optimizer.__name__
             example = f"lambda module: {name}(module.parameters())"
             raise TypeError(f"optimizer must be a function of the module, such as {example}, not the class {name}")
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function that was given; a note names it if it raises an exception."""
+        try:
+            return getattr(self, name)(*arguments)
+        except Exception as error:
+            error.add_note(f"raised by the function that was passed as `{name}`")
+            raise
+
+    def numbers(
+        self, name: str, *arguments: Any, sizes: tuple[int, ...] = (), used: npt.NDArray[np.bool_] | None = None
+    ) -> npt.NDArray[Any]:
+        """Call a function that was given; return its result, checked by `Result.check`."""
+        value = self.call(name, *arguments)
+        are_numbers = all(isinstance(argument, int | float) for argument in arguments)
+        called = f"{name}({', '.join(map(str, arguments))})" if are_numbers else name
+        return RESULTS[name].check(called, value, sizes, used)
+
+    def check_settings(self, config: TrainConfig) -> None:
+        """Raise ValueError if a function replaces a setting whose value is that of no preset, so it must be the user's.
+
+        Such a setting would have no effect.
+        """
+        for name, settings in REPLACED.items():
+            for setting in settings if getattr(self, name) is not None else ():
+                value, *usual = (attrgetter(setting)(each) for each in (config, TrainConfig(), *PRESETS.values()))
+                if value not in usual:
+                    raise ValueError(
+                        f"`{name}` replaces {setting}, which is {value!r} in the settings: leave out one of the two"
+                    )
 
     def names(self) -> dict[str, str]:
         """Return names of the given functions with digests of their code, by argument, such as "mine.loss #0f3a".
@@ -146,26 +270,18 @@ def _source(function: Any) -> str:
     return text
 
 
-def checked_schedule(schedule: LearningSchedule, steps: int) -> Callable[[int], float]:
-    """Return the schedule as a function of the step only, which raises ValueError for an invalid factor."""
+def make_schedule(
+    extensions: Extensions,
+    schedule: Callable[[int], float],
+    steps: int,  # of the settings; of the whole run
+) -> Callable[[int], float]:
+    """Return the factor of the learning rates by step: the user's, 1 for a user's optimiser, or that of the settings.
 
-    def factor(step: int) -> float:
-        value = schedule(step, steps)
-        if not isinstance(value, Real) or not 0 <= value < math.inf:
-            raise ValueError(f"schedule returned {value!r:.80} at step {step}; expected a finite number of at least 0")
-        return float(value)
-
-    return factor
-
-
-def simulation_table(simulations: Simulations, iteration: int, geometry: Geometry) -> npt.NDArray[np.int64]:
-    """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply."""
-    table = [[simulations(iteration, ply, full) for ply in range(geometry.cells)] for full in (False, True)]
-    for budget in (budget for row in table for budget in row):
-        if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or not 1 <= budget <= MAX_SIMULATIONS:
-            expected = f"a whole number from 1 to {MAX_SIMULATIONS:,}"
-            raise ValueError(f"simulations returned {budget!r:.80} in iteration {iteration}; expected {expected}")
-    return np.array(table, np.int64)
+    The settings' schedule leads from one of their learning rates to another, which an own optimiser does not have.
+    """
+    if extensions.schedule is not None:
+        return lambda step: float(extensions.numbers("schedule", step, steps))
+    return schedule if extensions.optimizer is None else lambda _step: 1.0
 
 
 def start_positions(
@@ -195,51 +311,27 @@ def open_columns(geometry: Geometry, occupied: npt.NDArray[np.uint64]) -> npt.ND
     return np.stack([occupied & cells != cells for cells in columns], axis=-1)
 
 
-def check_targets(
-    values: npt.ArrayLike,
-    allowed: npt.NDArray[np.bool_],  # whether a probability may be above 0: not that of a full column
-    used: npt.NDArray[np.bool_],  # [G, C] plies at which the result must be probabilities
-    name: str,
-) -> Any:
-    """Return a target function's result [G, C, A] or [G, C, 3] as float32; raise ValueError if it is invalid."""
-    targets, shape = _as_array(values, np.float32, name), allowed.shape
-    if targets.shape != shape:
-        meaning = "games, plies, columns" if name == "policy_target" else "games, plies, win/draw/loss"
-        raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}: {meaning}")
-    good = (targets >= 0).all(axis=-1) & (np.abs(targets.sum(axis=-1) - 1) < SUM_TOLERANCE)  # False for NaN
-    if not good[used].all():
-        game, ply = np.argwhere(used & ~good)[0]
-        actual = np.array2string(targets[game, ply], precision=3, separator=", ")
-        raise ValueError(
-            f"{name} returned {actual} in game {game} at ply {ply}; expected probabilities: none negative, summing to 1"
-        )
-    if (forbidden := used[:, :, None] & ~allowed & (targets > 0)).any():
+def check_columns(
+    policy: npt.NDArray[np.float64],  # [G, C, A] result of `policy_target`
+    occupied: npt.NDArray[np.uint64],  # [G, C]
+    used: npt.NDArray[np.bool_],  # [G, C]
+    geometry: Geometry,
+) -> None:
+    """Raise ValueError for a policy with a probability above 0 in a full column."""
+    cells = np.array([column_cells(geometry, column) for column in range(geometry.columns)], np.uint64)
+    is_full = occupied[:, :, None] & cells == cells
+    if (forbidden := used[:, :, None] & is_full & (policy > 0)).any():
         game, ply, column = np.argwhere(forbidden)[0]
         raise ValueError(
-            f"{name} returned {targets[game, ply, column]:.3g} for column {column_name(column)} in game {game} at ply "
-            f"{ply}; expected 0, because the column is full"
+            f"policy_target returned {policy[game, ply, column]:.3g} for column {column_name(column)} in game {game}, "
+            f"ply {ply}; expected 0, because the column is full"
         )
-    return targets
 
 
-def _as_array(values: npt.ArrayLike, dtype: npt.DTypeLike, name: str) -> npt.NDArray[Any]:
-    """Convert the result of the function ``name``; raise ValueError if it is not an array of numbers."""
-    try:
-        if isinstance(values, np.ma.MaskedArray):
-            raise ValueError("fill the masked values")
-        return np.asarray(values, dtype)
-    except (TypeError, ValueError, RuntimeError) as error:
-        kind = type(values).__name__
-        raise ValueError(f"{name} returned {kind}; expected an array of numbers: {first_line(error)}") from error
-
-
-def check_weights(values: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
-    """Return a sampler's weights as probabilities [count]; raise ValueError if they are invalid."""
-    weights = _as_array(values, np.float64, "sampler")
-    if weights.shape != (count,):
-        raise ValueError(f"sampler returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("sampler must return finite weights of at least 0, not all 0")
+def as_probabilities(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return a sampler's weights [S] as probabilities [S]; raise ValueError if all are 0."""
+    if not weights.any():
+        raise ValueError("sampler returned only zeros; expected a weight above 0")
     weights = weights / weights.max()  # their sum may be too large for a float
     probabilities: npt.NDArray[np.float64] = weights / weights.sum()
     return probabilities

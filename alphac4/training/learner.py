@@ -29,7 +29,7 @@ from alphac4.nn.network import Network, build_network, seed_lock, torch_seed
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.extensions import Extensions, check_optimizers, check_weights
+from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
 from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
 from alphac4.training.optimizer import MUON_RATE, Muon, group_values, optimizer_state, restore_optimizer
 from alphac4.training.reports import LearningReport
@@ -77,7 +77,7 @@ class Learner:
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
-        self.losses = self.extensions.loss or standard_losses
+        self.losses = standard_losses if self.extensions.loss is None else partial(self.extensions.call, "loss")
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
         self._initial_values = list(map(group_values, self.optimizers))
@@ -108,10 +108,10 @@ class Learner:
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Return AdamW and, if the settings say so, Muon for the tower's kernels. Only kernels decay."""
-        config, build = self.config, self.extensions.optimizer
-        if build is not None:
+        config = self.config
+        if self.extensions.optimizer is not None:
             module = getattr(self.network, "module", self.network)
-            built = build(module)
+            built = self.extensions.call("optimizer", module)
             return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built, module)
         tower = getattr(self.network, "tower", None) if config.optimizer == "muon" else None
         by_muon = [p for p in tower.parameters() if p.ndim > 1] if tower is not None else []
@@ -166,9 +166,11 @@ class Learner:
 
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
         """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
-        sampler = self.extensions.sampler
+        if self.extensions.sampler is None:
+            return None
         # A copy: batches are made of the same arrays, which the function may change.
-        return None if sampler is None else check_weights(sampler(copy.deepcopy(samples), rng), len(samples))
+        weights = self.extensions.numbers("sampler", copy.deepcopy(samples), rng, sizes=(len(samples),))
+        return as_probabilities(weights)
 
     def learn_from(
         self,

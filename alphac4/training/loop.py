@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
@@ -29,16 +31,16 @@ from alphac4.training.extensions import (
     Extensions,
     Gate,
     LearningSchedule,
+    Noise,
     OptimizerBuilder,
     PolicyTarget,
     Sampler,
     Simulations,
     Starts,
+    Temperature,
     ValueTarget,
-    check_targets,
-    checked_schedule,
-    open_columns,
-    simulation_table,
+    check_columns,
+    make_schedule,
     start_positions,
 )
 from alphac4.training.learner import Learner, Schedule
@@ -46,6 +48,9 @@ from alphac4.training.losses import Losses
 from alphac4.training.matches import Contender, Matches, PlayerProvider
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
+
+if TYPE_CHECKING:
+    from alphac4.runs.reports import IterationReport
 
 MIN_CORE_RATIO = 2  # with this many cores elsewhere per local stream, a run's matches are played there
 
@@ -93,6 +98,9 @@ class Callback:
     def on_iteration(self, iteration: Iteration) -> None:
         """Handle a finished iteration. `StopTraining` ends the run after the iteration has been committed."""
 
+    def on_report(self, report: "IterationReport") -> None:
+        """Handle the report of a committed iteration, with mistakes and matches; `iterate` has no such reports."""
+
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
     if not isinstance(callbacks, Sequence):
@@ -102,12 +110,12 @@ def check_callbacks(callbacks: Sequence[Callback]) -> None:
             raise TypeError(f"a callback must be an instance of a class of alphac4.Callback, not {quote(callback)}")
 
 
-def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
-    """Call ``on_iteration`` of all callbacks; return whether one of them raised `StopTraining`."""
+def call_all(callbacks: Sequence[Callback], method: str, record: object) -> bool:
+    """Call a method of all callbacks with a record; return whether one of them raised `StopTraining`."""
     stopped = False
     for callback in callbacks:
         try:
-            callback.on_iteration(iteration)
+            getattr(callback, method)(record)
         except StopTraining:
             stopped = True
     return stopped
@@ -139,8 +147,7 @@ class TrainingLoop:
         needed = replay_bytes(geometry, config.iterations * config.samples, config.learning.min_window)
         check_memory("the last replay window needs", needed, "samples or learning.min_window", is_certain=False)
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
-        given = extensions.schedule
-        self.schedule: Schedule = self.cosine if given is None else checked_schedule(given, end)
+        self.schedule: Schedule = make_schedule(extensions, self.cosine, end)
         # State.
         self.replay = replay  # samples of the games
         self.learner = learner
@@ -154,7 +161,7 @@ class TrainingLoop:
                 limit = f"{MAX_PLANNED_ITERATIONS:,} iterations at most"
                 raise ValueError(f"simulations as a function allows {limit}, not {config.iterations:,}")
             numbers = range(1, config.iterations + 1)
-            budgets = [int(simulation_table(extensions.simulations, number, geometry).max()) for number in numbers]
+            budgets = [int(self._budgets(number).max()) for number in numbers]
         self.actors = compute.actors(
             best.network,
             geometry,
@@ -187,7 +194,9 @@ class TrainingLoop:
             selfplay = self._play()
             learning = self._learn()
             candidate = Contender(network=self.learner.candidate(), iteration=self.number)
-            gate = self.matches.gate(candidate, self.best, self.extensions.gate)
+            gate = self.matches.gate(
+                candidate, self.best, None if self.extensions.gate is None else partial(self.extensions.call, "gate")
+            )
             if gate.accepted:
                 self.best = candidate
                 self.actors.update(candidate.network)
@@ -232,14 +241,30 @@ class TrainingLoop:
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
         if extensions.simulations is not None:
-            plan = plan._replace(simulations=simulation_table(extensions.simulations, self.number, self.geometry))
+            plan = plan._replace(simulations=self._budgets(self.number))
+        for name in ("temperature", "noise"):
+            if getattr(extensions, name) is not None:
+                values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.geometry.cells)]
+                plan = plan._replace(**{name: np.array(values)})
         if extensions.starts is not None:
             size = window_size(self.replay.total, self.config.learning.min_window)
             window = self.replay.window(size) if self.replay.total else None
             rng = random_generator(self.config.seed, self.number, "starts")
-            own, occupied = start_positions(extensions.starts(window, rng), self.geometry)
+            own, occupied = start_positions(extensions.call("starts", window, rng), self.geometry)
             plan = plan._replace(starts=np.array([len(own)]), start_own=own, start_occupied=occupied)
         return plan
+
+    def _budgets(self, iteration: int) -> npt.NDArray[np.int64]:
+        """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply, by the function."""
+        return np.array(
+            [
+                [
+                    int(self.extensions.numbers("simulations", iteration, ply, full))
+                    for ply in range(self.geometry.cells)
+                ]
+                for full in (False, True)
+            ]
+        )
 
     def _make_samples(self, games: Games) -> Samples:
         """Return the samples of an iteration's games; the user's functions get copies, which they may change."""
@@ -247,11 +272,12 @@ class TrainingLoop:
         rng = partial(random_generator, self.config.seed, self.number)
         policy = value = None
         if extensions.policy_target is not None:
-            policy = extensions.policy_target(copy.deepcopy(games), rng("policy target"))
-            policy = check_targets(policy, open_columns(self.geometry, games.occupied), used, "policy_target")
+            arguments, sizes = (copy.deepcopy(games), rng("policy target")), games.policy.shape
+            policy = extensions.numbers("policy_target", *arguments, sizes=sizes, used=used)
+            check_columns(policy, games.occupied, used, self.geometry)
         if extensions.value_target is not None:
-            value = extensions.value_target(copy.deepcopy(games), rng("value target"))
-            value = check_targets(value, np.ones((*used.shape, 3), np.bool_), used, "value_target")
+            arguments, sizes = (copy.deepcopy(games), rng("value target")), (*used.shape, 3)
+            value = extensions.numbers("value_target", *arguments, sizes=sizes, used=used)
         return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
 
     def _learn(self) -> LearningReport:
@@ -285,6 +311,8 @@ def iterate(
     value_target: ValueTarget | None = None,
     selection: Selection | None = None,
     simulations: Simulations | None = None,
+    temperature: Temperature | None = None,
+    noise: Noise | None = None,
     starts: Starts | None = None,
     sampler: Sampler | None = None,
     gate: Gate | None = None,
@@ -307,6 +335,8 @@ def iterate(
         value_target: returns value targets of finished games.
         selection: selects moves in the trees of self-play and matches, such as `alphac4.Puct`.
         simulations: returns the budget of a search by iteration, ply and kind.
+        temperature: returns the temperature of a move by iteration and ply.
+        noise: returns the share of noise at the root by iteration and ply.
         starts: returns start positions of self-play games.
         sampler: returns weights with which samples of the window are drawn.
         gate: decides whether a candidate is promoted.
@@ -336,6 +366,8 @@ def iterate(
         value_target=value_target,
         selection=selection,
         simulations=simulations,
+        temperature=temperature,
+        noise=noise,
         starts=starts,
         sampler=sampler,
         gate=gate,
@@ -358,7 +390,7 @@ def iterate(
         )
         for iteration in loop.iterations():
             seen = iteration.for_user()
-            stopped = stopped_after(seen, callbacks)
+            stopped = call_all(callbacks, "on_iteration", seen)
             yield seen
             if stopped:
                 return

@@ -25,10 +25,10 @@ from alphac4.selfplay.replay import load_shard
 from alphac4.selfplay.samples import Samples, lambda_returns
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
-from alphac4.training.extensions import Extensions, check_optimizers, check_weights
+from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
 from alphac4.training.loop import Iteration
 
-CONFIG = tiny_run(iterations=2)
+CONFIG = alphac4.TrainConfig.preset("tiny")
 
 
 def train(**functions: Any) -> list[Iteration]:
@@ -52,6 +52,8 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
     selfplay = CONFIG.selfplay
     again, _ = train(
         loss=alphac4.standard_losses,
+        temperature=lambda _iteration, ply: 0.25 + 0.75 * 0.5 ** (ply / 10),
+        noise=lambda _iteration, _ply: selfplay.dirichlet_fraction,
         policy_target=lambda games, _rng: games.policy,
         simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
         starts=lambda _window, _rng: [""],
@@ -86,6 +88,8 @@ def test_standard_losses_have_the_weights_of_the_settings() -> None:
         {"value_target": lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
         {"selection": Puct(c_init=20.0)},
         {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
+        {"temperature": lambda iteration, _ply: 2.0 * iteration},
+        {"noise": lambda _iteration, ply: 0.5 if ply < 4 else 0.0},
         {"starts": lambda _window, _rng: ["44", "4455"]},
     ],
     ids=lambda functions: next(iter(functions)),
@@ -279,41 +283,113 @@ class Masked(Linear):
             {"optimizer": lambda network: [torch.optim.SGD(network.parameters()), torch.optim.SGD([torch.ones(1)])]},
             "optimizer returned SGD without a parameter of the module",
         ),
-        ({"simulations": lambda _iteration, _ply, _full: True}, "simulations returned True in iteration 1; expected"),
-        ({"policy_target": lambda games, _rng: games.value}, r"policy_target returned shape .*; expected"),
+        (
+            {"simulations": lambda _iteration, _ply, _full: True},
+            r"simulations\(1, 0, False\) returned True; expected a whole number from 1 to 1",
+        ),
+        (
+            {"policy_target": lambda games, _rng: games.value},
+            r"policy_target returned ndarray float32 \[\d+, 42\]; expected probabilities that sum to 1, .*, 42, 7\] by",
+        ),
         (
             {"policy_target": lambda games, _rng: np.full(games.policy.shape, 1 / 7)},
-            "policy_target returned 0.143 for column . in game .* because the column is full",
+            "policy_target returned 0.143 for column . in game .*, ply .* because the column is full",
         ),
         (
             {"value_target": lambda games, _rng: np.ones((*games.value.shape, 3))},
-            r"value_target returned \[1\., 1\., 1\.\] in game 0",
+            r"value_target returned \[1\., 1\., 1\.\] in game 0, ply \d; expected probabilities that sum to 1",
         ),
         (
             {"value_target": lambda games, _rng: np.ma.masked_invalid(np.ones((*games.value.shape, 3)))},
-            "value_target returned MaskedArray; expected an array of numbers: fill the masked values",
+            "value_target returned MaskedArray; expected .*: fill the masked values",
         ),
         (
             {"value_target": lambda _games, _rng: ["win"]},
-            "value_target returned list; expected an array of numbers: could",
+            r"value_target returned list <U3 \[1\]; expected probabilities",
         ),
-        ({"sampler": lambda *_: [[1.0], [1.0, 2.0]]}, "sampler returned list; expected an array of numbers"),
-        ({"simulations": lambda *_: 0}, "simulations returned 0 in iteration 1; expected a whole number"),
+        (
+            {"sampler": lambda *_: [[1.0], [1.0, 2.0]]},
+            r"sampler returned list; expected finite numbers from 0, \[\d+\] by sample: setting an array",
+        ),
+        ({"simulations": lambda *_: 0}, r"simulations\(1, 0, False\) returned 0; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
         ({"starts": lambda *_: "4455"}, "starts returned '4455'; expected a list of positions"),
         ({"starts": lambda *_: None}, "starts returned None; expected a list of positions"),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
-        ({"schedule": lambda *_: None}, "schedule returned None at step 0; expected a finite number"),
+        ({"schedule": lambda *_: None}, r"schedule\(0, 6\) returned None; expected a finite number from 0"),
         ({"selection": Puct}, r"is an instance: write Puct\(\)"),
         ({"starts": lambda *_: ["1212121"]}, "starts returned a finished game: 1212121"),
-        ({"sampler": lambda window, _rng: -window.value}, "sampler must return finite weights of at least 0"),
-        ({"sampler": lambda *_: [1.0]}, r"sampler returned shape \[1\]; expected one weight per sample"),
+        (
+            {"sampler": lambda window, _rng: -window.value},
+            r"sampler returned -\d.* in sample \d+; expected finite numbers from 0, ",
+        ),
+        (
+            {"sampler": lambda *_: [1.0]},
+            r"sampler returned list float64 \[1\]; expected finite numbers from 0, \[\d+\] by sample",
+        ),
         ({"gate": lambda _play: None}, "gate returned None; expected True or False"),
     ],
 )
 def test_invalid_results_of_functions_are_named(functions: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(**functions)
+
+
+@pytest.mark.parametrize(
+    ("functions", "settings", "message"),
+    [
+        (
+            {"value_target": lambda games, _rng: games.value},
+            {"selfplay": {"td_lambda": 0.5}},
+            r"`value_target` replaces selfplay.td_lambda, which is 0\.5 in the settings: leave out one of the two",
+        ),
+        ({"simulations": lambda *_: 8}, {"selfplay": {"full_simulations": 7}}, "replaces selfplay.full_simulations"),
+        ({"selection": Puct()}, {"selfplay": {"c_init": 2.0}}, "replaces selfplay.c_init"),
+        ({"gate": lambda _play: True}, {"gate": {"threshold": 0.6}}, "replaces gate.threshold"),
+        ({"schedule": lambda *_: 1.0}, {"learning": {"final_learning_rate": 1e-3}}, "replaces learning.final_learning"),
+        ({"optimizer": lambda *_: []}, {"learning": {"weight_decay": 0.01}}, "replaces learning.weight_decay"),
+        ({"temperature": lambda *_: 1.0}, {"selfplay": {"temperature": 2.0}}, "replaces selfplay.temperature"),
+    ],
+)
+def test_settings_that_a_function_replaces_are_refused(
+    functions: dict[str, Any], settings: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        alphac4.train("tiny", run=tmp_path / "run", settings=settings, progress=False, **functions)
+    assert not (tmp_path / "run").exists()
+
+
+def test_own_optimizer_has_a_constant_rate_without_a_schedule() -> None:
+    last = train(optimizer=lambda module: torch.optim.SGD(module.parameters(), lr=0.125))[-1]
+    assert last.learning.learning_rate == 0.125
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("name", ["policy_target", "loss", "sampler", "gate"])
+def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: Path) -> None:
+    """The error names the function, and the corrected function continues as if nothing had happened."""
+    correct: dict[str, Any] = {
+        "policy_target": lambda games, _rng: games.policy,
+        "loss": alphac4.standard_losses,
+        "sampler": lambda window, _rng: window.full_searches + 1.0,
+        "gate": lambda play: play().score > 0.4,
+    }
+    options: dict[str, Any] = {"progress": False, "tensorboard": False}
+    left = 1 if name != "loss" else 2 * CONFIG.learning_steps  # correct calls; two parts per step
+
+    def function(*arguments: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyError("reply")
+        return correct[name](*arguments)
+
+    with pytest.raises(KeyError, match="raised by the function that was passed as `" + name):
+        alphac4.train(CONFIG, run=tmp_path / "late", **options, **{name: function})
+    left = 1000
+    runs = [alphac4.train(CONFIG, run=tmp_path / run, **options, **{name: function}) for run in ("late", "straight")]
+    ours, theirs = (load_checkpoint(run.best).network.state_dict() for run in runs)
+    assert all(torch.equal(ours[entry], theirs[entry]) for entry in theirs)
 
 
 def test_parameters_that_no_optimizer_learns_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -390,7 +466,7 @@ def test_every_iteration_draws_other_batches() -> None:
 
 
 def test_weights_of_a_sampler_may_be_huge() -> None:
-    np.testing.assert_array_equal(check_weights([1e308, 1e308, 0.0], 3), [0.5, 0.5, 0.0])
+    np.testing.assert_array_equal(as_probabilities(np.array([1e308, 1e308, 0.0])), [0.5, 0.5, 0.0])
 
 
 def test_metrics_of_callbacks_are_numbers() -> None:
@@ -475,6 +551,28 @@ def test_run_that_resumes_with_changed_code_warns_and_records_it(
     (change,) = load_checkpoint(tmp_path / "checkpoints" / "000002.safetensors").provenance["changes"]
     names = [Extensions(schedule=each).names()["schedule"] for each in schedules]
     assert change == {"after_iteration": 1, "setting": "schedule", "from": names[0], "to": names[1]}
+
+
+class Reports(alphac4.Callback):
+    """Callback that keeps the reports and stops after the first one."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def on_report(self, report: Any) -> None:
+        """Keep the report."""
+        self.seen.append(report)
+        raise alphac4.StopTraining
+
+
+def test_callbacks_get_the_reports_of_committed_iterations(tmp_path: Path) -> None:
+    callback, settings = Reports(), {"baseline": {"interval": 1, "rollouts": [2], "pairs": 1}}
+    run = alphac4.train(
+        "tiny", run=tmp_path, settings=settings, callbacks=[callback], progress=False, tensorboard=False
+    )
+    assert callback.seen == run.history
+    assert [report.matches[0].games_played for report in callback.seen] == [2]
+    assert not (tmp_path / "tensorboard").exists()
 
 
 @pytest.mark.usefixtures("no_pictures")
