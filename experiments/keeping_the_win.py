@@ -10,22 +10,24 @@ game, or where the network's search has proven a win that it will play out. Mirr
 position. Levels with more than ``--width`` positions are sampled in proportion to their probability, which leaves the
 share's expectation as it is.
 
-It prints a row per network, budget and opening, and then the mistakes. ``--csv NAME`` also writes them to NAME.csv and
-NAME-mistakes.csv, ``--picture`` draws the share over the time of runs.
+It prints a row per network, budget and opening, and the mistakes. Both are also written, the mistakes to another file
+beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share over the time of runs.
 """
 
 import argparse
 import csv
-import dataclasses
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 import alphac4
-from alphac4.arena.players import SearchingPlayer, drop_trees
+from alphac4.arena.players import AutoPlayer, SearchingPlayer, drop_trees
 from alphac4.game import Position, column_name
 from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD, canonical_key
@@ -53,24 +55,22 @@ class ExactScores:
         """Return the score of each column's move for the side to move, `FULL_COLUMN` for full columns."""
         keys = [key_of(position) for position in positions]
         unknown = {key: position for key, position in zip(keys, positions, strict=True) if key not in self._known}
-        parts = [list(unknown)[index :: cores()] for index in range(cores())]
-
-        def solve(part: list[int]) -> list[list[int]]:
-            own, occupied = stones([oriented(unknown[key]) for key in part])
-            scores: list[list[int]] = self._solver.analyze_batch(own, occupied).tolist()
-            return scores
-
         if unknown:
+            parts = [list(unknown.items())[index :: cores()] for index in range(cores())]
             with ThreadPoolExecutor(cores()) as pool:
-                for part, scores in zip(parts, pool.map(solve, parts), strict=True):
-                    self._known |= zip(part, scores, strict=True)
+                for part in pool.map(self._solve, parts):
+                    self._known |= part
             if self._path is not None:
-                arrays = {"keys": np.array(list(self._known), np.uint64)}
-                save_arrays(
-                    self._path, arrays | {"scores": np.array(list(self._known.values()), np.int8)}, {"format": FORMAT}
-                )
+                known, scores = np.array(list(self._known), np.uint64), np.array(list(self._known.values()), np.int8)
+                save_arrays(self._path, {"keys": known, "scores": scores}, {"format": FORMAT})
         found = [self._known[key] for key in keys]
         return [row if is_oriented(p) else row[::-1] for row, p in zip(found, positions, strict=True)]
+
+    def _solve(self, part: Sequence[tuple[int, Position]]) -> dict[int, list[int]]:
+        """Return scores in the canonical orientation by key."""
+        own, occupied = stones([p if is_oriented(p) else p.mirror() for _, p in part])
+        scores = self._solver.analyze_batch(own, occupied)
+        return dict(zip((key for key, _ in part), scores.tolist(), strict=True))
 
 
 def key_of(position: Position) -> int:
@@ -83,9 +83,11 @@ def is_oriented(position: Position) -> bool:
     return int(position.own + position.occupied) == key_of(position)
 
 
-def oriented(position: Position) -> Position:
-    """Return the canonical one of a position and its mirror image."""
-    return position if is_oriented(position) else position.mirror()
+class Line(NamedTuple):
+    """A position that best defences reach."""
+
+    position: Position  # the network has the move
+    share: float  # its probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,77 +123,60 @@ def walk(player: SearchingPlayer, scores: ExactScores, opening: str, width: int)
     if outcome < 0:
         return None
     kept, count, is_sampled, mistakes = 0.0, 0, False, list[Mistake]()
-    level = [(start, 1.0)]
+    level = [Line(start, 1.0)]
     while level:
         count += len(level)
-        following = dict[int, tuple[Position, float]]()
-        after, unfinished = list[Position](), list[tuple[Position, float, int, float]]()
-        for position, share, column, value, is_proven in ask(player, level):
-            played = position.play(column)
-            if is_proven or played.outcome() is not None:  # the network's last stone wins or fills the board
-                kept += share
-            else:
-                after.append(played)
-                unfinished.append((position, share, column, value))
-        for played, replies, (position, share, column, value) in zip(
-            after, scores.find(after), unfinished, strict=True
-        ):
-            score = -max(replies)
-            if np.sign(score) < outcome:
-                mistakes.append(describe(player, scores, position, share, column, value, outcome, score))
+        answers, following = list(ask(player, level)), dict[int, Line]()
+        after = [line.position.play(column) for line, (column, _, _) in zip(level, answers, strict=True)]
+        ended = [proven or played.outcome() is not None for played, (_, _, proven) in zip(after, answers, strict=True)]
+        kept += sum(line.share for line, has_ended in zip(level, ended, strict=True) if has_ended)
+        rows = [row for row, has_ended in enumerate(ended) if not has_ended]
+        for row, replies in zip(rows, scores.find([after[row] for row in rows]), strict=True):
+            line, (column, value, _) = level[row], answers[row]
+            if np.sign(-max(replies)) < outcome:
+                mistakes.append(describe(player, scores, line, column, value, outcome, -max(replies)))
                 continue
             best = best_columns([None if reply == FULL_COLUMN else reply for reply in replies])
-            for reply in best:
-                answered = played.play(reply)
+            for answered in map(after[row].play, best):
                 if answered.outcome() is not None:  # the board is full
-                    kept += share / len(best)
+                    kept += line.share / len(best)
                     continue
-                key = key_of(answered)
-                before = following.get(key, (answered, 0.0))
-                following[key] = before[0], before[1] + share / len(best)
+                before = following.get(key_of(answered), Line(answered, 0.0))
+                following[key_of(answered)] = Line(before.position, before.share + line.share / len(best))
         level = [following[key] for key in sorted(following)]
         if len(level) > width:
             level, is_sampled = sample(level, width, rng), True
     return Tree(outcome=outcome, kept=kept, positions=count, is_sampled=is_sampled, mistakes=mistakes)
 
 
-def ask(
-    player: SearchingPlayer, level: Sequence[tuple[Position, float]]
-) -> Iterable[tuple[Position, float, int, float, bool]]:
-    """Yield positions and shares with the player's column and value, and whether it has proven its win.
-
-    A player that keeps no proofs must win every game on the board.
-    """
+def ask(player: SearchingPlayer, level: Sequence[Line]) -> Iterator[tuple[int, float, bool]]:
+    """Yield the player's column and value in each position, and whether it has proven a win that it will play out."""
     for first in range(0, len(level), SEARCHED_TOGETHER):
-        part = level[first : first + SEARCHED_TOGETHER]
+        positions = [line.position for line in level[first : first + SEARCHED_TOGETHER]]
         drop_trees(player)  # so that a move does not depend on other positions
-        result = player.search([position for position, _ in part])
-        proven = result.proven_wins & (player.reuse != "nothing")
-        for row, (position, share) in enumerate(part):
-            yield position, share, int(result.moves[row]), float(result.value[row]), bool(proven[row])
+        result = player.search(positions, player.budget)  # of `AutoPlayer`, the first search, whose proofs it keeps
+        moves, values, proven = result.moves, result.value, result.proven_wins
+        unproven = np.flatnonzero(~proven)
+        if isinstance(player, AutoPlayer) and len(unproven):
+            longer = player.search([positions[row] for row in unproven])
+            moves[unproven], values[unproven] = longer.moves, longer.value
+        yield from zip(moves.tolist(), values.tolist(), proven.tolist(), strict=True)
 
 
-def sample(
-    level: Sequence[tuple[Position, float]], width: int, rng: np.random.Generator
-) -> list[tuple[Position, float]]:
+def sample(level: Sequence[Line], width: int, rng: np.random.Generator) -> list[Line]:
     """Return at most ``width`` positions by systematic resampling; the expected share of each stays the same."""
-    shares = np.array([share for _, share in level])
+    shares = np.array([line.share for line in level])
     points = (rng.random() + np.arange(width)) / width * shares.sum()
-    counts = np.bincount(np.minimum(np.searchsorted(shares.cumsum(), points), len(level) - 1), minlength=len(level))
-    return [(level[row][0], counts[row] * shares.sum() / width) for row in np.flatnonzero(counts)]
+    rows = np.minimum(np.searchsorted(shares.cumsum(), points), len(level) - 1)
+    counts = Counter(rows.tolist())
+    return [Line(level[row].position, counts[row] * shares.sum() / width) for row in sorted(counts)]
 
 
 def describe(
-    player: SearchingPlayer,
-    scores: ExactScores,
-    position: Position,
-    share: float,
-    column: int,
-    value: float,
-    outcome: int,
-    score: int,
+    player: SearchingPlayer, scores: ExactScores, line: Line, column: int, value: float, outcome: int, score: int
 ) -> Mistake:
     """Describe a mistake; ``score`` is the network's after it."""
+    position = line.position
     exact = scores.find([position])[0]
     right = [index for index, each in enumerate(exact) if each != FULL_COLUMN and np.sign(each) >= outcome]
     raw = player.search([position], Budget(simulations=0))
@@ -199,9 +184,9 @@ def describe(
     return Mistake(
         moves=position.moves or "",
         stones=position.plies,
-        share=share,
+        share=line.share,
         played=column_name(column),
-        right="".join(column_name(index) for index in right),
+        right="".join(map(column_name, right)),
         right_prior=float(raw.priors[0, right].sum()),
         raw_value=float(raw.value[0]),
         value=value,
@@ -218,36 +203,40 @@ def networks_of(name: str) -> list[tuple[str, float | None]]:
     return [(str(path), minutes[number]) for number, path in paths.items() if path.exists()]
 
 
-def write_csv(path: Path, rows: Sequence[dict[str, object]]) -> None:
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a file; none if it does not exist."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, str]]) -> None:
     """Write rows with the same keys."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0] if rows else ["network"])
+        writer = csv.DictWriter(file, rows[0] if rows else ["network"], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
-def draw(rows: Sequence[dict[str, object]], path: Path) -> None:
+def draw(rows: Sequence[dict[str, str]], path: Path) -> None:
     """Draw the share of the first opening over the minutes of runs, a line per run and budget."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    shown = [row for row in rows if row["minutes"] != "" and row["opening"] == rows[0]["opening"]]
-    runs = list(dict.fromkeys(Path(str(row["network"])).parts[-3] for row in shown))
-    for number, budget in enumerate(dict.fromkeys(row["budget"] for row in shown)):
-        for index, run in enumerate(runs):
-            points = [r for r in shown if r["budget"] == budget and Path(str(r["network"])).parts[-3] == run]
-            axes.plot(
-                [float(str(row["minutes"])) for row in points],
-                [100 * float(str(row["kept"])) for row in points],
-                f"C{number}{'-' if index == 0 else ':' if index == 1 else '--'}",
-                marker="o",
-                markersize=3,
-                label=f"{run}, {budget}",
-            )
-    axes.set(xlabel="minutes of training", ylabel="share of best defences beaten, %", ylim=(-3, 103))
+    curves: defaultdict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        if row["minutes"] and row["opening"] == rows[0]["opening"]:
+            run = Path(row["network"]).parts[-3]
+            curves[row["budget"], run].append((float(row["minutes"]), 100 * float(row["kept"])))
+    budgets, runs = list(dict.fromkeys(b for b, _ in curves)), list(dict.fromkeys(run for _, run in curves))
+    for (budget, run), points in curves.items():
+        style = f"C{budgets.index(budget)}{('-', '--', ':')[runs.index(run) % 3]}o"
+        axes.plot(*zip(*points, strict=True), style, markersize=3, label=f"{run}@{budget}")
+    axes.set(xlabel="minutes of training", ylabel="best defences beaten, %", ylim=(-3, 103))
     axes.legend(fontsize=8)
-    figure.savefig(path)
+    figure.savefig(path, dpi=130)
 
 
 def main() -> None:
@@ -258,41 +247,47 @@ def main() -> None:
     parser.add_argument("--openings", nargs="+", default=[""], help='moves before the network\'s first; "" for none')
     parser.add_argument("--width", type=int, default=4096, help="positions of a level from which on it is sampled")
     parser.add_argument("--scores", type=Path, help="file that keeps the exact scores for the next call")
-    parser.add_argument("--csv", type=Path, help="write NAME.csv and NAME-mistakes.csv")
+    parser.add_argument("--csv", type=Path, default=Path("keeping-the-win.csv"), help="file of the rows")
     parser.add_argument("--picture", type=Path, help="draw the share over the minutes of runs")
     options = parser.parse_args()
-    scores = ExactScores(options.scores)
-    rows, all_mistakes = list[dict[str, object]](), list[dict[str, object]]()
+    mistakes_path = options.csv.with_name(f"{options.csv.stem}-mistakes.csv")
+    rows, mistakes, scores = read_csv(options.csv), read_csv(mistakes_path), ExactScores(options.scores)
+    done = {(row["network"], row["budget"], row["opening"]) for row in rows}
     print(f"{'network':32s} {'budget':>6s} {'opening':>7s} {'goal':>4s} {'kept %':>7s} {'positions':>9s} mistakes")
-    for network, minutes in (each for name in options.networks for each in networks_of(name)):
-        for budget in options.budgets:
-            agent = alphac4.load(f"{network}@{budget}", batch_size=SEARCHED_TOGETHER)
-            assert isinstance(agent.player, SearchingPlayer)
-            for opening in options.openings:
-                tree = walk(agent.player, scores, opening, options.width)
-                if tree is None:
-                    continue
-                goal = "win" if tree.outcome else "draw"
-                label = {"network": network, "budget": budget, "opening": opening}
-                rows.append(
-                    label
-                    | {"minutes": "" if minutes is None else round(minutes, 2), "goal": goal, "kept": tree.kept}
-                    | {"positions": tree.positions, "sampled": tree.is_sampled, "mistakes": len(tree.mistakes)}
+    networks = [each for name in options.networks for each in networks_of(name)]
+    for (network, minutes), budget in product(networks, options.budgets):
+        openings = [opening for opening in options.openings if (network, budget, opening) not in done]
+        if not openings:
+            continue
+        player = alphac4.load(f"{network}@{budget}", batch_size=SEARCHED_TOGETHER).player
+        assert isinstance(player, SearchingPlayer)
+        for opening in openings:
+            tree = walk(player, scores, opening, options.width)
+            if tree is None:
+                continue
+            goal = "win" if tree.outcome else "draw"
+            label = {"network": network, "budget": budget, "opening": opening}
+            rows.append(
+                label
+                | {"minutes": "" if minutes is None else f"{minutes:.2f}", "goal": goal, "kept": f"{tree.kept:.6f}"}
+                | {"positions": str(tree.positions), "mistakes": str(len(tree.mistakes))}
+                | {"sampled": "yes" if tree.is_sampled else "no"}
+            )
+            print(
+                f"{network[-32:]:32s} {budget:>6s} {opening:>7s} {goal:>4s} {100 * tree.kept:7.2f}"
+                f" {tree.positions:8d}{'~' if tree.is_sampled else ' '} {len(tree.mistakes)}",
+                flush=True,
+            )
+            for each in sorted(tree.mistakes, key=lambda mistake: -mistake.share):
+                mistakes.append(
+                    label | {name: f"{x:.6f}" if isinstance(x, float) else str(x) for name, x in vars(each).items()}
                 )
                 print(
-                    f"{network[-32:]:32s} {budget:>6s} {opening:>7s} {goal:>4s} {100 * tree.kept:7.2f}"
-                    f" {tree.positions:8d}{'~' if tree.is_sampled else ' '} {len(tree.mistakes)}",
-                    flush=True,
+                    f"    {100 * each.share:6.2f} % {each.moves}: {each.played} instead of {each.right}, policy"
+                    f" {each.right_prior:.3f}, value {each.raw_value:+.2f} {each.value:+.2f}, {each.result}"
                 )
-                for each in sorted(tree.mistakes, key=lambda mistake: -mistake.share):
-                    all_mistakes.append(label | dataclasses.asdict(each))
-                    print(
-                        f"    {100 * each.share:6.2f} % {each.moves}: {each.played} instead of {each.right}, policy"
-                        f" {each.right_prior:.3f}, value {each.raw_value:+.2f} {each.value:+.2f}, {each.result}"
-                    )
-    if options.csv:
-        write_csv(options.csv.with_suffix(".csv"), rows)
-        write_csv(options.csv.with_name(f"{options.csv.stem}-mistakes.csv"), all_mistakes)
+            write_csv(options.csv, rows)
+            write_csv(mistakes_path, mistakes)
     if options.picture:
         draw(rows, options.picture)
 

@@ -40,7 +40,7 @@ from alphac4.training.losses import LearningBatch, batches, standard_losses
 from alphac4.training.optimizer import CosineSchedule
 
 BUDGETS = ((14, 600), (24, 400), (42, 200))  # simulations in positions with fewer stones than the first number
-MAX_STONES = 34
+MAX_STONES = 28
 CHOICE_TEMPERATURE = 0.06  # of values in [-1, 1], when the lines branch
 PRIOR_SHARE = 0.3  # of a move's probability in the lines
 VALUE_SCALE = 40.0  # policy targets are softmax(log prior + VALUE_SCALE * value)

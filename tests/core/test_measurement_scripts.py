@@ -15,6 +15,8 @@ from campaigns.tiny_run import SETTINGS
 
 import alphac4
 from alphac4.evaluation.positions import packaged_positions
+from alphac4.game import Position
+from alphac4.solver import Solver
 from alphac4.training.config import PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -153,3 +155,23 @@ def test_gpu_report_repeats_failed_steps(tmp_path: Path) -> None:
         started = [line.partition(":")[0] for line in done.stdout.splitlines() if "at most" in line]
         assert started == expected
         assert done.stdout.endswith("unfinished, for the next call: peers\n")
+
+
+def test_share_of_best_defences_is_that_of_all_games() -> None:
+    """The levels of merged positions give the probability that a recursion over single games gives."""
+    script = runpy.run_path(str(ROOT / "experiments" / "keeping_the_win.py"))
+    player, solver, opening = alphac4.load("quick@0").player, Solver(), "44444222266662634332"
+
+    def kept(position: Position) -> float:
+        after = position.play(player.choose([position])[0])
+        if after.outcome() is not None:
+            return 1.0
+        if (best := max(score for score in solver.analyze(after) if score is not None)) >= 0:
+            return 0.0
+        replies = [column for column, score in enumerate(solver.analyze(after)) if score == best]
+        return sum(kept(after.play(column)) for column in replies) / len(replies)
+
+    tree = script["walk"](player, script["ExactScores"](None), opening, 100)
+    assert 0 < tree.kept < 1
+    assert tree.kept == pytest.approx(kept(Position.from_moves(opening)))
+    assert 1 - tree.kept == pytest.approx(sum(mistake.share for mistake in tree.mistakes))
