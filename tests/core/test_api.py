@@ -6,7 +6,6 @@ import pickle
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -105,21 +104,14 @@ def forgets_planes(planes: Planes) -> Any:
     ("network", "message"),
     [
         (always([0] * 3, 0), r"returned a policy \[1, 3\] and a value \[1\] for 1 .*expected a policy \[1, 7\] and a"),
-        (lambda planes: planes, r"returned ndarray \[1, 2, 6, 7\] for 1 position; expected a policy \[1, 7\] and a"),
-        (
-            lambda planes: (None, len(planes)),
-            r"returned a policy \[\] and a value \[\] for 1 position; expected a pol",
-        ),
         (
             lambda planes: ({}, planes),
             r"returned tuple of 2 \(dict, ndarray \[1, 2, 6, 7\]\) for 1 position; expected",
         ),
         (lambda planes: planes.no, r"failed on planes \[1, 2, 6, 7\] with AttributeError: .*no attribute 'no'"),
         (always([0] * 7, 5), r"value of size 5; expected -1 \(lost\) to 1 \(won\)"),
-        (always([math.nan] * 7, 0), "policy without a largest finite logit"),
         (always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0), "policy without a largest"),  # column 4 is full
         (forgets_planes, "policy without a largest"),
-        (always([0] * 7, math.nan), "value that is not finite"),
         (always([0] * 7, [0.9, 0.9, 0.9]), "are not probabilities"),
     ],
 )
@@ -325,22 +317,6 @@ def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
     assert list(alphac4.iterate(config, callbacks=[StopAtOnce()])) == []
 
 
-@pytest.mark.parametrize(
-    ("moves", "kind", "message"),
-    [
-        ("444444444", ValueError, "illegal move"),
-        ("49", ValueError, "columns are written 1 to 7"),
-        ("1212121", ValueError, "the game is over after 1212121"),
-        (4455, TypeError, "must be a move string such as '4455'.* not 4455"),
-    ],
-)
-def test_an_invalid_position_raises_a_clear_error(moves: Any, kind: type[Exception], message: str) -> None:
-    for use in (alphac4.load("uct:10").search, alphac4.solve):
-        with pytest.raises(kind, match=message) as error:
-            use(moves)
-        assert "\n" not in str(error.value)
-
-
 def test_a_position_of_impossible_stones_is_rejected(checkpoint: Path) -> None:
     floating = alphac4.Position(np.uint64(0), np.uint64(2), moves=None)  # unchecked, as internal code makes positions
     for use in (alphac4.solve, alphac4.analyze, alphac4.draw_board, alphac4.load(checkpoint).search):
@@ -348,167 +324,80 @@ def test_a_position_of_impossible_stones_is_rejected(checkpoint: Path) -> None:
             use(floating)
 
 
-def test_a_position_may_be_made_from_the_integers_of_python(checkpoint: Path) -> None:
-    known = alphac4.Position.from_moves("4455")
-    position = alphac4.Position(int(known.own), int(known.occupied))
-    assert position.mirror() == known.mirror()
-    assert load(checkpoint).search(position, simulations=20).move in range(7)
-
-
 def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
     agent, position = alphac4.load("uct:9"), alphac4.Position.from_moves("44")
     call: Any
     for call, message in (
         (lambda: position.play(3.0), r"column must be an integer, not 3\.0"),
-        (lambda: position.play("3"), "column must be an integer, not '3'"),
-        (lambda: position.is_legal(None), "column must be an integer, not None"),
         (
             lambda: alphac4.Position.from_moves(4455),
             "moves must be a string of 1-based columns such as '4455', not 4455",
         ),
-        (lambda: alphac4.Position.from_moves("4455", 7), "geometry must be a board from make_geometry, not 7"),
         (
             lambda: alphac4.Position("4455"),
             r"takes the bits of its stones, not '4455'; write Position.from_moves\('4455'",
         ),
-        (lambda: alphac4.Position(0, 1.0), r"takes the bits of its stones, not 1\.0"),
-        (lambda: alphac4.Position(0, 0, moves=44), "moves must be a string such as '4455', not 44"),
-        (lambda: alphac4.make_geometry(6.0, 7, 4), r"rows must be an integer, not 6\.0"),
-        (lambda: alphac4.make_geometry(6, "7"), "columns must be an integer, not '7'"),
-        (lambda: alphac4.make_geometry(6, 7, True), "run_length must be an integer, not True"),
         (lambda: alphac4.make_geometry(6, 7, 4, "no"), "diagonals must be True or False, not 'no'"),
-        (lambda: alphac4.load("uct:9", batch_size=1.5), r"batch_size must be int, not 1\.5"),
-        (lambda: alphac4.load("uct:9", threads="2"), "threads must be int, not '2'"),
-        (lambda: alphac4.load("uct:9", geometry=(6, 7)), r"geometry must be a board from make_geometry, not \(6, 7\)"),
         (lambda: alphac4.load(7), "7 is not a player"),
-        (lambda: alphac4.load(SimpleNamespace(choose=len)), "is not a player: it needs a name, a string, and choose"),
-        (lambda: alphac4.load(SimpleNamespace(choose=len, name=5)), "is not a player: it needs a name"),
         (lambda: alphac4.load(SimpleNamespace(choose=3, name="a")), "is not a player: it needs a name"),
         (lambda: alphac4.load(RandomPlayer), "player must be an instance of RandomPlayer, not the class"),
-        (lambda: alphac4.load(nn.Linear), "player must be an instance of Linear, not the class"),
-        (lambda: alphac4.load("quick", backend=None), "backend must be str, not None"),
         (lambda: alphac4.load("quick", backend=3), "backend must be str, not 3"),
-        (lambda: alphac4.load("quick", device=3), "device must be str, not 3"),
-        (lambda: alphac4.load("uct:9", seed=True), "seed must be int or a list of int, not True"),
-        (lambda: alphac4.load("uct:9", seed="1"), "seed must be int or a list of int, not '1'"),
-        (lambda: alphac4.load("uct:9", seed=[1, 2.0]), r"seed must be int or a list of int, not \[1, 2\.0\]"),
-        (lambda: agent.search("44", simulations="5"), "simulations must be int, not '5'"),
         (lambda: agent.search("44", seconds=True), "seconds must be float, not True"),
-        (lambda: alphac4.Position.from_kaggle(5), "board must be a list of cells with 0, 1 or 2, row by row, not 5"),
         (lambda: alphac4.Position.from_kaggle("0" * 42), "board must be a list of cells"),
-        (lambda: alphac4.Position.from_kaggle([0] * 42, geometry=7), "geometry must be a board from make_geometry"),
-        (lambda: alphac4.Agent(agent.player, 7), "geometry must be a board from make_geometry, not 7"),
         (lambda: alphac4.draw_board("44", 0.5), r"policy must be a list of float, not 0\.5"),
-        (lambda: alphac4.draw_board("44", ["0.1"] * 7), r"policy\[0\] must be float, not '0\.1'"),
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
-        (lambda: alphac4.TrainConfig.preset(3), "a preset has a name, not 3; the presets are quick"),
-        (lambda: alphac4.train({}), "a preset has a name, not {}"),
-        (lambda: alphac4.load("quick", network=3), "network must be a function, not 3"),
         (lambda: alphac4.read_reports(None), "run must be a path such as 'runs/mine', not None"),
-        (lambda: alphac4.load("quick", selection=alphac4.Puct(c_init=True)), "c_init must be a number, not True"),
         (lambda: alphac4.load("quick", selection=3), "selection must be a Puct, or a NamedTuple of your own, not 3"),
-        (lambda: alphac4.load("quick", selection=alphac4.Puct(c_init="1")), "c_init must be a number, not '1'"),
         (lambda: alphac4.draw_game(5), "game must be a GameRecord, .*, not 5"),
         (lambda: alphac4.draw_board("44", axes=5), "axes must be axes of Matplotlib, not 5"),
         (lambda: agent.choose("4455"), "positions must be a list of .*, not '4455'"),
-        (lambda: agent.choose(4455), "positions must be a list of .*, not 4455"),
         (lambda: alphac4.play_match(3, "random"), "3 is not a player"),
-        (lambda: alphac4.play_match("random", "random", geometry=0), "geometry must be a board from make_geometry"),
         (lambda: alphac4.solve("44", geometry=5), "geometry must be a board from make_geometry, not 5"),
-        (lambda: alphac4.solve(alphac4.Position(), geometry=5), "geometry must be a board from make_geometry, not 5"),
-        (lambda: alphac4.draw_board(alphac4.Position(), geometry=5), "geometry must be a board from make_geometry"),
-        (lambda: alphac4.play_match("random", "random", games="2"), "games must be int, not '2'"),
-        (lambda: alphac4.play_match("random", "random", seed=1.0), r"seed must be int, not 1\.0"),
         (lambda: alphac4.play_match("random", "random", progress="no"), "progress must be bool, not 'no'"),
-        (lambda: alphac4.train("quick", progress="no"), "progress must be bool, not 'no'"),
-        (lambda: alphac4.train("quick", run=3), "run must be a path such as 'runs/mine', not 3"),
-        (lambda: alphac4.draw_board("44", title=3), "title must be str, not 3"),
-        (lambda: alphac4.evaluate("random", seed=True), "seed must be int, not True"),
-        (lambda: alphac4.evaluate("quick", simulations=["5"]), r"simulations\[0\] must be int, not '5'"),
         (lambda: alphac4.evaluate("random", positions=[5]), r"positions\[0\] must be str or Path, not 5"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations must be a list of int, not 100"),
-        (lambda: alphac4.evaluate("random", references="solver"), "references must be a list, not 'solver'"),
-        (lambda: alphac4.evaluate("random", count=2.0), r"count must be int, not 2\.0"),
     ):
         with pytest.raises(TypeError, match=message) as error:
             call()
         assert "\n" not in str(error.value)
 
 
-def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Path) -> None:
+def test_a_wrong_value_of_an_argument_raises_a_clear_value_error() -> None:
     agent, small, position = alphac4.load("uct:9"), alphac4.make_geometry(5, 6), alphac4.Position()
-    played = alphac4.Position.from_moves("44")
-    moved = partial(alphac4.Position, played.own, played.occupied, played.geometry)
     for call, message in (
         (lambda: alphac4.Position(1, 0), "own has stones that are not in occupied"),
-        (lambda: alphac4.Position(0, 2), "impossible board: a stone has nothing below it"),
-        (lambda: alphac4.Position(0, 2**49), "impossible board: two stones in a cell, or a stone outside the board"),
         (lambda: alphac4.Position(0, 2**64), "occupied must be at most 64 bits"),
         (lambda: alphac4.Position(-1, 1), "own must be at least 0, not -1"),
         (lambda: alphac4.load("uct:9", batch_size=0), "batch_size must be at least 1, not 0"),
-        (lambda: alphac4.load("uct:9", threads=0), "threads must be at least 1, not 0"),
         (lambda: alphac4.load("quick", batch_size=10**9), "batch_size must be at most 65,536, not 1000000000"),
         (lambda: alphac4.load("uct:9", batch_size=4), "batch_size does not apply to uct:9: leave it out"),
-        (lambda: alphac4.load("uct:9", backend="torch-fp32"), "backend does not apply to uct:9: leave it out"),
         (lambda: alphac4.load(agent, seed=3), "seed does not apply to uct:9"),
         (
             lambda: alphac4.play_match("random", "random", games=10**9),
             "games must be at most 1,000,000",
         ),
-        (lambda: alphac4.train(""), "unknown preset ''"),
         (lambda: alphac4.TrainConfig(iterations="3"), "iterations must be int, not '3'"),
         (lambda: alphac4.TrainConfig(board=None), "board must be an object with the fields of BoardConfig, not None"),
-        (lambda: next(alphac4.iterate(alphac4.TrainConfig(samples=2.5))), r"samples must be int, not 2\.5"),
         (lambda: alphac4.evaluate("random", simulations=[]), "simulations must not be empty: give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
         (lambda: alphac4.load("x" * 100_000), "unknown player 'xxx"),
-        (lambda: alphac4.load("missing.safetensors"), "no such file"),
         (lambda: alphac4.load("quick", geometry=small), "plays on 6 x 7 .*, not on 5 x 6"),
-        (lambda: alphac4.load(agent, geometry=small), "plays on 6 x 7 .*, not on 5 x 6 .*; leave geometry out"),
-        (lambda: alphac4.load(agent, device="cpu"), "device does not apply to uct:9"),
         (lambda: alphac4.read_reports("x" * 5000), "no reports of a run here"),
-        (lambda: alphac4.read_reports(__file__), "no reports of a run here"),
         (lambda: alphac4.solve(alphac4.Position(), geometry=small), "on a different board"),
-        (lambda: alphac4.analyze(alphac4.Position(geometry=small), geometry=alphac4.make_geometry()), "on a different"),
-        (lambda: alphac4.draw_board(alphac4.Position(), geometry=small), "on a different board"),
         (lambda: alphac4.load(""), "the player's name is empty; .* such as best@600 or uct:1000"),
-        (lambda: alphac4.load("uct:9", seed=-1), "seed must be at least 0, not -1"),
         (
             lambda: alphac4.load("quick", backend="foo"),
             "unknown backend 'foo' on this machine; available: auto, torch-",
         ),
         (lambda: alphac4.load("quick", device="tpu"), "unknown device 'tpu'; available: auto, cpu, cuda"),
         (lambda: alphac4.evaluate("uct:9", simulations=[5]), "simulations apply to a checkpoint .* out for uct:9"),
-        (lambda: alphac4.evaluate("quick", simulations=[1.5]), r"simulations\[0\] must be int, not 1\.5"),
         (lambda: position.play(10**5000), "column is too large: a number of 16610 bits"),
-        (lambda: agent.search("44", simulations=10**5000), "simulations must be at most 16,777,216, not such a large"),
-        (lambda: agent.search("44", seconds=10**5000), "seconds must be float, not such a large number"),
         (lambda: agent.search("44", seconds=10**400), "seconds must be float, not such a large number"),
-        (lambda: alphac4.draw_board("44", [math.nan] * 7), r"policy\[0\] must be at least 0, not nan"),
         (lambda: alphac4.draw_board("44", [2.0] * 7), r"policy\[0\] must be at most 1, not 2\.0"),
-        (lambda: alphac4.solve(alphac4.Position(0, 2, moves="7")), "a stone has nothing below it"),
         (lambda: alphac4.solve(alphac4.Position(moves="44")), "the moves '44' do not lead to the position's stones"),
-        (lambda: alphac4.draw_board(moved("99")), "the moves '99' do not lead to the position's stones"),
-        (lambda: alphac4.draw_board(moved("?4")), "the moves '.4' do not lead to the position's stones"),
-        (lambda: alphac4.solve(moved("45")), "the moves '45' do not lead to the position's stones"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
-        (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number of at most 1e\\+09, not nan"),
-        (lambda: agent.search("44", simulations=2.5), r"simulations must be int, not 2\.5"),
-        (
-            lambda: load(checkpoint).search("44", simulations=10**10),
-            "must be at most 16,777,216",
-        ),
-        (
-            lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))),
-            "on a different board",
-        ),
-        (
-            lambda: alphac4.play_match("random", "random", games=3),
-            "games must be even, not 3",
-        ),
-        (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),
         (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
         (
             lambda: alphac4.load("uct:9", selection=alphac4.Puct()),
@@ -520,7 +409,6 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error(checkpoint: Pat
             "planes must be one of 'stones', 'lines', not 'all'",
         ),
         (lambda: alphac4.draw_board("4455", [0.2] * 5), "policy needs 7 numbers, one for each column, not 5"),
-        (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),
     ):
         with pytest.raises(ValueError, match=message) as error:
             call()

@@ -207,11 +207,8 @@ def test_uct_options_round_trip_through_their_text() -> None:
     [
         ("final=best", "'visits', 'rate', 'ucb'"),
         ("proofs=yes", "proofs must be on or off, not 'yes'"),
-        ("speed=9", "exploration"),
-        ("exploration=1e999", "at most"),
         ("rollout-depth=-1", "rollout_depth must be at least 0, not -1"),
         ("tree=keep,roots=2", "roots=1"),
-        ("roots=1000000000", "at most 256"),  # these trees would exhaust the memory
     ],
 )
 def test_invalid_uct_options_are_rejected_with_the_valid_ones(options: str, message: str) -> None:

