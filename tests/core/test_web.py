@@ -25,7 +25,7 @@ from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessControl, is_loopback
-from alphac4.review import Review, review_game
+from alphac4.review import review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import TimeIsUp
 
@@ -110,15 +110,6 @@ def test_levels_solver_and_analysis_find_the_winning_move(client: TestClient) ->
     assert ask(client, "analyze", moves="444445267614", simulations=50)[-1]["move"] == 2
 
 
-@pytest.mark.slow
-def test_hint_keeps_a_win(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 4 3 3 3 5 4 3 only column 6 wins. If exact scores take too long, outcomes decide."""
-    monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
-    monkeypatch.setattr(searches, "OUTCOME_SECONDS", TIMEOUT_S)
-    shared_solver.cache_clear()
-    assert ask(client, "hint", moves="4333543") == {"column": 5, "outcome": "wins", "source": "exact"}
-
-
 def test_hint_keeps_the_outcome_if_exact_scores_take_too_long(
     service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,19 +158,6 @@ def test_review_streams_its_progress_and_ends_with_the_result_of_review_game(cli
     assert review["reviewed"] == expected["reviewed"]
 
 
-def test_review_has_a_time_limit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As documented; solving early positions would take minutes."""
-    seconds: list[float] = []
-
-    def limited(*arguments: Any, **options: Any) -> Review:
-        seconds.append(options["seconds"])
-        return review_game(*arguments, **options)
-
-    monkeypatch.setattr("alphac4.play.web.searches.review_game", limited)
-    ask(client, "review", moves="4444")
-    assert seconds == [40]
-
-
 def test_nodes_of_the_tree_are_available_after_an_analysis(client: TestClient) -> None:
     """A child has one visit less than its edge. A node outside the tree or of another position is an error."""
     last = ask(client, "analyze", moves="44", simulations=200)[-1]
@@ -200,35 +178,15 @@ def test_nodes_of_the_tree_are_available_after_an_analysis(client: TestClient) -
         ("move", "[1]", 400),
         ("move", '{"moves": "49", "level": "club"}', 400),
         ("move", '{"moves": "1122334", "level": "club"}', 400),
-        ("move", '{"moves": "4", "level": "god"}', 400),
         ("move", '{"moves": "' + "1" * 5000 + '"}', 413),
-        ("move", "[" * 4000, 400),
-        ("analyze", '{"moves": "4", "simulations": 0, "session": "abcdefgh"}', 400),
         ("analyze", '{"moves": "4", "simulations": 1000000000, "session": "abcdefgh"}', 400),
         ("analyze", '{"moves": "4", "session": "../../etc"}', 400),
-        ("exact", "{}", 400),
     ],
 )
 def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: str, status: int) -> None:
     response = client.post(f"/api/{path}", content=body, headers={"content-type": "application/json"})
     assert response.status_code == status
     assert "\n" not in response.json()["error"]
-
-
-def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searches, "MAX_SESSIONS", 2)
-    service = SearchService("quick")
-
-    def grow(session: str) -> None:
-        service.analyze(session, Position(), 5, Stop(), lambda _analysis: None)
-
-    grow("session-1")
-    grow("session-2")
-    service.node("session-1", Position(), [])
-    grow("session-3")
-    assert service.node("session-1", Position(), []).visits > 0
-    with pytest.raises(ValueError, match="analyse this position first"):
-        service.node("session-2", Position(), [])
 
 
 def test_loading_proofs_stops_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
