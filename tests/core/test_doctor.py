@@ -1,11 +1,9 @@
 import json
-import runpy
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
-import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
@@ -14,20 +12,15 @@ from alphac4.commands import doctor
 from alphac4.commands.doctor import (
     CHECKS,
     find_extras,
-    learning_steps_rate,
     measure_training,
-    rate,
     self_play_rate,
 )
 from alphac4.compute import choose_compute
 from alphac4.compute.devices import NO_DEVICE
 from alphac4.nn.backends import make_backend
-from alphac4.nn.config import NetworkConfig
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.networks import SHIPPED
 from alphac4.training.device_learner import make_learner
-
-PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 @pytest.mark.slow
@@ -177,18 +170,6 @@ def test_self_play_and_learning_of_the_devices_preset_are_measured(
     assert learning == (f"learning, {preset}", 5.0 * 32, "positions/s")
 
 
-def test_learning_is_timed_in_enough_steps() -> None:
-    """By hand: 8 steps/s; after the warm-up, steps are quadrupled until they take half a second."""
-    taken: list[int] = []
-
-    def learn(*_replay: object, steps: int, **_options: object) -> Mock:
-        taken.append(steps)
-        return Mock(seconds=steps / 8)
-
-    assert learning_steps_rate(Mock(learn=learn), Mock(), tiny_run(), 1.0) == 8
-    assert taken == [2, 2, 8]
-
-
 def test_inference_measures_the_network_with_every_backend(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, run_command: Callable[..., str]
 ) -> None:
@@ -204,24 +185,3 @@ def test_inference_measures_the_network_with_every_backend(
     assert len(rates) == len(results["measurements"])
     assert {call.args[1].config for call in make.call_args_list} == {load_checkpoint(checkpoint).network.config}
     assert all(rate == 3 * 4 * int(name.split()[-1]) for name, rate in rates.items())
-
-
-def test_rate_divides_by_the_time_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two calls of 0.75 s end after the requested second."""
-    now = [0.0]
-
-    def work() -> float:
-        now[0] += 0.75
-        return 3.0
-
-    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
-    assert rate(work, 1.0) == pytest.approx(6 / 1.5)
-
-
-@pytest.mark.slow
-def test_peer_programs_can_be_measured() -> None:
-    for package in ("pyspiel", "jax", "pgx", "mctx"):
-        pytest.importorskip(package, reason="needs pip install 'alphac4[peers]'")
-    peers = runpy.run_path(str(Path(__file__).parents[2] / "experiments" / "peers.py"))
-    rates = peers["pgx_mctx_rate"](NetworkConfig(channels=4, blocks=1), games=4, simulations=4, seconds=0.05)
-    assert all(np.isfinite(rate) and rate > 0 for rate in (*rates, peers["openspiel_rate"](50, 0.05)))

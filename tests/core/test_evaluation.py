@@ -39,7 +39,6 @@ from alphac4.evaluation.metrics import (
 from alphac4.evaluation.pictures import draw
 from alphac4.evaluation.positions import (
     SETS,
-    PositionSet,
     choose_sets,
     join_sets,
     load_positions,
@@ -108,20 +107,6 @@ def test_intervals_agree_with_textbook_values() -> None:
     assert proportion(np.zeros(0, bool)).count == 0
 
 
-def answers_of_uniform(
-    sets: Sequence[PositionSet], simulations: int, players: int = 1
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Collect the answers of copies of a network with uniform policy and value 0."""
-    budget = Budget(simulations=simulations)
-    return collect_answers([NetworkPlayer("network", UniformEvaluator(), budget) for _ in range(players)], sets)
-
-
-def test_answers_do_not_depend_on_the_number_of_threads() -> None:
-    sets = packaged_positions(40)
-    one, three = (answers_of_uniform(sets, 16, players)[0] for players in (1, 3))
-    assert one.tolist() == three.tolist()
-
-
 def test_moves_and_values_belong_to_their_positions(rng: np.random.Generator) -> None:
     """Their sign and order are those of the player, in any number of batches."""
     sets = packaged_positions(40)
@@ -167,26 +152,6 @@ def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPa
         collect_answers(players, packaged_positions(40))
 
 
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (np.float32("nan"), "returned NaN for a column"),
-        (2.0, "player random returned 2.0 for a column"),
-        (-1, r"illegal move -1 \(columns count from 0\).*player random"),
-        (7, r"illegal move 7 \(columns count from 0\).*player random"),
-    ],
-)
-def test_illegal_answers_are_rejected(column: Any, message: str) -> None:
-    """Without a check, column -1 would count as the last one, and 2.0 as 2."""
-
-    class Odd(RandomPlayer):
-        def choose(self, positions: Sequence[Position]) -> list[int]:
-            return [column] * len(positions)
-
-    with pytest.raises(ValueError, match=message):
-        collect_answers([Odd(np.random.default_rng(0))], packaged_positions(2))
-
-
 @pytest.fixture(scope="module")
 def maker() -> Any:
     return load_script("positions")
@@ -206,12 +171,6 @@ def test_packaged_sets_match_their_names_and_the_solvers_scores(maker: Any) -> N
     for index in late[:10]:
         board = naive.board_of(sets[5].positions[index].moves or "")
         assert naive.minimax(board, 6, 4)[0] == sets[5].best_outcome[index]
-
-
-def test_public_files_are_named_after_their_sets(tmp_path: Path) -> None:
-    path = tmp_path / "Test_L1_R3.columns"
-    path.write_text("4 -4 -2 -2 -1 -2 -2 -4\n")
-    assert load_positions(path).name == "begin-hard"
 
 
 def test_wrong_scores_in_a_file_are_rejected(tmp_path: Path) -> None:
@@ -235,15 +194,6 @@ def test_repeated_positions_in_a_file_are_reported(tmp_path: Path, caplog: pytes
     path.write_text("112233 -2 -1 -1 18 -2 -2 -3\n332211 -2 -1 -1 18 -2 -2 -4\n")
     with pytest.raises(FileError, match="line 2: an earlier line gives the same position other scores"):
         load_positions(path)
-
-
-def test_positions_are_assigned_to_sets_by_their_stones(maker: Any) -> None:
-    fourteen, set_of = Position.from_moves("44444433333355"), maker.set_of
-    assert (maker.stage_of(fourteen), maker.stage_of(fourteen.play(5))) == ("begin", "middle")
-    # With 14 stones, a score of 14 wins with the next stone; -8 loses with the 14th stone from here, -7 with the 16th.
-    assert set_of(fourteen, 14) == set_of(fourteen, -8) == "begin-easy"
-    assert set_of(fourteen, -7) == set_of(fourteen, 0) == "begin-medium"  # 28 stones fill the board
-    assert set_of(Position.from_moves("4444443333335"), 0) == "begin-hard"
 
 
 def test_making_positions_resumes_wherever_a_line_is_cut(
@@ -514,13 +464,6 @@ def test_picture_shows_the_data_of_the_report() -> None:
     assert shown[1:] == [("--", [[-0.5, -0.75], [0.25, 0.5]]), ("-", [[0.5, 0.625]])]  # after the diagonal
     assert "predicted value" in calibration.get_xlabel()
     assert "outcome" in calibration.get_ylabel()
-    report = report_by_hand()
-    for simulations, title in ((0, "calibration: raw"), (64, "calibration: 64"), (None, "calibration")):
-        budget = dataclasses.replace(report.subjects[0].budgets[0], simulations=simulations)
-        one = dataclasses.replace(report, subjects=[dataclasses.replace(report.subjects[0], budgets=[budget])])
-        assert title in [axes.get_title() for axes in draw(one).axes]
-        both = dataclasses.replace(report, subjects=[*one.subjects, report.subjects[0]])
-        assert "calibration (dashed: fewest simulations)" in [axes.get_title() for axes in draw(both).axes]
 
 
 def test_count_limits_the_positions_of_files(tmp_path: Path) -> None:
@@ -577,7 +520,6 @@ def test_rate_is_null_in_a_set_without_decisive_positions(
         ("other.safetensors", "standard board only; give files for other boards"),
         ("other.safetensors --positions seven.columns", "line 1: expected moves and a score for each of 6"),
         ("random --positions empty.columns", "empty.columns: contains no positions"),
-        ("random --positions binary.columns", "binary.columns: not UTF-8 text"),
     ],
 )
 def test_unsuitable_files_are_reported_in_one_line(
@@ -585,8 +527,8 @@ def test_unsuitable_files_are_reported_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     save_untrained(Path("other.safetensors"), make_geometry(5, 6, 4))
-    for name, content in (("seven", b"44 1 1 1 1 1 1 1\n"), ("empty", b"\n"), ("binary", b"\xff\xfe\x00")):
-        Path(f"{name}.columns").write_bytes(content)
+    Path("seven.columns").write_text("44 1 1 1 1 1 1 1\n")
+    Path("empty.columns").touch()
     assert message in error_line(f"evaluate {arguments}")
 
 
