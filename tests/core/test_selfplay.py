@@ -7,7 +7,7 @@ import pytest
 from helpers import new_threads_end
 
 from alphac4.game import Outcome, Position
-from alphac4.game.planes import make_planes, stones
+from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator, make_cache
 from alphac4.mcts.search import Budget
@@ -25,7 +25,6 @@ from alphac4.selfplay.samples import (
     recorded_plies,
     sort_by_content,
 )
-from alphac4.training.losses import batches
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
@@ -280,26 +279,6 @@ def test_window_size_matches_the_published_formula() -> None:
     assert window_size(1000, 250_000) == 1000
     expected = 250_000 * (1 + 0.4 * (4**0.75 - 1) / 0.75)
     assert window_size(1_000_000, 250_000) == pytest.approx(expected, abs=1)
-
-
-def test_mirrored_batch_positions_have_mirrored_policies(rng: np.random.Generator) -> None:
-    samples = some_samples(64)
-    batch = next(batches(samples, STANDARD, 64, 1, rng))
-    plain = make_planes(STANDARD, samples.own[:1], samples.occupied[:1])[0]
-    end = make_planes(STANDARD, samples.final_own[:1], samples.final_occupied[:1])[0]
-    assert not np.array_equal(end, end[..., ::-1])
-    mirrored = 0
-    for planes, policy, final in zip(
-        batch.planes.numpy(), batch.policy_target.numpy(), batch.final_stones.numpy(), strict=True
-    ):
-        np.testing.assert_array_equal(final, end if policy[0] > 0 else end[..., ::-1])
-        if policy[0] > 0:
-            np.testing.assert_array_equal(planes, plain)
-        else:
-            mirrored += 1
-            assert policy[6] == pytest.approx(0.7, abs=1e-3)
-            np.testing.assert_array_equal(planes, plain[..., ::-1])
-    assert 10 < mirrored < 54
 
 
 class OddEvaluator:
