@@ -103,17 +103,6 @@ def test_an_appended_line_is_whole_or_absent(before: str, tmp_path: Path) -> Non
     assert path.read_text().split() == [*before.split(), "last"]
 
 
-def test_an_output_needs_its_suffix_and_replaces_nothing_unasked(tmp_path: Path) -> None:
-    path = tmp_path / "mine.svg"
-    check_output(path, ".svg", overwrite=False)
-    path.touch()
-    check_output(path, ".png", ".svg")
-    with pytest.raises(FileError, match=f"{path} exists already: choose another name, or replace it by --overwrite"):
-        check_output(path, ".svg", overwrite=False)
-    with pytest.raises(FileError, match=f"{path}: the name must end in .png or .pdf"):
-        check_output(path, ".png", ".pdf")
-
-
 def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[bool] = []
     fsync = os.fsync

@@ -66,7 +66,7 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("blank", [" ", "\t", "   "], ids=["blank", "tab", "blanks"])
+@pytest.mark.parametrize("blank", [" ", "\t "], ids=["blank", "tab and blank"])
 def test_text_files_of_any_editor_are_read(form: str, kind: str, blank: str, tmp_path: Path) -> None:
     read, lines, expected = READERS[kind]
     path = tmp_path / "mine.txt"
@@ -80,14 +80,11 @@ def test_text_files_of_any_editor_are_read(form: str, kind: str, blank: str, tmp
         ("positions", "4455 1 1 1 1 1 1"),
         ("positions", "44444 1 1 1 . 1 1 1"),  # column 4 can be played
         ("positions", "4455 1 1 99 1 1 1 1"),
-        ("sample", "4 4 5 5"),
         ("sample", "44 5x"),
         ("sample", "48"),
         ("sample", "1212121"),  # the game is over
         ("sample", "44 1 1"),
         ("sample", "4455 4433"),  # two games in one line
-        ("sample", "4455 99"),
-        ("sample", "2 2 5 2 5 7 6 22"),
         ("sample", f"{PUBLIC[0].split()[0]} . . . . . -1 ."),
         ("sample", "4455 \u0661"),
         ("positions", "112233 -2 0 1 18 0 -3 -\u0661"),
@@ -128,19 +125,13 @@ class Stream(io.StringIO):
         self.buffer = io.BytesIO(content)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["byte-order mark", "CR"])
 def test_standard_input_of_any_editor_is_read(
     form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", Stream(written(form, PUBLIC, "\t")))
     assert SolveCommand(batch=True)() == 0
     assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores agree with the published ones
-
-
-def test_standard_input_in_another_encoding_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", Stream("\n".join(PUBLIC).encode("utf-16")))
-    with pytest.raises(ValueError, match=r"^the standard input: not UTF-8 text"):
-        SolveCommand(batch=True)()
 
 
 @pytest.mark.parametrize(
