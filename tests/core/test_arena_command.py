@@ -14,11 +14,9 @@ from helpers import save_untrained
 
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult, balanced_openings
-from alphac4.arena.ratings import Rating
 from alphac4.arena.tournament import (
     MatchPart,
     Tournament,
-    crosstable,
     describe_results,
     play_part,
     play_round_robin,
@@ -111,21 +109,6 @@ def test_ratings_that_the_games_do_not_determine_are_infinite_or_unknown() -> No
     rated = report["ratings"]
     assert report["anchor"] == "c"
     assert rated["a"] == rated["e"] == {"elo": None, "error": None}
-
-
-def test_crosstable_shows_scores_by_rating_and_pairings_without_games() -> None:
-    results = {
-        ("a", "b"): MatchResult(wins=3, draws=1, losses=0),
-        ("a", "certified"): MatchResult(wins=0, draws=1, losses=1),
-        ("b", "certified"): MatchResult(),
-    }
-    ratings = {name: Rating(elo=elo, error=elo / 10) for name, elo in (("a", 100.0), ("b", 0.0), ("certified", 250.0))}
-    assert crosstable(results, ratings).splitlines() == [
-        "   player       Elo     ±  games  points     1    2    3",
-        " 1 certified   +250    25      2     1.5     -   75    -",
-        " 2 a           +100    10      6     4.0    25    -   88",
-        " 3 b             +0     0      4     0.5     -   12    -",
-    ]
 
 
 def test_short_names_that_would_be_equal_are_not_shortened() -> None:

@@ -72,15 +72,10 @@ def test_scores_agree_with_a_replay_of_the_games(rng: np.random.Generator) -> No
     ("answer", "opening", "message"),
     [
         ([3], "444444", r"illegal move 3 \(columns count from 0\) after '444444': .*full.*player scripted"),
-        ([9], "44", r"illegal move 9 \(columns count from 0\).*7 columns.*player scripted"),
         ([0, 0], "44", "player scripted chose 2 moves for 1 position$"),
         ([0], "1122334", "'1122334' is finished"),
         ([-1], "44", r"illegal move -1 \(columns count from 0\).*player scripted"),
-        ([10**30], "44", r"player scripted returned 1000.* for a column, expected an integer that counts from 0"),
         ([2.0], "44", r"player scripted returned 2\.0 for a column, expected an integer that counts from 0"),
-        (["3"], "44", "player scripted returned '3' for a column, expected an integer that counts from 0"),
-        ([None], "44", "player scripted returned None for a column, expected an integer that counts from 0"),
-        ([[3]], "44", r"player scripted returned \[\[3\]\], expected a list of columns"),
         (3, "44", "player scripted returned 3, expected a list of columns"),
     ],
 )
@@ -145,8 +140,6 @@ def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptu
     ("ours", "theirs", "score"),
     [
         (_Failing("a", 8), _Failing("b", 9), 0.0),
-        (_Failing("a", 10, "7"), _Failing("b", 8), 1.0),
-        (_Failing("a", 9, "44"), _Failing("b", 9, "7"), 0.0),
         (_Failing("a", 7, "123"), _Failing("b", 7, "44"), 1.0),
     ],
 )
@@ -198,11 +191,6 @@ def test_openings_are_balanced_for_both_sides(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(match_module, "UctSearch", Search)
     assert {(opening.moves or "")[0] for opening in match_openings(40, 0)} == set("345")
-
-
-def test_long_matches_get_longer_openings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(match_module, "balanced_openings", lambda _count, _rng, _geometry, plies: [plies])
-    assert [match_openings(pairs, 0) for pairs in (500, 501)] == [[(2, 5)], [(2, 8)]]
 
 
 def test_repeated_openings_of_a_match_are_reported_with_the_number_of_distinct_ones(

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,12 +177,6 @@ def test_drawing_of_a_search() -> None:
     )
     assert read_drawing(draw_tree(find_node, depth=2, width=2)) == cards
     assert read_drawing(draw_tree(find_node, depth=3, width=2)) == [*cards, third]
-
-
-def test_drawing_has_the_requested_depth_and_width(searched: UctSearch) -> None:
-    root = ElementTree.fromstring(draw_tree(partial(searched.node, 0), depth=2, width=2))
-    cards = [rect for rect in root.iter(f"{SVG}rect") if "card" in rect.get("class", "")]
-    assert (len(cards), len(list(root.iter(f"{SVG}path")))) == (1 + 2 + 4, 2 + 4)
 
 
 def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[..., str]) -> None:
