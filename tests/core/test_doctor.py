@@ -152,6 +152,18 @@ def test_self_play_rate_is_measured_from_the_first_block(monkeypatch: pytest.Mon
     assert len(blocks) == 4
 
 
+def test_rate_divides_by_the_time_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two calls of 0.75 s end after the requested second."""
+    now = [0.0]
+
+    def work() -> float:
+        now[0] += 0.75
+        return 3.0
+
+    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
+    assert rate(work, 1.0) == pytest.approx(6 / 1.5)
+
+
 @pytest.mark.parametrize(("device", "preset"), [("cpu", "quick"), ("cuda", "gpu-quick")])
 def test_self_play_and_learning_of_the_devices_preset_are_measured(
     device: str, preset: str, monkeypatch: pytest.MonkeyPatch

@@ -152,6 +152,17 @@ def test_collecting_answers_ends_at_the_first_error(monkeypatch: pytest.MonkeyPa
         collect_answers(players, packaged_positions(40))
 
 
+def test_an_illegal_answer_is_rejected() -> None:
+    """Without a check, column -1 would count as the last one."""
+
+    class Odd(RandomPlayer):
+        def choose(self, positions: Sequence[Position]) -> list[int]:
+            return [-1] * len(positions)
+
+    with pytest.raises(ValueError, match=r"illegal move -1 \(columns count from 0\).*player random"):
+        collect_answers([Odd(np.random.default_rng(0))], packaged_positions(2))
+
+
 @pytest.fixture(scope="module")
 def maker() -> Any:
     return load_script("positions")

@@ -511,8 +511,12 @@ counting = Counting()
         (True, scaled(0.5), scaled(0.5)),
         (False, scaled(0.5), scaled(0.25)),
         (False, HALF, QUARTER),
+        (False, *(lambda _step, _steps, rate=rate: rate for rate in (0.5, 0.25))),
+        (True, partial(scaled(1.0), steps=2), partial(scaled(1.0), steps=2)),
         (False, partial(scaled(1.0), steps=2), partial(scaled(1.0), steps=3)),
+        (False, partial(math.pow, 2), partial(math.fmod, 2)),
         (True, counting, Counting()),
+        (False, counting, counting.__call__),
         (True, math.pow, math.pow),
     ],
 )

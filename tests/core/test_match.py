@@ -193,6 +193,11 @@ def test_openings_are_balanced_for_both_sides(monkeypatch: pytest.MonkeyPatch) -
     assert {(opening.moves or "")[0] for opening in match_openings(40, 0)} == set("345")
 
 
+def test_long_matches_get_longer_openings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match_module, "balanced_openings", lambda _count, _rng, _geometry, plies: [plies])
+    assert [match_openings(pairs, 0) for pairs in (500, 501)] == [[(2, 5)], [(2, 8)]]
+
+
 def test_repeated_openings_of_a_match_are_reported_with_the_number_of_distinct_ones(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

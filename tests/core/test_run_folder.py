@@ -127,9 +127,12 @@ def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
     [
         ({"samples": 51}, "samples 50 -> 51"),
         ({"board": {"rows": 5}}, "board.rows 6 -> 5"),
+        ({"network": {"channels": 8}}, "network.channels 4 -> 8"),
+        ({"selfplay": {"full_simulations": 5}}, "selfplay.full_simulations 4 -> 5"),
         ({"learning": {"batch_size": 32}}, "learning.batch_size 16 -> 32"),
         ({"iterations": 3}, ""),
         ({"gate": {"pairs": 2}}, ""),
+        ({"baseline": {"interval": 1}}, ""),
         ({"machine": {"keep_checkpoints": 2}}, ""),
     ],
     ids=str,

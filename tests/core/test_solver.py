@@ -20,6 +20,7 @@ from alphac4.solver import FULL_COLUMN, KnownScores, Solver, moves_to_end, no_kn
 from alphac4.solver import book as books
 from alphac4.solver import solver as solver_module
 from alphac4.solver.book import UNKNOWN_SCORE, load_book, look_up, packaged_book, save_book
+from alphac4.solver.memory import make_table, slot_and_tag
 from alphac4.storage.files import FileError
 
 PROJECT = Path(__file__).parents[2]
@@ -255,6 +256,15 @@ def test_every_position_of_the_book_is_found() -> None:
     book = packaged_book(STANDARD)
     assert [look_up(book, key) for key in book.keys] == book.scores.tolist()
     assert look_up(book, book.keys[-1] + np.uint64(1)) == UNKNOWN_SCORE
+
+
+@pytest.mark.parametrize("bits", [4, 9, 30])
+def test_slot_and_tag_of_the_table_determine_the_key(bits: int) -> None:
+    board = make_geometry(3, 4, 3)  # keys of 16 bits
+    table = make_table(board, bits)
+    found = {tuple(map(int, slot_and_tag(table, np.uint64(key)))) for key in range(2**16)}
+    assert len(found) == 2**16
+    assert max(slot for slot, _ in found) == len(table.entries) - 1
 
 
 def test_a_damaged_packaged_book_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessControl, is_loopback
-from alphac4.review import review_game
+from alphac4.review import Review, review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import TimeIsUp
 
@@ -156,6 +156,35 @@ def test_review_streams_its_progress_and_ends_with_the_result_of_review_game(cli
     for move in [*review["reviewed"], *expected["reviewed"]]:
         del move["opinion"]
     assert review["reviewed"] == expected["reviewed"]
+
+
+def test_review_has_a_time_limit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As documented; solving early positions would take minutes."""
+    seconds: list[float] = []
+
+    def limited(*arguments: Any, **options: Any) -> Review:
+        seconds.append(options["seconds"])
+        return review_game(*arguments, **options)
+
+    monkeypatch.setattr("alphac4.play.web.searches.review_game", limited)
+    ask(client, "review", moves="4444")
+    assert seconds == [40]
+
+
+def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "MAX_SESSIONS", 2)
+    service = SearchService("quick")
+
+    def grow(session: str) -> None:
+        service.analyze(session, Position(), 5, Stop(), lambda _analysis: None)
+
+    grow("session-1")
+    grow("session-2")
+    service.node("session-1", Position(), [])
+    grow("session-3")
+    assert service.node("session-1", Position(), []).visits > 0
+    with pytest.raises(ValueError, match="analyse this position first"):
+        service.node("session-2", Position(), [])
 
 
 def test_nodes_of_the_tree_are_available_after_an_analysis(client: TestClient) -> None:

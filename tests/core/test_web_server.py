@@ -143,7 +143,10 @@ def test_connections_above_the_limit_get_status_503(
         asyncio.run(crowd(port))
 
 
-def test_shutdown_does_not_wait_for_searches(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "method"), [("move", "choose"), ("analyze", "analyze")])
+def test_shutdown_does_not_wait_for_searches(
+    application: WebApplication, monkeypatch: pytest.MonkeyPatch, name: str, method: str
+) -> None:
     """Visitors get an error, even if their search does not check whether it should stop."""
     began, released = threading.Event(), threading.Event()
     answers: list[Answer] = []
@@ -152,8 +155,8 @@ def test_shutdown_does_not_wait_for_searches(application: WebApplication, monkey
         began.set()
         released.wait(TIMEOUT_S)
 
-    monkeypatch.setattr(application.service, "analyze", search)
-    requests = post("analyze", moves="44", session="somebody")
+    monkeypatch.setattr(application.service, method, search)
+    requests = post(name, moves="44", level="club", session="somebody")
     visitor = threading.Thread(target=lambda: answers.append(asyncio.run(ask(port, requests))))
     try:
         with serving(application) as port:

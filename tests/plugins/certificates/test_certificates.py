@@ -43,6 +43,7 @@ from alphac4.plugins.certificates.file import (
 )
 from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 from alphac4.storage.checkpoints import checkpoint_file, shipped_file
+from alphac4.storage.locks import lock_folder
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -785,3 +786,11 @@ def test_build_replaces_no_other_file(checkpoint: Path, tmp_path: Path, error_li
         path.write_bytes(content)
         assert str(path) in error_line(f"{BUILD} {tmp_path / 'folder'}", path)
         assert path.read_bytes() == content
+
+
+def test_a_folder_in_use_is_rejected(
+    tmp_path: Path, error_line: Callable[..., str], run_command: Callable[..., str]
+) -> None:
+    with lock_folder(tmp_path):
+        assert f"{tmp_path} is in use by process" in error_line(BUILD, tmp_path)
+    run_command(BUILD, tmp_path)

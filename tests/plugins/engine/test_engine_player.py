@@ -110,11 +110,12 @@ def test_an_engines_failure_raises_an_error_of_one_line(
     player.close()
 
 
-def test_an_engine_that_floods_its_output_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("text", ["bestmove 9\\n", "bestmove 9"], ids=["lines", "an endless line"])
+def test_an_engine_that_floods_its_output_is_killed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It never stops writing; its output takes little memory until it is killed."""
     monkeypatch.setattr(module, "START_TIMEOUT_S", 0.5)
     monkeypatch.setattr(module, "CLOSE_TIMEOUT_S", 0.1)
-    code = "import sys\nwhile True: sys.stdout.write('an endless line')"
+    code = f"import sys\nwhile True: sys.stdout.write('{text}')"
     tracemalloc.start()
     try:
         with pytest.raises(PlayerError, match=r"did not answer 'c4i' for 0.5 s"):

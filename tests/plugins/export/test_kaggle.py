@@ -148,6 +148,13 @@ def test_the_submissions_search_matches_the_packages(board: tuple[int, int, int]
         assert root.best_move() == expected.moves[0], position.moves
 
 
+def test_without_visits_the_submission_plays_the_move_of_the_highest_prior() -> None:
+    position = Position.from_moves("4435")
+    game = Game(6, 7, 4)
+    root = Searcher(game, ExactNetwork(game)).new_node(as_integers(position))
+    assert root.best_move() == int(np.argmax(root.prior)) != 0
+
+
 def test_the_submission_has_the_packages_settings() -> None:
     for name, value in Puct()._asdict().items():
         assert getattr(submission, name.upper()) == value

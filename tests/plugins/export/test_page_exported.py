@@ -57,6 +57,7 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
     page.wait_for_selector("#path button:nth-child(2)")
     press(page, "h")
     expect(page, "#status", "Hint: column")
+    expect_count(page, ".hinted", 1)
     page.goto(address + "#112233")
     expect(page, "#columns tr.best", "^4.*wins within 1 move")
     page.uncheck("#analyse")
