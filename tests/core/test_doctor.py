@@ -13,6 +13,7 @@ from alphac4.commands.doctor import (
     CHECKS,
     find_extras,
     measure_training,
+    rate,
     self_play_rate,
 )
 from alphac4.compute import choose_compute
