@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
+from unittest.mock import Mock
 
 import pytest
 from helpers import run_python
@@ -17,6 +18,7 @@ import alphac4
 from alphac4.cli import main
 from alphac4.commands import all_commands
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.play import SolveCommand
 from alphac4.runs.reports import TrainedRun
 from alphac4.storage.files import check_folder, check_output
 from alphac4.training.config import PRESETS, TrainConfig, from_dict
@@ -91,6 +93,13 @@ def test_invalid_input_is_reported_in_one_line_without_side_effects(
     assert message in error_line(line)
     assert Path("FILE").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"FILE", "LINK"}
+
+
+def test_an_error_of_several_lines_is_printed_in_one(
+    monkeypatch: pytest.MonkeyPatch, error_line: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(SolveCommand, "__call__", Mock(side_effect=ValueError("one\n  two")))
+    assert error_line("solve 44") == "alphac4 solve: one two"
 
 
 def test_overview_lists_commands_in_groups_with_valid_examples(run_command: Callable[..., str]) -> None:
