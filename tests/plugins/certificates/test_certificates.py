@@ -136,7 +136,7 @@ def checker() -> ModuleType:
     return load_script("verify_certificate")
 
 
-@pytest.fixture(scope="module", params=["best.certificate", "after-3.certificate"])  # a win and a draw
+@pytest.fixture(scope="module", params=CLAIMS)
 def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, list[Level]]:
     """A shipped certificate with its name and all levels of its walk."""
     certificate = read_certificate(shipped_file(request.param))
