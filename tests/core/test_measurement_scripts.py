@@ -1,7 +1,6 @@
 """The scripts behind docs/speedrun.md, docs/gpu.md and the choice of settings."""
 
 import dataclasses
-import json
 import runpy
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from campaigns.tiny_run import SETTINGS
 
 import alphac4
 from alphac4.evaluation.positions import packaged_positions
@@ -77,15 +75,9 @@ SETS = Path(alphac4.__file__).parent / "evaluation" / "sets"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--positions", SETS / "begin-hard.columns", SETS / "middle-easy.columns"],
-            "lacks begin-medium, middle-medium: ",
-        ),
         (["--positions", "missing.columns"], "No such file or directory: 'missing.columns'"),
         (["--seeds", "0", "-1"], "seed must be at least 0, not -1"),
-        (["--simulations", "-5"], "simulations must be "),
         (["--settings", '{"iteration": 1}'], "unknown entry 'iteration'"),
-        (["--folder", __file__], "File exists"),
     ],
 )
 def test_wrong_options_are_rejected_before_training(
@@ -102,36 +94,15 @@ def test_wrong_options_are_rejected_before_training(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_rerun_continues_its_run_and_says_so(
-    script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = json.dumps(SETTINGS | {"iterations": 1, "board": {}})
-    words = ["quick", "--settings", settings, "--folder", tmp_path, "--simulations", 2]
-    monkeypatch.setattr(sys, "argv", ["speedrun.py", *map(str, words)])
-    outputs = []
-    for _ in range(2):
-        assert script["main"]() == 1  # never reached
-        outputs.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("seed 0")])
-    assert "is continued" in outputs[1][0]
-    assert outputs[1][1:] == outputs[0]
-    assert "reached never" in outputs[0][-1]
-    words[2] = json.dumps(SETTINGS | {"iterations": 1, "board": {}, "samples": 33})
-    monkeypatch.setattr(sys, "argv", ["speedrun.py", *map(str, words)])
-    with pytest.raises(SystemExit, match=r"speedrun\.py: .*other settings"):
-        script["main"]()
-
-
-@pytest.mark.parametrize("half", ["first", "last"])
-def test_halves_of_a_set_have_different_positions(
-    half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_last_half_of_a_set_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = (SETS / "begin-hard.columns").read_text().splitlines(keepends=True)[:41]
     part = tmp_path / "half.columns"
-    part.write_text("".join(lines[:20] if half == "first" else lines[20:]))
+    part.write_text("".join(lines[20:]))
     (tmp_path / "whole").mkdir()
     (tmp_path / "whole" / "begin-hard.columns").write_text("".join(lines))
-    words = ["quick", "--sets", tmp_path / "whole", "--half", half, "--simulations", 0]
+    words = ["quick", "--sets", tmp_path / "whole", "--half", "last", "--simulations", 0]
     monkeypatch.setattr(sys, "argv", ["measure.py", *map(str, words)])
     runpy.run_path(str(ROOT / "experiments" / "measure.py"), run_name="__main__")
     expected = alphac4.evaluate("quick", simulations=(0,), positions=[part]).subjects[0].budgets[0].sets["all"]
