@@ -103,8 +103,6 @@ REINSTALL = "its files are missing: reinstall the package"
             "the shipped network 'gpu-best' is missing",
         ),
         ("search", "commands.doctor.parse_searching_player", player_with(2, 0.9, -0.9), MISJUDGED),
-        ("search", "commands.doctor.parse_searching_player", player_with(3, 0.5, -0.9), MISJUDGED),
-        ("search", "commands.doctor.parse_searching_player", player_with(3, 0.9, -0.5), MISJUDGED),
         ("web page", "commands.doctor.resources.files", MagicMock(), REINSTALL),
         (
             "compiled code",

@@ -158,7 +158,3 @@ def test_example_lets_a_person_play_the_network(
         assert (board.count("x"), board.count("o")) == ((ply + 1) // 2, ply // 2)
         assert text.startswith("o plays ") == (ply % 2 == 0)
     assert end.strip() in ("x wins", "o wins", "a draw")
-
-
-def test_example_has_at_most_420_lines() -> None:
-    assert len(EXAMPLE.read_text().splitlines()) <= 420
