@@ -12,11 +12,8 @@ import numpy as np
 import pytest
 import torch
 from helpers import as_if_trained
-from page_browser import (  # noqa: F401 - fixtures
-    address,
-    browser,
-    launched_browser,
-)
+from page_browser import address, browser, launched_browser  # noqa: F401 - fixtures
+from page_node import run_in_node  # noqa: F401 - a fixture
 
 from alphac4.cli import main
 from alphac4.compute.gpu.device import cuda_device

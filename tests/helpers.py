@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
@@ -30,8 +30,6 @@ from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.review import Review, review_game
-from alphac4.solver import Solver, no_known_scores, shared_solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
@@ -173,40 +171,6 @@ class SumsOfEighths:
         return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
 
 
-class Counting:
-    """Player for which a position with n stones has the value n / 100; it stores the positions of the last call."""
-
-    name = "counting"
-
-    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
-        count = len(positions)
-        self.asked = [position.plies for position in positions]
-        return SimpleNamespace(
-            value=np.array(self.asked) / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7)
-        )
-
-
-class Scripted:
-    """Player with prepared values and columns for ten positions of a game; column c has the prior c / 10."""
-
-    name = "net@50"
-
-    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
-        assert len(positions) == 10
-        return SimpleNamespace(
-            value=np.array([1, -0.5, 0.25, -0.1, 0.75, 0.3, -1, 0.6, 0, -0.25]),
-            moves=np.array([2, 2, 1, 3, 0, 0, 4, 3, 0, 4]),
-            priors=np.tile(np.arange(5) / 10, (10, 1)),
-        )
-
-
-def short_review() -> Review:
-    """Return the review of a game with moves of every grade; `core/data/review.txt` is its text."""
-    geometry = make_geometry(3, 5, 3)
-    solver = Solver(geometry, book=no_known_scores())
-    return review_game("2253441423", geometry, solver=solver, player=Scripted())  # type: ignore[arg-type]
-
-
 def random_game(plies: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> Position:
     """Return the position after this number of random moves, or at the end of the game if that comes first."""
     position = Position(geometry=geometry)
@@ -265,17 +229,3 @@ def held_elsewhere(path: Path) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_EX)
         path.write_text("process 4711 on this machine, since today")
         yield
-
-
-class LateSolver:
-    """Solver of late positions that assumes best play before them, so that the opening takes no time."""
-
-    book = no_known_scores()
-
-    def __init__(self, game: str) -> None:
-        self.first = shared_solver(STANDARD).solve(Position.from_moves(game[:LATE]))
-
-    def solve(self, position: Position, _on_poll: object) -> int:
-        if position.plies < LATE:
-            return self.first * (-1) ** position.plies
-        return shared_solver(STANDARD).solve(position)

@@ -29,8 +29,7 @@ _commands = {
     name: Command(group, summary, f"alphac4.commands.{group.lower()}:{name.title().replace(' ', '')}Command")
     for name, group, summary in (
         ("play", "Play", "play a game in the terminal"),
-        ("play web", "Play", "play in the browser, review games"),
-        ("review", "Play", "judge every move of a game and show the mistakes"),
+        ("play web", "Play", "play and analyse in the browser"),
         ("search", "Play", "search a position and draw the tree"),
         ("solve", "Play", "score positions exactly"),
         ("players", "Play", "list the players that commands accept"),

@@ -1,11 +1,10 @@
-"""Commands of the group "Play": games, reviews and exact scores for people."""
+"""Commands of the group "Play": games, searches and exact scores for people."""
 
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
@@ -30,14 +29,10 @@ from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, Chec
 from alphac4.storage.text import content_lines, read_stdin_lines
 
 if TYPE_CHECKING:
-    from alphac4.arena.players import SearchingPlayer
-    from alphac4.game import Geometry, Position
-    from alphac4.review import Review
+    from alphac4.game import Position
     from alphac4.solver import Solver
 
 HUMAN = "human"
-NO_PLAYER = "none"  # `review` shows no player's evaluation
-REVIEWER = "best@200"  # default of `review` on the standard board
 _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 
 
@@ -91,12 +86,11 @@ class PlayCommand(CheckedSettings):
         with loading(at_once=True):
             import numpy as np
 
-            from alphac4.arena.registry import common_geometry, parse_searching_player
+            from alphac4.arena.registry import common_geometry
             from alphac4.game.rules import STANDARD
             from alphac4.play.analysis import Analyst
             from alphac4.play.games import Session
             from alphac4.play.opponents import Opponents
-            from alphac4.play.review_text import describe_review
             from alphac4.play.screen import Screen
             from alphac4.play.terminal import TerminalGame, read_line
 
@@ -119,11 +113,6 @@ class PlayCommand(CheckedSettings):
             searcher = f"{self.network}@" if can_use_network else "uct:"
             return Analyst.named(f"{searcher}{self.simulations}", geometry=geometry)
 
-        def review(moves: str) -> str:
-            rng = np.random.default_rng(self.seed)
-            player = parse_searching_player(REVIEWER, rng=rng) if geometry == STANDARD else None
-            return describe_review(review_with_progress(moves, geometry, player), screen)
-
         default = LEVELS[0].name if can_use_network else "uct:5000"  # no network is shipped for another board
         first, second = self.players if len(self.players) == 2 else (HUMAN, *(self.players or (default,)))
         players = [None if name == HUMAN else opponents.prepare(name) for name in (first, second)]
@@ -134,7 +123,6 @@ class PlayCommand(CheckedSettings):
             read_line,
             opponents.make,
             make_analyst,
-            review,
             level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),
             show_analysis=self.analysis,
             show_exact=self.exact,
@@ -148,7 +136,7 @@ PlayCommand.__doc__ = f"{(PlayCommand.__doc__ or '').rstrip()}\n\n{_LEVELS}"
 
 @dataclass(frozen=True, kw_only=True)
 class PlayWebCommand(CheckedSettings):
-    """Serve a page for games, analysis and reviews in the browser.
+    """Serve a page for games and analysis in the browser.
 
         alphac4 play web
         alphac4 play web --port 0 --no-open
@@ -192,107 +180,6 @@ class PlayWebCommand(CheckedSettings):
             open_browser=self.open,
         )
         return 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReviewCommand(CheckedSettings):
-    """Review games: judge every move by the exact solver, and show a network's evaluation of each position.
-
-        alphac4 review 444352
-        alphac4 review games.txt --html review.html --seconds 600
-
-    The solver takes minutes for the opening of a long game and seconds for the rest. It works from the end of the game
-    backwards. If --seconds run out, earlier moves are not judged, except those in the opening book.
-    """
-
-    game: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("GAME")] = ()
-    """The game as 1-based columns from the empty board, such as 4455; or a file with a game per line; or - to read
-    games from the standard input."""
-    html: OutputFile = None
-    """Write a self-contained web page to this file, whose name ends in .html."""
-    overwrite: bool = False
-    """Replace an existing file."""
-    json: bool = False
-    """Print JSON instead of text: one object per game, each on its own line."""
-    player: Annotated[str, metavar("PLAYER"), PlayerCheck(others=(NO_PLAYER,))] = ""
-    """Player whose evaluation is shown: a network such as best@200, classic MCTS such as uct:10000, or none. Default:
-    best@200 on the standard board, none on others."""
-    seconds: Annotated[float, Range(0, 1e9), metavar("SECONDS")] = 120.0
-    """Time limit of the solver for judging the moves of a game. Finding better moves may take half as long again."""
-    seed: Seed = 0
-    """Seed of the player's search."""
-    board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
-
-    def __call__(self) -> int:
-        """Review each game; print the reviews or write the page."""
-        with loading():
-            import numpy as np
-
-            from alphac4.arena.registry import common_geometry, parse_searching_player
-            from alphac4.game.rules import STANDARD
-            from alphac4.play.games import read_games
-            from alphac4.play.review_text import describe_review
-            from alphac4.play.screen import Screen
-
-        board = self.board.geometry()
-        specification = self.player or (REVIEWER if board == STANDARD else NO_PLAYER)
-        geometry = board if specification == NO_PLAYER else common_geometry((specification,), board)
-        check_output(self.html, ".html", overwrite=self.overwrite)
-        games = read_games(" ".join(self.game), read_stdin_lines(), geometry)
-        player, screen = None, Screen(sys.stdout)
-        if specification != NO_PLAYER:
-            player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
-        reviews: list[Review] = []
-
-        def show(review: "Review") -> None:
-            screen.line(("" if review is reviews[0] else "\n") + describe_review(review, screen))
-
-        try:
-            for number, moves in enumerate(games, start=1):
-                which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
-                reviews.append(review_with_progress(moves, geometry, player, self.seconds, which))
-                if self.json:
-                    print(json.dumps(reviews[-1].to_dict()), flush=True)
-                elif self.html is None:
-                    show(reviews[-1])
-        finally:  # Ctrl-C keeps the finished reviews
-            if self.html is not None and reviews:
-                try:
-                    self._write_page(self.html, reviews)
-                except (OSError, ValueError):
-                    if not self.json:
-                        for review in reviews:
-                            show(review)
-                    raise
-        return 0
-
-    def _write_page(self, path: Path, reviews: "list[Review]") -> None:
-        from alphac4.play.web.pages import review_page
-
-        write_atomically(path, review_page(reviews).encode())
-        print(f"{'review' if len(reviews) == 1 else f'{len(reviews)} reviews'} written to {path}", file=sys.stderr)
-
-
-def review_with_progress(
-    moves: str,
-    geometry: "Geometry",
-    player: "SearchingPlayer | None",
-    seconds: float = ReviewCommand.seconds,
-    which: str = "",
-) -> "Review":
-    """Review a game with a progress line on a terminal; ``which`` is the line's prefix."""
-    from alphac4.play.screen import SolvingProgress
-    from alphac4.review import review_game
-    from alphac4.solver.solver import shared_solver
-
-    with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
-
-        def on_step(done: int, total: int) -> None:
-            is_judging = 2 * done < total
-            move = f"judging move {total // 2 - done} of {total // 2}" if is_judging else "searching for better moves"
-            progress.label(f"{which}{move}")
-
-        return review_game(moves, geometry, player=player, seconds=seconds, on_poll=progress, on_step=on_step)
 
 
 @dataclass(frozen=True, kw_only=True)

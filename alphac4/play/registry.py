@@ -1,11 +1,11 @@
-"""Panels of the play page, which plugins register."""
+"""What plugins add to games: panels of the page, and commands in the terminal."""
 
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alphac4.discovery import load_plugins
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # plugins import this module before any command runs
     from starlette.responses import Response
 
     from alphac4.game import Geometry
+    from alphac4.play.games import Session
+    from alphac4.play.screen import Screen
     from alphac4.play.web.app import WebApplication
 
     Handler = Callable[[WebApplication, Request], Awaitable[Response]]
@@ -39,8 +41,7 @@ class Panel:
 
     def load_handler(self) -> "Handler":
         """Import the handler."""
-        module, _, name = self.handler.partition(":")
-        handler: Handler = getattr(import_module(module), name)
+        handler: Handler = _load(self.handler)
         return handler
 
     def parts(self) -> dict[str, str]:
@@ -50,7 +51,25 @@ class Panel:
         return dict(re.findall(r"^<!-- (\S+) -->\n(.*?)(?=^<!-- \S+ -->$|\Z)", text, re.MULTILINE | re.DOTALL))
 
 
+class TerminalCommand(NamedTuple):
+    """A command at the prompt of a game in the terminal."""
+
+    summary: str
+    target: str  # "module:function"
+
+    def load(self) -> "Callable[[Session, Screen], None]":
+        """Import the function."""
+        function: Callable[[Session, Screen], None] = _load(self.target)
+        return function
+
+
+def _load(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
 _panels: list[Panel] = []
+_terminal_commands: dict[str, TerminalCommand] = {}
 
 
 def register_panel(panel: Panel) -> None:
@@ -62,3 +81,21 @@ def find_panels(geometry: "Geometry") -> list[Panel]:
     """Return the panels on a page of a board."""
     load_plugins()
     return [panel for panel in _panels if panel.supports(geometry)]
+
+
+def register_terminal_command(name: str, *, summary: str, target: str) -> None:
+    """Add a command of one word to games in the terminal.
+
+    Args:
+        name: what one types.
+        summary: what it does, for the help.
+        target: "module:function", which is called with the game's session and the screen. It may raise a `ValueError`,
+            whose message is printed. Ctrl-C ends the command, not the game.
+    """
+    _terminal_commands[name] = TerminalCommand(summary, target)
+
+
+def find_terminal_commands() -> dict[str, TerminalCommand]:
+    """Return the commands of plugins by name."""
+    load_plugins()
+    return _terminal_commands

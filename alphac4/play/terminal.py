@@ -16,6 +16,7 @@ from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
 from alphac4.play.proofs import load_proofs
+from alphac4.play.registry import TerminalCommand, find_terminal_commands
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.records import MAX_MESSAGE_LENGTH, did_you_mean, quote, shorten
@@ -29,14 +30,13 @@ HELP = """\
                8 perfect, or any other player, such as level best@600
   swap         change sides
   solve        exact result of each move (slow in the opening)
-  review       judge every move so far by the exact solver
   moves        print the game as a move string
   load MOVES   go to a position, such as load 4455, or load a file
   save FILE    write the moves to a file
   resign       give up the game
   new          start a new game
-  quit         leave
-Ctrl-C stops a hint, an analysis, solve and a review."""
+  quit         leave"""
+STOP_HELP = "Ctrl-C stops a hint, an analysis and other searches."
 SOLVER_TIMEOUT_S = 1.0  # time for the exact result that a hint or an analysis shows first
 
 cached_proofs = functools.cache(load_proofs)  # they take seconds at their first use
@@ -53,7 +53,6 @@ class TerminalGame:
         read: Callable[[str], str],  # reads a line after a prompt; raises EOFError at the end of the input
         make_opponent: Callable[[str], Player],  # from a level's name or number, or a specification
         make_analyst: Callable[[], Analyst],  # called when the analyst is first needed
-        review: Callable[[str], str],  # reviews a move string and returns the text
         *,
         level: Level | None = None,  # of one of the players, if any
         show_analysis: bool = False,  # where a person is to move
@@ -68,7 +67,7 @@ class TerminalGame:
         self._read = read
         self._make_opponent = make_opponent
         self._make_analyst = make_analyst
-        self._review = review
+        self._added = find_terminal_commands()
         self._analyst: Analyst | None = None
         self._waiting = False  # the player to move waits for a command
         self._drawn: Position | None = None  # the position whose board was drawn last
@@ -128,7 +127,7 @@ class TerminalGame:
 
     def _prompt(self) -> str:
         if self._is_over():
-            return "review, new, undo or quit? "
+            return f"{', '.join([*self._added, 'new', 'undo'])} or quit? "
         return f"{self._side_to_move()} to move (help lists the commands): "
 
     def _side_to_move(self) -> str:
@@ -265,9 +264,13 @@ class TerminalGame:
                 self._drop(COLUMN_NAMES.index(word.lower()))
                 return
             command = getattr(self, f"_do_{word.lower()}", None)
+            if added := self._added.get(word.lower()):
+                command = functools.partial(self._run_added, word.lower(), added)
             if command is None:
                 last = column_name(self.session.geometry.columns - 1)
-                guess = did_you_mean(word.lower(), [name[4:] for name in dir(self) if name.startswith("_do_")])
+                guess = did_you_mean(
+                    word.lower(), [*self._added, *(name[4:] for name in dir(self) if name.startswith("_do_"))]
+                )
                 raise ValueError(
                     f"{quote(word)} is neither a column from 1 to {last} nor a command{guess}; help lists the commands"
                 )
@@ -290,8 +293,13 @@ class TerminalGame:
         if self.session.position.outcome() is not None or not self._is_answered_at_once():
             self._show()  # otherwise the board is drawn after the answer
 
+    def _run_added(self, name: str, command: TerminalCommand) -> None:
+        with self._stoppable(name):
+            command.load()(self.session, self.screen)
+
     def _do_help(self) -> None:
-        self.screen.line(HELP)
+        added = [f"  {name:<12} {command.summary}" for name, command in self._added.items()]
+        self.screen.line("\n".join([HELP, *added, STOP_HELP]))
 
     def _do_undo(self) -> None:
         """Take back a move; against a player, all moves since the person's own last one."""
@@ -328,12 +336,6 @@ class TerminalGame:
     def _show_verdict(self) -> None:
         with self._stoppable("solver"):
             self.screen.verdict(self.session.position)
-
-    def _do_review(self) -> None:
-        if not self.session.moves:
-            raise ValueError("there is no move to review yet")
-        with self._stoppable("review"):
-            self.screen.line(self._review(self.session.moves))
 
     def _do_level(self, rest: str) -> None:
         if not rest:

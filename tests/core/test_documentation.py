@@ -17,6 +17,7 @@ from alphac4.arena import registry
 from alphac4.commands import all_commands
 from alphac4.commands.train import TrainCommand
 from alphac4.compute import choose_compute
+from alphac4.play import registry as play_registry
 from alphac4.storage.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +89,7 @@ def test_the_interface_page_names_every_public_name_once() -> None:
 def test_every_public_name_and_method_has_a_docstring() -> None:
     """Internal names need one only where the name and the types do not say it all."""
     public = {name: getattr(alphac4, name) for name in alphac4.__all__}
-    for module in (commands, discovery, registry):
+    for module in (commands, discovery, registry, play_registry):
         own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         public |= {n: value for n, value in own.items() if getattr(value, "__module__", "") == module.__name__}
     for name, value in list(public.items()):

@@ -18,7 +18,6 @@ EVALUATE = "evaluate random --count 2 "
 # Commands that write a file: the line, and the suffix of the file's name.
 WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
-    "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
     "arena --output": ("arena random uct:1 --games 2 --processes 1 --output ", ""),
     "prove --output": ("prove negamax:1 --max-stones 1 --output ", ""),
@@ -50,7 +49,7 @@ def test_commands_write_through_links_but_not_to_devices(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-ONE_SHOT = {name: value for name, value in WRITERS.items() if name.startswith(("search", "review", "evaluate"))}
+ONE_SHOT = {name: value for name, value in WRITERS.items() if name.startswith(("search", "evaluate"))}
 
 
 @pytest.mark.parametrize(("line", "suffix"), ONE_SHOT.values(), ids=ONE_SHOT)

@@ -14,12 +14,12 @@ from unittest.mock import Mock
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers import Lines, Terminal, reader, save_untrained
+from helpers import Lines, Terminal, reader
 
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose_compute
-from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
+from alphac4.game import STANDARD, IllegalMove, Position
 from alphac4.machine import wrap_text
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import SearchedPosition, SearchResult
@@ -31,6 +31,7 @@ from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LazyPlayer, level_player
 from alphac4.play.proofs import ProvenResult
+from alphac4.play.registry import TerminalCommand
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import TerminalGame
 from alphac4.solver.solver import TimeIsUp, exact
@@ -52,7 +53,6 @@ def run_game(
         reader(lines),
         lambda name: fast_level(find_level(name)),
         lambda: Analyst.named("uct:200"),
-        lambda moves: f"the review of {moves}",
     )
     with pytest.raises(KeyboardInterrupt) if KeyboardInterrupt in lines else nullcontext():
         game.run()
@@ -68,18 +68,29 @@ def test_terminal_game_prints_the_moves_of_an_unfinished_game(end: Lines) -> Non
     assert run_game(["4", "4", "5", *end])[1].endswith("The game so far: 445\n")
 
 
-@pytest.mark.parametrize("by_network", [False, True])
-def test_terminal_review_uses_the_board_of_the_game(
-    by_network: bool, tmp_path: Path, run_command: Callable[..., str]
-) -> None:
-    assert "the review of 4" in run_game(["4", "review"])[1]
-    board = "--rows 5 --columns 6"
-    if by_network:
-        board = f"--network {save_untrained(tmp_path / 'small.safetensors', make_geometry(5, 6))}"
-    output = run_command(f"play human --moves 112233 {board}", given="4\nreview\n")
-    assert "\033" not in output  # no colours in a pipe
-    assert "x: accuracy" in output
-    assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the boards of the game and of the review
+def noted(session: Session, screen: Screen) -> None:
+    """A plugin's command."""
+    if session.moves == "445":
+        raise KeyboardInterrupt
+    if not session.moves:
+        raise ValueError("nothing to note yet")
+    screen.line(f"noted {session.moves}")
+
+
+def test_commands_of_plugins_are_run_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends the command only."""
+    commands = {"note": TerminalCommand("write down the moves", f"{__name__}:noted")}
+    monkeypatch.setattr("alphac4.play.terminal.find_terminal_commands", lambda: commands)
+    output = run_game(["note", "4", "NOTE", "4", "5", "note", "note it", "ntoe", "help"])[1]
+    for expected in (
+        "nothing to note yet",
+        "noted 4\n",
+        "The note was stopped.",
+        "note takes no argument",
+        "'ntoe' is neither a column from 1 to 7 nor a command (is it note?)",
+        "  note         write down the moves\n",
+    ):
+        assert expected in output
 
 
 def test_a_byte_order_mark_before_the_first_command_is_ignored(run_command: Callable[..., str]) -> None:

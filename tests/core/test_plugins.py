@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers import run_python
+from page_browser import Browser, expect
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -42,6 +43,16 @@ def test_plugin_of_another_package_adds_a_player_and_a_command(installed: dict[s
     assert "the column nearest to the middle" in run(installed, "players").stdout
     assert "(is it center?)" in run(installed, "arena", "centre", "random").stderr
     assert "1 won, 0 drawn, 1 lost" in run(installed, "arena", "center", "negamax:1", "--games", 2).stdout
+
+
+@pytest.mark.slow
+def test_plugin_of_another_package_adds_a_panel_to_the_page(installed: dict[str, str], browser: Browser) -> None:
+    command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "quick", "--port", "0"]
+    with subprocess.Popen(command, env=installed, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        page = browser.open(server.stdout.readline().split()[2] + "#445")
+        expect(page, "#middle", r"^In the middle column: Red 1, Yellow 1\.$")
+        server.kill()
 
 
 def test_plugin_that_cannot_be_imported_is_left_out_with_a_warning(installed: dict[str, str]) -> None:

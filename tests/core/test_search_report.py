@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import alphac4
-from alphac4.arena.registry import parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.measure import ArenaCommand
 from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
@@ -21,7 +20,6 @@ from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
 from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns, root_wdl
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN
-from alphac4.review import review_game
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -95,9 +93,6 @@ def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:
     assert "     4       0       -       -       -  *  wins within 1 move" in won.table()
     assert raw.columns[3].prior > 0.9
     alphac4.draw_board("112233", [item.prior for item in won.columns.values()])
-    player = parse_searching_player("quick@20", rng=np.random.default_rng(0))
-    opinion = review_game("1122334", player=player, seconds=0.1).reviewed[-1].opinion
-    assert (opinion.value, opinion.prior) == (1.0, None)
 
 
 def test_an_outcome_is_proven_by_a_winning_move_or_by_all_moves() -> None:

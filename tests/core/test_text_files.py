@@ -171,3 +171,10 @@ def test_too_large_file_is_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     path.write_text("4" * (2**20 + 1))
     with pytest.raises(FileError, match="large: larger than 1 MiB"):
         read_text_lines(path)
+
+
+def test_games_are_read_from_the_command_line_and_the_standard_input() -> None:
+    assert read_games("-", io.StringIO("44\n"), STANDARD) == ["44"]
+    assert read_games(" 4 4 5 5", [], STANDARD) == ["4455"]
+    with pytest.raises(ValueError, match=r"'nofile.txt' is neither a game .* nor an existing file"):
+        read_games("nofile.txt", [], STANDARD)

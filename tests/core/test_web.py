@@ -25,7 +25,6 @@ from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessControl, is_loopback
-from alphac4.review import Review, review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import TimeIsUp
 
@@ -69,7 +68,7 @@ def ask(client: TestClient, name: str, **body: Any) -> Any:
     response = client.post(f"/api/{name}", json={"session": "a-session-of-tests"} | body)
     assert response.status_code == 200, response.text
     lines = [json.loads(line) for line in response.text.splitlines()]
-    return lines if name in ("analyze", "review") else lines[0]
+    return lines if name == "analyze" else lines[0]
 
 
 def test_page_and_its_files_are_served(client: TestClient) -> None:
@@ -145,30 +144,6 @@ def test_hint_names_its_source(service: SearchService, client: TestClient, monke
     hint = ask(client, "hint", moves="22661")
     assert hint["outcome"] == ""
     assert hint["source"] == "the network's opinion"
-
-
-def test_review_streams_its_progress_and_ends_with_the_result_of_review_game(client: TestClient) -> None:
-    moves = "4444"  # in the opening book
-    *progress, review = ask(client, "review", moves=moves)
-    assert [line["done"] for line in progress] == list(range(9))
-    assert {line["total"] for line in progress} == {8}  # a move is judged, then compared with better ones
-    expected = review_game(moves).to_dict()
-    for move in [*review["reviewed"], *expected["reviewed"]]:
-        del move["opinion"]
-    assert review["reviewed"] == expected["reviewed"]
-
-
-def test_review_has_a_time_limit(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As documented; solving early positions would take minutes."""
-    seconds: list[float] = []
-
-    def limited(*arguments: Any, **options: Any) -> Review:
-        seconds.append(options["seconds"])
-        return review_game(*arguments, **options)
-
-    monkeypatch.setattr("alphac4.play.web.searches.review_game", limited)
-    ask(client, "review", moves="4444")
-    assert seconds == [40]
 
 
 def test_the_least_recently_used_session_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

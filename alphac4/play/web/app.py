@@ -1,4 +1,4 @@
-"""Routes of the web application: moves, live analysis, search tree, exact results, reviews, and those of plugins."""
+"""Routes of the web application: moves, live analysis, search tree, exact results, and those of plugins."""
 
 import asyncio
 import json
@@ -24,12 +24,10 @@ from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.registry import find_panels
 from alphac4.play.web.pages import STATIC, index_page, page_setup
 from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
-from alphac4.review import Review
 from alphac4.solver.solver import TimeIsUp
 
 MAX_SEARCHES = 32  # running or waiting; further ones are rejected
 MAX_EXACT = 8  # the same for the solver, whose own queue and thread keep it from delaying other searches
-REVIEW_SECONDS = 40.0  # time for judging the moves; finding better ones may take half as long again
 MAX_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # default of an analysis
 MAX_BYTES = 4_096  # size of a request's body
@@ -60,7 +58,7 @@ class WebApplication:
         self.proof_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading proofs takes seconds
         self._link, self._panels = link, find_panels(service.geometry)
         self._analyses = WeakValueDictionary[str, Stop]()  # running analyses by session
-        handlers = (self._move, self._exact, self._hint, self._proof, self._node, self._analyze, self._review)
+        handlers = (self._move, self._exact, self._hint, self._proof, self._node, self._analyze)
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
@@ -89,13 +87,13 @@ class WebApplication:
 
     async def _setup(self, _request: Request) -> Response:
         service = self.service
-        setup = page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True, review=True)
+        setup = page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True)
         return JSONResponse(setup | {"link": self._link})
 
     async def _move(self, request: Request) -> Response:
         body = await read_object(request)
         position = _unfinished_position(body, self.service.geometry)
-        level, column = find_level(_text(body, "level")), None
+        level, column = find_level(read_text(body, "level")), None
         if level.proven:
             column = await _run(request, self.proof_reads, lambda _stop: self.service.proven_move(position))
         if column is None:
@@ -150,24 +148,11 @@ class WebApplication:
         def search(write: WriteLine) -> SearchedPosition:
             return self.service.analyze(session, position, simulations, stop, lambda found: write(found.to_dict()))
 
-        response = _stream(self.searches, search, stop)
+        response = stream_lines(self.searches, search, stop)
         if session in self._analyses:
             self._analyses[session].set()
         self._analyses[session] = stop
         return response
-
-    async def _review(self, request: Request) -> Response:
-        """Stream lines of JSON with the number of solved positions; the last one is the review."""
-        body = await read_object(request)
-        moves = Position.from_moves(_text(body, "moves"), self.service.geometry).moves or ""
-        stop = Stop()
-
-        def review(write: WriteLine) -> Review:
-            return self.service.review(
-                moves, REVIEW_SECONDS, stop, lambda done, total: write({"done": done, "total": total})
-            )
-
-        return _stream(self.exact_searches, review, stop)
 
 
 async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) -> T:
@@ -192,7 +177,7 @@ async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) ->
         leaving.cancel()
 
 
-def _stream(queue: WorkQueue, work: Callable[[WriteLine], Any], stop: Stop) -> Response:
+def stream_lines(queue: WorkQueue, work: Callable[[WriteLine], Any], stop: Stop) -> Response:
     """Stream the lines of JSON that a search writes, then its result; stop it when the visitor leaves."""
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
 
@@ -265,7 +250,8 @@ async def read_object(request: Request) -> dict[str, Any]:
     return body
 
 
-def _text(body: dict[str, Any], name: str) -> str:
+def read_text(body: dict[str, Any], name: str) -> str:
+    """Return a field of a request; raise a `ValueError` unless it is a text."""
     value = body.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} must be a string")
@@ -274,7 +260,7 @@ def _text(body: dict[str, Any], name: str) -> str:
 
 def _session(body: dict[str, Any]) -> str:
     """Return the name of the visitor's session, which has a search tree."""
-    value = _text(body, "session")
+    value = read_text(body, "session")
     if not SESSION.fullmatch(value):
         raise ValueError("session must be 8 to 64 letters, digits, - or _")
     return value
@@ -282,7 +268,7 @@ def _session(body: dict[str, Any]) -> str:
 
 def _unfinished_position(body: dict[str, Any], geometry: Geometry) -> Position:
     """Return the position after the request's moves; the game must not be over."""
-    position = Position.from_moves(_text(body, "moves"), geometry)
+    position = Position.from_moves(read_text(body, "moves"), geometry)
     if position.outcome() is not None:
         raise ValueError("the game is over")
     return position

@@ -1,7 +1,6 @@
-"""The page, its settings, and the page of a review, which is one file made from the same scripts."""
+"""The page and its settings."""
 
 import dataclasses
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +9,12 @@ from alphac4.game import Geometry
 from alphac4.game.rules import board_settings
 from alphac4.play.levels import Level
 from alphac4.play.registry import Panel, find_panels
-from alphac4.review import Review
 
 STATIC = Path(__file__).parent / "static"
-REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # in the order of their imports
 
 
 def page_setup(
-    geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
+    geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool
 ) -> dict[str, object]:
     """Return the page's settings as JSON values.
 
@@ -27,7 +24,6 @@ def page_setup(
         levels: the levels to offer.
         simulations: simulations per analysis.
         exact: whether the page can request exact results.
-        review: whether it can request reviews.
     """
     return {
         **board_settings(geometry),
@@ -35,7 +31,6 @@ def page_setup(
         "network": network,
         "simulations": simulations,
         "exact": exact,
-        "review": review,
         "panels": [panel.name for panel in find_panels(geometry)],
     }
 
@@ -52,18 +47,3 @@ def index_page(panels: Sequence[Panel]) -> str:
                 raise ValueError(f"panel {panel.name}: no place {place} in the page; its places: {', '.join(places)}")
             places[place] += elements
     return re.sub(r"^ *<!-- (\S+) -->\n", lambda found: places[found[1]], page, flags=re.MULTILINE)
-
-
-def review_page(reviews: Sequence[Review]) -> str:
-    """Return a self-contained HTML page that steps through reviewed games."""
-    scripts = "".join((STATIC / name).read_text(encoding="utf-8") for name in REVIEW_SCRIPTS)
-    scripts = re.sub(r"^(import .*\n|export )", "", scripts, flags=re.MULTILINE)  # the scripts share one scope
-    # Escape "<", so that a player's name cannot end the script.
-    reviewed = json.dumps([review.to_dict() for review in reviews]).replace("<", "\\u003c")
-    parts = {
-        "/*STYLE*/": (STATIC / "style.css").read_text(encoding="utf-8"),
-        "/*REVIEWS*/": reviewed,
-        "/*SCRIPTS*/": scripts,
-    }
-    page = (STATIC / "review.html").read_text(encoding="utf-8")
-    return re.sub("|".join(map(re.escape, parts)), lambda place: parts[place[0]], page)

@@ -22,13 +22,11 @@ from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import Level
 from alphac4.play.proofs import Proofs, ProvenResult, load_proofs
-from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact, shared_solver
 
 EXACT_SECONDS = 60.0  # time for the solver's verdict on a position
 HINT_SECONDS = 0.5  # time for exact scores of all columns, which include the distance to the win
 OUTCOME_SECONDS = 2.0  # time for a move that keeps the outcome, if exact scores take too long
-REVIEW_SIMULATIONS = 100  # per position of a reviewed game
 MAX_SESSIONS = 64  # sessions with a search tree; the least recently used is dropped
 
 T = TypeVar("T")
@@ -102,7 +100,7 @@ class WorkQueue:
 
 
 class SearchService:
-    """Moves, analyses, hints, exact results and reviews for the page; thread-safe."""
+    """Moves, analyses, hints and exact results for the page; thread-safe."""
 
     def __init__(self, network: str) -> None:
         named = named_checkpoint(network)
@@ -167,10 +165,9 @@ class SearchService:
         except TimeIsUp:
             return Hint(column=likely, outcome="", source="the network's opinion")
 
-    def review(self, moves: str, seconds: float, stop: Stop, on_step: Callable[[int, int], None]) -> Review:
-        """Review a game with the network's evaluations; see `review_game`."""
-        player = self._player(f"{self._network}@{REVIEW_SIMULATIONS}")
-        return review_game(moves, self.geometry, player=player, seconds=seconds, on_poll=stop.check, on_step=on_step)
+    def player(self, simulations: int) -> SearchingPlayer:
+        """Make a player with the page's network."""
+        return self._player(f"{self._network}@{simulations}")
 
     def proven_move(self, position: Position) -> int | None:
         """Return a proven move, a 0-based column, or None; the first call takes seconds."""

@@ -8,6 +8,7 @@ import json
 import shutil
 import tarfile
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from alphac4.game import Geometry
@@ -16,7 +17,7 @@ from alphac4.machine import CACHE_VARIABLE, cache_folder
 from alphac4.mcts.puct import Puct
 from alphac4.play.levels import LEVELS
 from alphac4.play.proofs import load_proofs
-from alphac4.play.registry import find_panels
+from alphac4.play.registry import Panel, find_panels
 from alphac4.play.web.pages import STATIC, index_page, page_setup
 from alphac4.plugins.export.onnx import export_onnx
 from alphac4.solver.book import packaged_book
@@ -25,7 +26,6 @@ from alphac4.storage.files import new_folder, write_atomically
 
 LOCAL = Path(__file__).parent / "local"  # scripts that only the exported page has, or that replace those of the server
 SIMULATIONS = 800  # simulations of an analysis in the exported page; a phone makes hundreds per second
-REVIEW_SIMULATIONS = 50  # per position of a reviewed game
 MAX_PROVEN_STONES = 10  # stones of the page's proven positions; with more, the page's solver is fast
 
 SPACE = """\
@@ -54,15 +54,9 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
     ``name`` is the network's name on the page, ``runtime`` the npm package that `read_runtime` returns.
     """
     with new_folder(folder) as new:
-        static = new / "static"
-        static.mkdir()
-        for path in (*STATIC.iterdir(), *LOCAL.iterdir()):  # the latter replace some of the former
-            if path.name not in ("index.html", "review.html", "review_file.js"):
-                (static / path.name).write_bytes(path.read_bytes())
-        panels = find_panels(checkpoint.geometry)
-        for panel in panels:
-            for source in filter(None, (panel.folder, panel.offline_folder)):
-                shutil.copytree(source, static / panel.name, dirs_exist_ok=True)
+        static, panels = new / "static", find_panels(checkpoint.geometry)
+        copy_scripts(panels, static)
+        (static / "index.html").unlink()
         write_atomically(new / "index.html", index_page(panels).encode())
         (static / "offline.js").rename(new / "offline.js")  # a service worker serves its own folder
         (static / "onnxruntime").mkdir()
@@ -84,12 +78,21 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
         write_atomically(new / "README.md", SPACE.encode())  # after the worker, which need not cache it
 
 
+def copy_scripts(panels: Sequence[Panel], folder: Path) -> None:
+    """Copy the page's files and those of panels to a new folder; files for use without a server replace others."""
+    for source in (STATIC, LOCAL):
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    for panel in panels:
+        for source in filter(None, (panel.folder, panel.offline_folder)):
+            shutil.copytree(source, folder / panel.name, dirs_exist_ok=True)
+
+
 def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
     """Return the exported page's settings, including its search; its solver supports the standard board only."""
     exact = geometry == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
-    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
-    return page | {"search": Puct()._asdict(), "review_simulations": REVIEW_SIMULATIONS}
+    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact)
+    return page | {"search": Puct()._asdict()}
 
 
 def book() -> dict[str, object]:

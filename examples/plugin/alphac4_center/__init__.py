@@ -1,12 +1,14 @@
-"""A plugin with a player, `center`, and a command, `alphac4 tally`. Install it with `pip install ./examples/plugin`.
+"""A plugin with a player, a command and a panel of the page. Install it with `pip install ./examples/plugin`.
 
 This module is imported at every start, so it only registers; the rest is imported when it is used.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alphac4.arena.registry import PlayerKind, register
 from alphac4.commands import register_command
+from alphac4.play.registry import Panel, register_panel
 
 if TYPE_CHECKING:
     from alphac4 import Player
@@ -31,3 +33,4 @@ class CenterKind(PlayerKind):
 register_command(
     "tally", group="Measure", summary="count the first moves of games", target="alphac4_center.command:TallyCommand"
 )
+register_panel(Panel(name="middle", folder=Path(__file__).with_name("page")))

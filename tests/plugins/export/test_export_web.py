@@ -49,7 +49,7 @@ def test_exported_page_is_complete_and_uses_relative_addresses(
     assert f"python -m http.server --directory {folder}" in caplog.text
     assert [path.name for path in folder.parent.iterdir()] == ["page"]
     addresses = []
-    for path in [folder / "index.html", *folder.glob("static/*.js")]:
+    for path in [folder / "index.html", *folder.glob("static/**/*.js")]:
         for address in re.findall(r"""(?:href|src)="([^"]+)"|(?:import .* from |URL\()"([^"]+)\"""", path.read_text()):
             addresses.append("".join(address))
             assert not addresses[-1].startswith(("/", "http"))
@@ -81,10 +81,10 @@ def test_settings_of_server_and_export_agree() -> None:
     """The export adds the settings of the search, and leaves out the solver's level on other boards."""
     geometry = make_geometry(5, 10, 4, False)
     exported = web.exported_setup(geometry, "network")
-    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
-    assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact", "review"}
-    assert set(exported) - set(served) == {"search", "review_simulations"}
-    assert (exported["simulations"], exported["review_simulations"]) == (800, 50)  # a review searches every position
+    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True)
+    assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact"}
+    assert set(exported) - set(served) == {"search"}
+    assert exported["simulations"] == 800
 
 
 def test_export_overwrites_nothing_and_removes_incomplete_pages(

@@ -1,129 +1,27 @@
-"""Rules, search, solver, reviews and engine of the exported page, in Node.js, against those in Python."""
+"""Rules, search, solver and engine of the exported page, in Node.js, against those in Python."""
 
 import itertools
-import json
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths, random_game
+from helpers import DRAWN, SumsOfEighths
 from naive import board_of, minimax
+from page_node import ENGINE, NODE, SOLVER, RunInNode, columns_of, random_positions, weights
 
-from alphac4.arena.players import NetworkPlayer
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import stones
 from alphac4.game.position import count_of
-from alphac4.game.rules import STANDARD, canonical_key, canonical_keys
+from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition, describe_proof
 from alphac4.mcts.search import Budget
-from alphac4.play.web.pages import STATIC
 from alphac4.plugins.export import web
-from alphac4.review import review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import exact
 
-NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
-
-
-RunInNode = Callable[..., Any]
-BROWSER = """ // a browser's interfaces, in the main thread and in workers
-import { readFile } from "node:fs/promises";
-import { Worker as Thread, parentPort, workerData } from "node:worker_threads";
-globalThis.fetch = async (url) => new Response(await readFile(url));
-globalThis.Worker = class extends Thread {
-  constructor(url) {
-    super(new URL(import.meta.url), { workerData: url.href, execArgv: [] });
-    this.on("message", (data) => this.onmessage?.({ data }));
-  }
-  addEventListener(kind, listener) { this.on(kind, (data) => listener(kind === "error" ? data : { data })); }
-};
-Object.defineProperty(globalThis, "navigator", { value: { hardwareConcurrency: 2 } });
-if (workerData) {
-  globalThis.postMessage = (data) => parentPort.postMessage(data);
-  globalThis.addEventListener = (kind, listener) => parentPort.on(kind, (data) => listener({ data }));
-  await import(workerData);
-}
-"""
-RUNTIME = """ // ONNX Runtime with the evaluator `SumsOfEighths`, whose weights are the network's file
-export const env = { wasm: {} };
-export class Tensor { constructor(type, data) { this.data = data; } }
-export function evaluator({ policy, value }) {
-  return async (planes) => {
-    const logits = policy[0].map((_, a) => planes.reduce((sum, x, i) => sum + x * policy[i][a], 0));
-    const sum = planes.reduce((total, x, i) => total + x * value[i], 0);
-    const lead = (((sum % 11) + 11) % 11) - 5;
-    return { policy: logits, wdl: [(6 + lead) / 16, 4 / 16, (6 - lead) / 16] };
-  };
-}
-export const InferenceSession = {
-  async create(bytes) {
-    const evaluate = evaluator(JSON.parse(new TextDecoder().decode(bytes)));
-    return {
-      async run({ planes }) {
-        const { policy, wdl } = await evaluate(planes.data);
-        return { policy: { data: policy }, wdl: { data: wdl } };
-      },
-    };
-  },
-};
-"""
-START = """
-import { readFileSync } from "node:fs";
-const given = JSON.parse(readFileSync(0)), { setup, games } = given;
-const tell = (found) => console.log(JSON.stringify(found));
-"""
-SOLVER = """
-import { Rules } from "./rules.js";
-import { ExactSolver } from "./exact.js";
-const solver = new ExactSolver(new WebAssembly.Module(readFileSync("solver.wasm")), setup, given.book);
-const board = new Rules(setup);
-"""
-
-
-@pytest.fixture(scope="module")
-def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
-    """Runs a script with the page's modules; it reads its arguments as ``given`` and returns JSON by ``tell``."""
-    folder = tmp_path_factory.mktemp("page") / "static"
-    for part in (STATIC, web.LOCAL):
-        shutil.copytree(part, folder, dirs_exist_ok=True)
-    (folder / "package.json").write_text('{"type": "module"}')
-    (folder / "browser.js").write_text(BROWSER)
-    (folder / "onnxruntime").mkdir()
-    (folder / "onnxruntime" / "ort.wasm.bundle.min.mjs").write_text(RUNTIME)
-
-    def run(script: str, geometry: Geometry = STANDARD, files: dict[str, Any] | None = None, **given: Any) -> Any:
-        setup = web.exported_setup(geometry, "network")
-        for name, content in {"setup.json": setup, **(files or {})}.items():
-            (folder.parent / name).write_text(json.dumps(content))
-        ran = subprocess.run(
-            [str(NODE), "--input-type=module", "--eval", START + script],
-            input=json.dumps(given | {"setup": setup}),
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr
-        return json.loads(ran.stdout)
-
-    return run
-
-
-def random_positions(lengths: Iterable[int], geometry: Geometry = STANDARD) -> list[Position]:
-    """Make positions after these numbers of random moves, or at the end of the game if that comes first."""
-    rng = np.random.default_rng(8)
-    return [random_game(length, rng, geometry) for length in lengths]
-
-
-def columns_of(games: Iterable[str]) -> list[list[int]]:
-    return [[int(name) - 1 for name in game] for game in games]
 
 
 RULES = """
@@ -165,10 +63,6 @@ def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node:
             assert answer["legal"] == []
             assert answer["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
-
-
-def weights(evaluator: SumsOfEighths) -> dict[str, Any]:
-    return {"policy": evaluator.policy.tolist(), "value": evaluator.value.tolist()}
 
 
 SEARCH = """
@@ -278,59 +172,6 @@ def test_waiting_and_running_positions_of_the_solver_can_be_stopped(run_in_node:
     assert found == {"names": ["AbortError"] * 3, "waiting": 0, "idle": 1}
 
 
-REVIEW = """
-import { reviewGame } from "./reviewer.js";
-const reviews = [];
-for (const moves of games) {
-  const first = solver.score(board.at(moves.slice(0, given.late))), asked = [];
-  const score = async (position) => {
-    const stones = position.occupied.toString(2).replaceAll("0", "").length;
-    return stones < given.late ? first * (-1) ** stones : solver.score(position);
-  };
-  const opinion = async (before) => {
-    asked.push(before.length);
-    return { value: before.length / 100, column: 3 };
-  };
-  for await (const line of reviewGame(moves, setup, { score, opinion })) {
-    if (line.reviewed) reviews.push({ ...line, asked });
-  }
-}
-tell(reviews);
-"""
-
-
-def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
-    """Grades, texts, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
-    positions = [Position.from_moves(DRAWN), *random_positions([20, 24, 28, 32, 42, 42, 42])]
-    assert {position.outcome() for position in positions} == {None, 0, -1}
-    games = [position.moves for position in positions if position.plies >= LATE]
-    found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)
-    for game, actual in zip(games, found, strict=True):
-        player = Counting()
-        expected = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
-        for move in expected["reviewed"]:
-            del move["opinion"]["prior"]
-        for name in ("moves", "mistakes", "unjudged", "reviewed", "values"):
-            assert actual[name] == expected[name], (game, name)
-        assert actual["asked"] == player.asked  # without the end of a finished game
-        for name in ("accuracy", "best", "judged", "mistakes"):
-            assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
-    grades = {move["grade"] for review in found for move in review["reviewed"]}
-    assert grades == {"best", "keeps", "loses-win", "loses-draw", "win-to-loss"}
-
-
-ENGINE = """
-import "./browser.js";
-import { engine } from "./engine.js";
-await engine.setup();
-const { signal } = new AbortController(), last = async (lines) => {
-  let found;
-  for await (found of lines);
-  return found;
-};
-const play = async (moves, level) => (await engine.move(moves, level, signal)).column;
-const answers = [];
-"""
 WITHOUT_SOLVER = """
 for (const moves of games) answers.push({
   analysis: await last(engine.analyze(moves, given.simulations, signal)),
@@ -417,27 +258,20 @@ for (const moves of games) answers.push({
   exact: (await engine.exact(moves, signal)).columns, hint: await engine.hint(moves, signal),
   perfect: await play(moves, "perfect"), master: await play(moves, "master"),
 });
-tell({ answers, review: await last(engine.review(given.reviewed, signal)) });
+tell(answers);
 process.exit();
 """
 
 
 @pytest.mark.parametrize("expired", [0, 500], ids=["in time", "in time for outcomes only"])
 def test_engine_of_the_page_agrees_with_the_solver(expired: int, run_in_node: RunInNode) -> None:
-    """Moves and hints are exact. Reviews have the network's opinions.
-
-    Time limits up to ``expired`` milliseconds have expired. The book has the early positions of the reviewed game.
-    """
-    game, evaluator = "4342346766737316276542637143", SumsOfEighths(STANDARD)
-    solver, early = LateSolver(game), [Position.from_moves(game[:ply]) for ply in range(LATE)]
-    book = {int(canonical_key(STANDARD, p.own, p.occupied)): solver.solve(p, None) for p in early}
-    sorted_book = {"keys": sorted(book), "scores": [book[key] for key in sorted(book)], "plies": LATE - 1}
-    files = {"network.onnx": weights(evaluator), "proofs.json": [], "book.json": sorted_book}
+    """Moves and hints are exact. Time limits up to ``expired`` milliseconds have expired."""
+    files = {"network.onnx": weights(SumsOfEighths(STANDARD)), "proofs.json": [], "book.json": web.book()}
     positions = [position for position in random_positions(range(16, 40)) if position.outcome() is None]
     games = [position.moves for position in positions]
-    found = run_in_node(ENGINE + WITH_SOLVER, files=files, games=games, reviewed=game, expired=expired)
+    found = run_in_node(ENGINE + WITH_SOLVER, files=files, games=games, expired=expired)
     outcomes = set()
-    for position, answer in zip(positions, found["answers"], strict=True):
+    for position, answer in zip(positions, found, strict=True):
         columns = {item.column: item for item in exact(position)}
         assert [item["score"] for item in answer["exact"]] == [item.score for item in columns.values()]
         assert columns[answer["perfect"]].best
@@ -451,11 +285,3 @@ def test_engine_of_the_page_agrees_with_the_solver(expired: int, run_in_node: Ru
         assert hint["outcome"] == (outcome.split()[0] if expired else outcome)
         assert hint["source"] == "exact"
     assert outcomes == {-1, 0, 1}
-
-    search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
-    player = NetworkPlayer("network", evaluator, Budget(simulations=web.REVIEW_SIMULATIONS), search=search)
-    expected = review_game(game, player=player, solver=solver).to_dict()  # type: ignore[arg-type]
-    assert found["review"]["values"] == pytest.approx(expected["values"], abs=1e-3)
-    for actual, move in zip(found["review"]["reviewed"], expected["reviewed"], strict=True):
-        assert (actual["played"], actual["opinion"]["move"]) == (move["played"], move["opinion"]["move"])
-        assert actual["opinion"]["value"] == pytest.approx(move["opinion"]["value"], abs=1e-3)

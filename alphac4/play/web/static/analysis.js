@@ -22,7 +22,7 @@ export class Analysis {
 
   get live() { return $("analyse").checked; }
 
-  // Search the game's position while it is shown, if the analysis is on; `hidden` during an exercise of a review.
+  // Search the game's position while it is shown, if the analysis is on; `hidden` during an exercise.
   async follow(game, hidden) {
     this.stop();
     this.show(game, hidden);

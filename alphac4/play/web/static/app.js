@@ -7,7 +7,6 @@ import { engine } from "./engine.js";
 import { Entries } from "./entries.js";
 import { Game } from "./game.js";
 import { Record } from "./record.js";
-import { Review } from "./review.js";
 import { Rules } from "./rules.js";
 import { Share } from "./share.js";
 import { Solver, longestResistance } from "./solver.js";
@@ -32,7 +31,7 @@ const setup = await engine.setup().catch((error) => {
 });
 const rules = new Rules(setup), game = new Game(rules), entries = new Entries();
 const board = new Board($("board"), rules, (column) => drop(column));
-const values = new Map(); // move string -> value in [-1, 1] for red, from live analyses and reviews
+const values = new Map(); // move string -> value in [-1, 1] for red, from live analyses and panels
 const solver = new Solver({ rules, setup, engine }, show, fail);
 const analysis = new Analysis({ rules, setup, engine, solver }, {
   onFound: (moves, value) => {
@@ -48,29 +47,13 @@ const analysis = new Analysis({ rules, setup, engine, solver }, {
     show();
   },
 });
-const review = new Review({ game, values, engine, offered: setup.review }, {
-  onGo: go,
-  onBack: (moves) => game.load(rules.read(moves), { paused: false }),
-  onChange: () => (show(), analyse()),
-  onFail: fail,
-});
-const record = new Record(rules, {
-  onGo: (ply) => (review.leave(), go(ply)),
-  onMistake: (ply) => review.ask(ply),
-  onLine: (ply, line, shown) => {
-    review.leave();
-    game.load([...game.moves.slice(0, ply - 1), ...line], { ply: ply - 1 + shown, paused: true, shared: false });
-    update();
-    $("forward").focus(); // the arrow keys step through the line
-    announce($("status").textContent);
-  },
-});
+const record = new Record(rules, { onGo: (ply) => (leave(), go(ply)) });
 new Share({ board, text: () => game.text, link: setup.link ?? "" });
 let mode = "game", hint = null, message = "", thinking = null;
 let progress = ""; // of a level's move, such as " 5 s"
 let preview = []; // moves of a line that are shown after the position
-let previous = null; // { moves, values, review } of the game before a new one, for undo
-const games = new Map(); // entry of the browser's history -> { moves, values, review } of an earlier game
+let previous = null; // snapshot of the game before a new one, for undo
+const games = new Map(); // entry of the browser's history -> snapshot of an earlier game
 
 // A mode decides what the board shows: { keys: ids of buttons by key, help: text about them, drop(column), open(linked) },
 // where `linked` is what follows the mode's name in the address. Elements with the attribute data-mode belong to one mode.
@@ -83,18 +66,36 @@ const modes = {
   },
 };
 
-// Panels are modules of plugins that export `create(page)`. It returns, or resolves to, an object that may have `mode`.
-const page = { rules, setup, engine, entries, game, board };
+// A panel is a module of a plugin that exports `create(page)`. It returns, or resolves to, an object that may have:
+//   mode      see above
+//   show()    shows the game; called after each change
+//   exercise  null, or { text, labels, guess } for the position on the board: a text above it, labels of columns as in
+//             board.js, and, while a move is asked for, guess(column); meanwhile analysis and hints are hidden
+//   leave()   ends the exercise, because the game goes on or another position is shown
+//   marks     cells with a ghost stone: { column, row, side }
+//   state     what belongs to the game and not to the position, such as results; undefined is the state of a new game
+const page = { rules, setup, engine, entries, game, board, record, values, update, go, show, fail, analyse };
+const panels = [];
 const created = await Promise.allSettled(setup.panels.map(async (name) => {
-  const { mode } = await (await import(`./${name}/panel.js`)).create(page);
-  if (mode) modes[name] = mode;
+  const panel = await (await import(`./${name}/panel.js`)).create(page);
+  if (panel.mode) modes[name] = panel.mode;
+  panels.push(panel);
 }));
+const exercise = () => panels.map((panel) => panel.exercise).find(Boolean) ?? {};
+const leave = () => panels.forEach((panel) => panel.leave?.());
+const snapshot = () => ({ moves: game.moves, values: [...values], states: new Map(panels.map((panel) => [panel, panel.state])) });
+
+function restore(kept) {
+  for (const [moves, value] of kept.values) values.set(moves, value);
+  for (const [panel, state] of kept.states) panel.state = state;
+}
 
 function drop(column) { modes[mode].drop(column); }
 
 function dropInGame(column) {
-  if (!game.awaitsPerson || (review.isOpen && review.labels.get(column)?.isDisabled)) return;
-  if (rules.legal(game.shown).includes(column)) return review.isOpen ? review.guess(column) : play(column);
+  const { guess, labels } = exercise();
+  if (!game.awaitsPerson || (guess && labels.get(column)?.isDisabled)) return;
+  if (rules.legal(game.shown).includes(column)) return guess ? guess(column) : play(column);
   message = rules.columnFullMessage(column);
   show();
   announce(message);
@@ -102,7 +103,7 @@ function dropInGame(column) {
 
 function play(column) {
   const colour = COLOURS[game.side];
-  review.leave();
+  leave();
   game.play(column);
   if ($("sound").checked) playSound();
   update();
@@ -134,7 +135,9 @@ function update() {
   analyse();
 }
 
-const analyse = () => analysis.follow(game, review.isOpen).catch((error) => error.name !== "AbortError" && fail(error));
+function analyse() {
+  analysis.follow(game, Boolean(exercise().guess)).catch((error) => error.name !== "AbortError" && fail(error));
+}
 
 async function answer() {
   const moves = game.text, controller = (thinking = new AbortController()), started = Date.now();
@@ -161,7 +164,7 @@ async function answer() {
 function status() {
   const { people, side, ply, player } = game, colour = COLOURS[side], [own] = people;
   if (message) return message;
-  if (review.question) return review.question;
+  if (exercise().text) return exercise().text;
   if (game.result) return `The game is over after ${counted(ply, "move")}.`;
   if (hint) return describeHint(hint);
   if (solver.hinting) return "Searching for a hint …";
@@ -183,15 +186,15 @@ function describeHint({ column, outcome, source }) {
 
 function show() {
   if (mode !== "game") return;
-  const { result, player, waits, awaitsPerson, text } = game, { isOpen } = review, live = analysis.live && !isOpen;
+  const { result, player, waits, awaitsPerson, text } = game, { guess, labels: asked } = exercise(), isOpen = Boolean(guess);
+  const live = analysis.live && !isOpen, marks = panels.flatMap((panel) => panel.marks ?? []);
   const known = solver.verdicts.has(text) && (live || solver.requested.has(text));
-  const labels = review.exercise !== null && (isOpen || !live) ? review.labels
-    : known ? solver.labels(text) : live && !result ? analysis.labels : new Map();
-  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, exercise: review.exercise, isRevealed: review.isRevealed });
+  const labels = asked && !live ? asked : known ? solver.labels(text) : live && !result ? analysis.labels : new Map();
+  record.show({ moves: game.moves, ply: game.ply, value: valueAfter });
   if (preview.length) board.draw([...game.shown, ...preview], { active: false });
   else board.draw(game.shown, {
-    active: awaitsPerson, labels, hint: hint?.column ?? null, better: record.better,
-    suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // only one kind of mark
+    active: awaitsPerson, labels, hint: hint?.column ?? null, better: marks,
+    suggested: live && awaitsPerson && !hint && !marks.length ? analysis.suggested : null, // only one kind of mark
   });
   analysis.show(game, isOpen);
   showResult();
@@ -200,13 +203,12 @@ function show() {
   if (document.activeElement === $("resume") && !(watched || (waiting && !isOpen))) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waiting);
   $("resume").disabled = waiting && isOpen; // but shown, so that the other buttons keep their places
-  $("resume").classList.toggle("strong", !review.current); // a review has its own main button
   $("resume").textContent = watched ? "Pause" : "Play on";
   $("resume").title = `${watched ? "Pause the game" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
   enable("hint", awaitsPerson && !isOpen);
   enable("exact", solver.busy || (!result && !isOpen && !solver.verdict(text)));
-  review.show();
+  for (const panel of panels) panel.show?.();
 }
 
 // Show the result of the game above the board, and buttons for the next game instead of hints.
@@ -271,12 +273,13 @@ function choosePlayers(players) {
 
 function begin() {
   if (game.moves.length) {
-    previous = { moves: game.moves, values: [...values], review: review.found };
+    previous = snapshot();
     games.set(entries.id, previous);
     entries.push();
   }
   values.clear();
-  review.forget();
+  leave();
+  for (const panel of panels) panel.state = undefined;
   game.load([]);
   update();
   announce(`A new game. ${$("status").textContent}`);
@@ -286,12 +289,11 @@ function begin() {
 const isNew = () => game.ply === 0 && previous !== null && game.moves.length <= (game.player ? 1 : 0);
 
 function undo() {
-  review.leave();
+  leave();
   if (!isNew()) game.undo();
   else {
     game.load(previous.moves, { paused: true, shared: false });
-    for (const [moves, value] of previous.values) values.set(moves, value);
-    review.found = previous.review;
+    restore(previous);
     previous = null;
   }
   update();
@@ -402,14 +404,13 @@ function prepare() {
 // Show what the address names: a position or another mode, with the game that belongs to it after a reload or a step back.
 function load(isReload) {
   const kept = entries.find(isReload), text = kept?.hash ?? location.hash.slice(1), [shown, linked] = text.split("/");
-  review.leave();
+  leave();
   if (shown !== "game" && Object.hasOwn(modes, shown)) return choose(shown, linked);
   const moves = rules.read(text), earlier = games.get(entries.id);
   if (kept && areOffered(kept.players)) choosePlayers(kept.players);
   if (earlier) {
     previous = null;
-    for (const [position, value] of earlier.values) values.set(position, value);
-    review.found = earlier.review;
+    restore(earlier);
   }
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) {
     const { paused, shared } = kept;

@@ -38,6 +38,17 @@ export function ignoreHeldKeys() {
   }, true);
 }
 
+// Let keys click buttons that are visible, by their ids.
+export function clickByKeys(ids) {
+  document.addEventListener("keydown", (event) => {
+    const id = ids[event.key];
+    if (!id || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+    if (!$(id).offsetParent) return; // hidden
+    event.preventDefault();
+    $(id).click();
+  });
+}
+
 export function makeButton(text, action, attributes = {}) {
   const button = element("button", "", text);
   for (const [key, value] of Object.entries(attributes)) button.setAttribute(key, value);

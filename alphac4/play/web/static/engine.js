@@ -29,9 +29,7 @@ class Remote {
   // Yield analyses during the search; the last one is `finished`.
   analyze(moves, simulations, signal) { return this.lines("analyze", { moves, simulations }, signal); }
 
-  // Yield { done, total } during the review, then the review.
-  review(moves, signal) { return this.lines("review", { moves }, signal); }
-
+  // Yield the objects of a streamed answer.
   async *lines(name, body, signal) {
     const response = await this.ask(name, body, signal);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,5 +1,6 @@
-// Entries of the browser's history, with a game each, or what another mode shows. Their contents are also stored in the tab's session
-// storage, because browsers store `history.state` and the address with a delay, for which a reload does not wait.
+// Entries of the browser's history, with a game each, or what another mode shows. Their contents are also stored in the
+// tab's session storage, because browsers store `history.state` and the address with a delay, for which a reload does not
+// wait.
 
 const KEY = `alphac4 ${location.pathname}`;
 const MAX_ENTRIES = 50;

@@ -1,15 +1,12 @@
-// Record of a game: a curve of its evaluation, its moves, their review, and the controls to step through it. The page and
-// the review file share it.
+// Record of a game: a curve of its evaluation, its moves, and the controls to step through it.
 
-import { $, COLOURS, counted, element, enable, makeButton, onPress, percent, svg } from "./dom.js";
+import { $, COLOURS, clickByKeys, element, enable, makeButton, onPress, percent, svg } from "./dom.js";
 
-const LEFT = 66, WIDTH = 560, TOP = 10, TALL = 130, BARS = TOP + TALL + 18;
+const LEFT = 66, TOP = 10, TALL = 130;
 const MIN_PLIES = 10; // minimum width of the curve
-const MARKS = { best: "✓", keeps: "~", unknown: "·" };
-const ARROWS = { ArrowLeft: "back", ArrowRight: "forward", ArrowUp: "previous", ArrowDown: "next", Home: "to-start", End: "to-end" };
 
-const does = (verdict) => (verdict.score ? verdict.text : "draws");
-const chance = (value) => percent((1 + value) / 2);
+export const WIDTH = 560, BOTTOM = TOP + TALL; // of the chart
+export const chance = (value) => percent((1 + value) / 2);
 
 // Split the points of a curve into runs of consecutive plies.
 function runs(points) {
@@ -22,98 +19,58 @@ function runs(points) {
 }
 
 export class Record {
-  // onGo(ply) shows the position after `ply` moves, onMistake(ply) the mistake of that move, and onLine(ply, line, shown)
-  // the first `shown` moves of a line, columns, instead of the moves from `ply` on.
-  constructor(rules, { onGo, onLine, onMistake = onGo }) {
-    Object.assign(this, { rules, onGo, onLine, moves: [], ply: 0, review: null, value: () => undefined });
+  // onGo(ply) shows the position after `ply` moves.
+  constructor(rules, { onGo }) {
+    Object.assign(this, { rules, moves: [], ply: 0, onGo });
     const steps = { "to-start": () => 0, back: () => this.ply - 1, forward: () => this.ply + 1, "to-end": () => this.moves.length };
     for (const [id, to] of Object.entries(steps)) onPress(id, () => onGo(to()));
-    for (const [id, direction] of [["previous", -1], ["next", 1]]) onPress(id, () => onMistake(this.mistake(direction)));
+    clickByKeys({ ArrowLeft: "back", ArrowRight: "forward", Home: "to-start", End: "to-end" });
     $("chart").addEventListener("click", (event) => {
       const { left, width } = $("chart").getBoundingClientRect(), inside = ((event.clientX - left) / width) * WIDTH;
       onGo(Math.max(0, Math.min(this.moves.length, Math.floor((inside - LEFT) / this.step))));
     });
-    document.addEventListener("keydown", (event) => {
-      const id = ARROWS[event.key], { target } = event;
-      if (!id || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.tagName === "SELECT") return;
-      if (!$(id).offsetParent) return; // hidden
-      event.preventDefault();
-      $(id).click();
-    });
   }
 
-  get reviewed() { return this.review?.reviewed ?? []; }
-  // The move that the text describes: the mistake of the exercise, else the last move.
-  get described() { return this.exercise ?? this.ply; }
-  get current() { return this.reviewed[this.described - 1]; }
+  // Width of a move in the chart, and the place of the position after `at` moves.
   get step() { return (WIDTH - LEFT - 10) / (Math.max(this.moves.length, MIN_PLIES) + 1); }
-
-  // The next mistake in this direction; the first follows the last.
-  mistake(direction) {
-    const points = this.review.mistakes, at = this.described;
-    if (direction > 0) return points.find((ply) => ply > at) ?? points[0];
-    return points.findLast((ply) => ply < at) ?? points.at(-1);
-  }
-
-  // Cells of better moves than the described one, unless they are hidden.
-  get better() {
-    if (!this.current || !this.isRevealed) return [];
-    const before = this.rules.grid(this.moves.slice(0, this.described - 1));
-    return this.current.better
-      .map((name) => this.rules.names.indexOf(name))
-      .map((column) => ({ column, row: before[column].length, side: this.current.side }));
-  }
+  x(at) { return LEFT + (at + 0.5) * this.step; }
 
   // moves: all moves of the game, of which `ply` are on the board; value(ply): evaluation after `ply` moves in [-1, 1] for
-  // red, or undefined; review: review of these moves, or null; exercise: number of the exercise's move, or null;
-  // isRevealed: whether better moves are shown.
-  show({ moves, ply, value, review, exercise = null, isRevealed = true }) {
-    const same = review === this.review && String(moves) === String(this.moves);
-    Object.assign(this, { moves, ply, value, review, exercise, isRevealed });
-    if (!same) this.drawLists();
-    [...$("moves").children].forEach(({ firstChild }, index) => firstChild.setAttribute("aria-current", String(index + 1 === this.described)));
-    this.drawChart();
-    this.describe();
+  // red, or undefined.
+  show({ moves, ply, value }) {
+    const same = String(moves) === String(this.moves);
+    Object.assign(this, { moves, ply });
+    if (!same) this.drawList();
+    this.mark(ply);
+    this.drawChart(value);
     enable("to-start", ply > 0);
     enable("back", ply > 0);
     enable("forward", ply < moves.length);
     enable("to-end", ply < moves.length);
-    const points = review?.mistakes ?? [], place = points.indexOf(this.described) + 1;
-    $("mistakes").hidden = !points.length;
-    for (const id of ["previous", "next"]) enable(id, points.length > 1 || !place);
-    $("mistake-number").textContent = place ? `Mistake ${place} of ${points.length}` : counted(points.length, "mistake");
   }
 
-  drawLists() {
+  // The buttons of the moves.
+  get buttons() { return [...$("moves").children].map(({ firstChild }) => firstChild); }
+
+  label(index) { return `Move ${index + 1}: ${COLOURS[index % 2]} plays ${this.rules.name(this.moves[index])}`; }
+
+  // Mark a move as the current one.
+  mark(ply) { this.buttons.forEach((button, index) => button.setAttribute("aria-current", String(index + 1 === ply))); }
+
+  drawList() {
     $("moves").replaceChildren(...this.moves.map((column, index) => {
-      const review = this.reviewed[index], name = this.rules.name(column), colour = COLOURS[index % 2];
-      const button = makeButton("", () => this.onGo(index + 1), {
-        "aria-label": `Move ${index + 1}: ${colour} plays ${name}${review ? `, ${review.comment}` : ""}`,
-      });
-      button.append(element("small", "", index + 1), element("span", `dot ${colour.toLowerCase()}`), name);
-      if (review) button.append(element("span", `mark ${review.grade}`, MARKS[review.grade] ?? review.mark));
+      const button = makeButton("", () => this.onGo(index + 1), { "aria-label": this.label(index) });
+      button.append(element("small", "", index + 1), element("span", `dot ${COLOURS[index % 2].toLowerCase()}`), this.rules.name(column));
       return element("li", "", button);
     }));
-    const { review } = this;
-    for (const id of ["sides", "legend"]) $(id).hidden = !review;
-    $("unjudged").textContent = "";
-    if (!review) return;
-    $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, mistakes }, side) => element("div", "",
-      element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
-      element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(mistakes, "mistake")}`))));
-    const notes = review.mistakes.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No mistakes among the judged moves." : "Neither side made a mistake."];
-    if (review.unjudged) notes.push(`Time ran out before ${counted(review.unjudged, "move")} could be judged.`);
-    if (review.mistakes_without_better) notes.push(`Time ran out before a better move was found for ${counted(review.mistakes_without_better, "mistake")}.`);
-    $("unjudged").textContent = notes.join(" ");
   }
 
-  drawChart() {
-    const chart = $("chart"), { step, ply, review } = this, count = this.moves.length;
-    const x = (at) => LEFT + (at + 0.5) * step, y = (value) => TOP + (TALL * (1 - value)) / 2;
-    const points = [...Array(count + 1).keys()].map((at) => [at, this.value(at)]).filter(([, value]) => value !== undefined);
-    chart.toggleAttribute("hidden", !review && points.length < 2); // until analysis or a review fills it
+  drawChart(valueAfter) {
+    const chart = $("chart"), x = (at) => this.x(at), y = (value) => TOP + (TALL * (1 - value)) / 2;
+    const points = [...Array(this.moves.length + 1).keys()].map((at) => [at, valueAfter(at)]).filter(([, value]) => value !== undefined);
+    chart.toggleAttribute("hidden", points.length < 2); // until it is filled
     chart.replaceChildren();
-    chart.setAttribute("viewBox", `0 0 ${WIDTH} ${review ? BARS + 52 : TOP + TALL + 10}`);
+    chart.setAttribute("viewBox", `0 0 ${WIDTH} ${BOTTOM + 10}`);
     const words = (text, at) => (svg("text", { x: 0, y: at }, chart).textContent = text);
     for (const [name, value] of [["Red", 1], ["even", 0], ["Yellow", -1]]) {
       svg("line", { class: value ? "axis" : "axis middle", x1: LEFT, x2: WIDTH - 10, y1: y(value), y2: y(value) }, chart);
@@ -129,41 +86,8 @@ export class Record {
       if (run.length > 1) svg("polyline", { class: "curve", points: line }, chart);
       else svg("circle", { class: "curve-point", cx: x(from), cy: y(run[0][1]), r: 3 }, chart);
     }
-    if (review) words("exact", BARS + 16);
-    this.reviewed.forEach(({ ply: at, played, side, grade }) => {
-      const sign = played && Math.sign(played.score) * (side ? -1 : 1), base = BARS + (sign ? 0 : 7);
-      const kind = played ? ["yellow", "draw", "red"][sign + 1] : "unknown";
-      svg("rect", { class: `outcome ${kind}`, x: LEFT + at * step + 0.75, y: base, width: Math.max(1, step - 1.5), height: sign ? 22 : 8, rx: 2 }, chart);
-      if (review.mistakes.includes(at)) svg("path", { class: "flag", d: `M${x(at) - 5} ${BARS + 36}h10l-5 -9z`, "data-grade": grade }, chart);
-    });
-    svg("line", { class: "cursor", x1: x(ply), x2: x(ply), y1: TOP, y2: review ? BARS + 26 : TOP + TALL }, chart);
+    svg("line", { class: "cursor", x1: x(this.ply), x2: x(this.ply), y1: TOP, y2: BOTTOM }, chart);
     const chances = points.map(([at, value]) => `${at}: ${chance(value)}`).join(", ");
     chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": not known yet"}`);
-  }
-
-  // Buttons of the line after a better move; each shows the position after its move.
-  lineButtons({ ply, line }) {
-    const columns = line.map((name) => this.rules.names.indexOf(name));
-    return line.map((name, index) => makeButton(name, () => this.onLine(ply, columns, index + 1), { "aria-label": `Show the line up to ${name}, move ${index + 1} of it` }));
-  }
-
-  // Write the review of the described move.
-  describe() {
-    const { review, current: move, ply, isRevealed } = this, lines = [];
-    document.body.classList.toggle("reviewed", Boolean(review)); // reserves space for the longest text
-    if (!review) return $("now").replaceChildren();
-    if (!move) return $("now").replaceChildren(element("p", "quiet", ply ? "This move is not judged." : "Start of the game."));
-    const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
-    lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
-    if (!move.best || !move.played) lines.push(element("p", "", "This move was not judged in time."));
-    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", counting this move" : ""}.`));
-    else lines.push(element("p", "", `With best play, ${who} ${does(move.best)}; after this move it ${does(move.played)}.`));
-    if (move.better.length && isRevealed) {
-      const names = move.better.join(" or ");
-      if (move.line.length < 2) lines.push(element("p", "", `Best: ${names}.`));
-      else lines.push(element("p", "line", `Best: ${names}, for example `, ...this.lineButtons(move)));
-    }
-    if (move.opinion && isRevealed) lines.push(element("p", "quiet", `The network estimated ${chance(move.opinion.value)} for ${who} and would have played ${move.opinion.move}.`));
-    $("now").replaceChildren(...lines);
   }
 }

@@ -2,7 +2,6 @@
 
 import { counted } from "./dom.js";
 import { Judge } from "./judge.js";
-import { reviewGame } from "./reviewer.js";
 import { Rules } from "./rules.js";
 
 const WIN_SECONDS = 10; // time for the exact move of the master in positions that are proven won
@@ -189,14 +188,6 @@ class Local {
     const entries = await Promise.all(this.rules.legal(played).map((column) => this.entry([...played, column])));
     const known = entries.length && entries.every(Boolean);
     return { result: known ? { side: 1 - side, plies: 1 + Math.max(...entries.map(({ plies }) => plies)), column: null } : null };
-  }
-
-  async *review(moves, signal) {
-    const judge = await this.judge();
-    yield* reviewGame(this.columns(moves), this.settings, {
-      score: (position) => judge.score(position, signal),
-      opinion: (before) => this.opponent.ask("opinion", { moves: before }, signal),
-    });
   }
 
   node(moves, path) { return this.analyst.ask("node", { moves: this.columns(moves), path }); }

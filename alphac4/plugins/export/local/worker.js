@@ -106,11 +106,11 @@ async function rank(id, { moves }) {
   return order.map(({ column }) => column);
 }
 
-// The value and move of a short search, for a review.
-async function opinion(id, { moves }) {
+// The value and move of a search.
+async function opinion(id, { moves, simulations }) {
   const search = new Search(setup, evaluate);
   search.plant(moves);
-  await search.run(setup.review_simulations, () => stopped.has(id));
+  await search.run(simulations, () => stopped.has(id));
   return { value: search.root.mean(), column: search.best() };
 }
 

@@ -1,14 +1,18 @@
 // Review of the game on the board, with an exercise for each mistake: the board shows the position before it, and the
 // best move is hidden until it is found or requested.
 
-import { $, COLOURS, announce, counted, enable, onPress, percent } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, onPress, percent } from "../dom.js";
+import { Notes, betterCells } from "./notes.js";
+import { requestReview } from "./source.js";
 
-export class Review {
-  // onGo(ply) shows the position after `ply` moves, onBack(moves) the reviewed game.
-  constructor({ game, values, engine, offered }, { onGo, onBack, onChange, onFail }) {
-    Object.assign(this, { game, values, engine, offered, onGo, onChange, onFail });
+export const create = (page) => new Review(page);
+
+class Review {
+  constructor(page) {
+    Object.assign(this, { page, game: page.game });
+    this.notes = new Notes(page.record, { onMistake: (ply) => this.ask(ply), onLine: (...line) => this.showLine(...line) });
     this.found = null;
-    this.exercise = null; // number of the mistake, while the position before it is shown
+    this.asked = null; // number of the mistake, while the position before it is shown
     this.answered = new Set(); // mistakes whose better moves were found or shown
     this.wrong = new Set(); // columns tried for the current mistake
     this.verdict = ""; // on the last attempt
@@ -19,12 +23,7 @@ export class Review {
       this.answered.delete(this.mistake.ply);
       this.ask(this.mistake.ply);
     });
-    onPress("review-back", () => {
-      const { found } = this, shared = game.moves.findIndex((column, ply) => found.moves[ply] !== game.rules.name(column));
-      onBack(found.moves);
-      if (found.mistakes.includes(shared + 1)) this.ask(shared + 1);
-      else onGo(shared < 0 ? game.moves.length : shared);
-    });
+    onPress("review-back", () => this.goBack());
   }
 
   // The review if the game starts with the reviewed moves; else null.
@@ -33,13 +32,31 @@ export class Review {
 
   // The mistake of the exercise, or the one just made; else null.
   get mistake() {
-    const ply = this.exercise ?? this.game.ply, { current } = this;
-    return current?.mistakes.includes(ply) ? current.reviewed[ply - 1] : null;
+    const { current, described } = this;
+    return current?.mistakes.includes(described) ? current.reviewed[described - 1] : null;
   }
+
+  // The move that the text describes: the mistake of the exercise, else the last move.
+  get described() { return this.asked ?? this.game.ply; }
 
   // Whether the better moves are shown; some mistakes have none, because the solver's time ran out.
   get isRevealed() { return !this.mistake?.better.length || this.answered.has(this.mistake.ply); }
-  get isOpen() { return this.exercise !== null && !this.isRevealed; }
+  get isOpen() { return this.asked !== null && !this.isRevealed; }
+
+  get exercise() {
+    if (this.asked === null) return null;
+    return { text: this.question, labels: this.labels, guess: this.isOpen ? (column) => this.guess(column) : null };
+  }
+
+  get marks() { return this.mistake && this.isRevealed ? betterCells(this.game.rules, this.game.moves, this.mistake) : []; }
+
+  get state() { return this.found ?? undefined; }
+
+  set state(found) {
+    this.stop();
+    if (!found) this.answered.clear();
+    this.found = found ?? null;
+  }
 
   get question() {
     const verdict = this.verdict && `${this.verdict} `;
@@ -56,22 +73,32 @@ export class Review {
 
   ask(ply) {
     this.leave();
-    this.exercise = ply;
-    this.onGo(ply - 1);
+    this.asked = ply;
+    this.page.go(ply - 1);
+  }
+
+  showLine(ply, line, shown) {
+    const { game, page } = this;
+    this.leave();
+    game.load([...game.moves.slice(0, ply - 1), ...line], { ply: ply - 1 + shown, paused: true, shared: false });
+    page.update();
+    $("forward").focus(); // the arrow keys step through the line
+    announce($("status").textContent);
+  }
+
+  // Show the reviewed game again.
+  goBack() {
+    const { found, game, page } = this, shared = game.moves.findIndex((column, ply) => found.moves[ply] !== game.rules.name(column));
+    game.load(game.rules.read(found.moves), { paused: false });
+    if (found.mistakes.includes(shared + 1)) this.ask(shared + 1);
+    else page.go(shared < 0 ? game.moves.length : shared);
   }
 
   // End the exercise.
   leave() {
-    this.exercise = null;
+    this.asked = null;
     this.wrong.clear();
     this.verdict = "";
-  }
-
-  forget() {
-    this.stop();
-    this.leave();
-    this.found = null;
-    this.answered.clear();
   }
 
   guess(column) {
@@ -79,15 +106,20 @@ export class Review {
     if (this.mistake.better.includes(name)) return this.reveal(`Yes, ${name} is best.`);
     this.wrong.add(column);
     this.verdict = `No, ${name} is not best.`;
-    this.onChange();
+    this.change();
     announce(this.question);
   }
 
   reveal(verdict) {
     this.answered.add(this.mistake.ply);
     this.verdict = verdict;
-    this.onChange();
+    this.change();
     announce(`${verdict} Best: ${this.mistake.better.join(" or ")}.`);
+  }
+
+  change() {
+    this.page.show();
+    this.page.analyse();
   }
 
   stop() {
@@ -100,18 +132,18 @@ export class Review {
     if (this.running) return this.stop();
     const reviewed = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
     $("review-ask").textContent = "Stop";
-    this.onChange();
+    this.change();
     try {
-      for await (const line of this.engine.review(reviewed, controller.signal)) {
+      for await (const line of requestReview(this.page.engine, reviewed, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
         else $("review-ask").textContent = `Stop (${Math.round((100 * line.done) / line.total)} %)`;
       }
     } catch (error) {
-      if (error.name !== "AbortError") this.onFail(error, () => this.toggle());
+      if (error.name !== "AbortError") this.page.fail(error, () => this.toggle());
     } finally {
       if (this.running === controller) this.stop();
-      this.onChange();
+      this.change();
     }
   }
 
@@ -119,7 +151,7 @@ export class Review {
   keep(review) {
     const judged = this.current?.moves.length ?? 0, { people } = this.game;
     this.found = review;
-    review.values.forEach((value, ply) => this.values.set(review.moves.slice(0, ply), value));
+    review.values.forEach((value, ply) => this.page.values.set(review.moves.slice(0, ply), value));
     if (!this.current) return;
     if (!judged) this.answered.clear();
     const first = review.mistakes.find((ply) => ply > judged && (people.length !== 1 || people[0] === review.reviewed[ply - 1].side));
@@ -129,8 +161,9 @@ export class Review {
   }
 
   show() {
-    const { game, current, running, isRevealed, mistake } = this, length = game.moves.length;
-    $("review-ask").hidden = !this.offered;
+    const { game, current, running, isRevealed, mistake, described } = this, length = game.moves.length;
+    this.notes.show({ review: current, described, isRevealed });
+    $("review-ask").hidden = !this.page.setup.exact;
     enable("review-ask", running || (length > 0 && !this.isComplete));
     $("outdated").hidden = !current || this.isComplete || Boolean(running);
     if (current) $("outdated").firstElementChild.textContent = `Judged up to move ${current.moves.length} of ${length}.`;

@@ -1,18 +1,21 @@
 // The page of `alphac4 review --html`: one or several games to step through.
 
-import { $, COLOURS, counted, ignoreHeldKeys } from "./dom.js";
-import { Board } from "./board.js";
-import { Record } from "./record.js";
-import { Rules } from "./rules.js";
+import { $, COLOURS, counted, ignoreHeldKeys } from "../dom.js";
+import { Board } from "../board.js";
+import { Record } from "../record.js";
+import { Rules } from "../rules.js";
+import { Notes, betterCells } from "./notes.js";
 
 const REVIEWS = JSON.parse($("reviews").textContent);
 const rules = new Rules(REVIEWS[0]), board = new Board($("board"), rules, () => {});
-const record = new Record(rules, { onGo: (ply) => go(ply), onLine: showLine });
+const record = new Record(rules, { onGo: (ply) => go(ply) }), notes = new Notes(record, { onMistake: go, onLine: showLine });
 let game = REVIEWS[0];
 
 function go(ply) {
-  record.show({ moves: rules.read(game.moves), ply, value: (at) => game.values[at], review: game });
-  board.draw(record.moves.slice(0, ply), { active: false, better: record.better });
+  const moves = rules.read(game.moves), move = game.reviewed[ply - 1];
+  record.show({ moves, ply, value: (at) => game.values[at] });
+  notes.show({ review: game, described: ply });
+  board.draw(moves.slice(0, ply), { active: false, better: move ? betterCells(rules, moves, move) : [] });
 }
 
 // Show the first `shown` moves of a line on the board; the text and its buttons stay.

@@ -3,7 +3,7 @@
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of, signed
 from alphac4.play.screen import Screen
-from alphac4.review import Review, ReviewedMove
+from alphac4.plugins.review.game import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
 
 MAX_PLAYER = 14  # characters of a player's name above its column

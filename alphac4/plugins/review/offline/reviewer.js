@@ -1,9 +1,9 @@
-// Reviews of games, as alphac4/review makes them. The results have the form of the server's.
+// Reviews of games, as game.py makes them. The results have the form of the server's.
 
-import { Rules } from "./rules.js";
-import { describe, movesToEnd } from "./exact.js";
+import { Rules } from "../rules.js";
+import { describe, movesToEnd } from "../exact.js";
 
-const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_PER_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see alphac4/review/__init__.py
+const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_PER_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see game.py
 const LINE_PLIES = 10;
 const MARKS = { "win-to-loss": "??", "loses-win": "?", "loses-draw": "?", keeps: "~" };
 const MISTAKES = ["loses-win", "loses-draw", "win-to-loss"];

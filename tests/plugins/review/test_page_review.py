@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Counting, LateSolver, short_review
 from page_browser import (
     DESKTOP,
     FITS,
@@ -20,8 +19,9 @@ from page_browser import (
 )
 
 from alphac4.game import Position
-from alphac4.play.web.pages import review_page
-from alphac4.review import review_game
+from alphac4.plugins.review.game import review_game
+from alphac4.plugins.review.html import review_page
+from examples import Counting, LateSolver, short_review
 
 pytestmark = pytest.mark.slow
 GAME = "6372714243736534153221"  # moves 17 to 21 are mistakes

@@ -1,3 +1,5 @@
+"""Reviews of games, their text, and the commands."""
+
 import io
 import json
 import re
@@ -9,18 +11,18 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from helpers import DRAWN, Counting, LateSolver, Terminal, short_review
+from helpers import DRAWN, Terminal, save_untrained
 
 from alphac4.arena.registry import parse_searching_player
 from alphac4.cli import main
-from alphac4.game import STANDARD, Position, make_geometry
-from alphac4.play.games import read_games
-from alphac4.play.review_text import describe_review
+from alphac4.game import Position, make_geometry
 from alphac4.play.screen import Screen
-from alphac4.play.web.pages import review_page
-from alphac4.review import Grade, Review, ReviewedMove, review_game
+from alphac4.plugins.review.game import Grade, Review, ReviewedMove, review_game
+from alphac4.plugins.review.html import review_page
+from alphac4.plugins.review.text import describe_review
 from alphac4.solver import Solver, best_columns, no_known_scores, shared_solver
 from alphac4.solver.solver import TimeIsUp, Verdict, deadline
+from examples import Counting, LateSolver, short_review
 
 PLAIN = Screen(io.StringIO())  # without colours
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
@@ -149,7 +151,7 @@ def test_the_solvers_time_limit_does_not_include_the_player(monkeypatch: pytest.
     now = [0.0]
     monkeypatch.setattr("alphac4.solver.solver.time", SimpleNamespace(monotonic=lambda: now[0]))
     limits = Mock(side_effect=deadline)
-    monkeypatch.setattr("alphac4.review.deadline", limits)
+    monkeypatch.setattr("alphac4.plugins.review.game.deadline", limits)
 
     class Slow(Counting):
         def search(self, positions: Sequence[Position]) -> SimpleNamespace:
@@ -171,6 +173,13 @@ def test_opinions_are_the_players_search_results() -> None:
     assert opinion.value == pytest.approx(1, abs=0.1)
     assert review.values[5] == -review.reviewed[5].opinion.value  # o is to move after five moves
     assert review.values[6] == pytest.approx(1, abs=0.1)  # x wins in column 4
+
+
+def test_opinion_has_no_prior_where_the_rules_decide_the_position() -> None:
+    """The search wins at once without asking the network."""
+    player = parse_searching_player("quick@20", rng=np.random.default_rng(0))
+    opinion = review_game("1122334", player=player, seconds=0.1).reviewed[-1].opinion
+    assert (opinion.value, opinion.prior) == (1.0, None)
 
 
 def test_values_include_the_last_position() -> None:
@@ -251,7 +260,7 @@ def test_reviews_are_kept_if_their_page_cannot_be_written(
     def fail(path: Path, *_: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("alphac4.commands.play.write_atomically", fail)
+    monkeypatch.setattr("alphac4.plugins.review.command.write_atomically", fail)
     assert main(arguments) == 2
     output = capsys.readouterr()
     assert output.out.count("1 2 3 4 5 6") == 2
@@ -267,16 +276,9 @@ def test_interrupted_reviews_write_the_finished_games(tmp_path: Path, monkeypatc
             raise KeyboardInterrupt
         return review_game(moves, SMALL)
 
-    monkeypatch.setattr("alphac4.commands.play.review_with_progress", review)
+    monkeypatch.setattr("alphac4.plugins.review.command.review_with_progress", review)
     assert main(["review", str(games), "--rows", "5", "--columns", "6", "--html", str(page)]) == 130
     assert '"moves": "1122334"' in page.read_text()
-
-
-def test_games_are_read_from_the_command_line_and_the_standard_input() -> None:
-    assert read_games("-", io.StringIO("44\n"), STANDARD) == ["44"]
-    assert read_games(" 4 4 5 5", [], STANDARD) == ["4455"]
-    with pytest.raises(ValueError, match=r"'nofile.txt' is neither a game .* nor an existing file"):
-        read_games("nofile.txt", [], STANDARD)
 
 
 def test_review_command_writes_text_json_and_a_page(tmp_path: Path, run_command: Callable[..., str]) -> None:
@@ -289,3 +291,36 @@ def test_review_command_writes_text_json_and_a_page(tmp_path: Path, run_command:
     assert reviews[0]["reviewed"][-1]["move"] == "4"
     assert run_command(f"{command} {path} --player none --html {page}") == ""
     assert '"moves": "1122334"' in page.read_text()
+
+
+@pytest.mark.parametrize("by_network", [False, True])
+def test_review_in_a_terminals_game_uses_its_board(
+    by_network: bool, tmp_path: Path, run_command: Callable[..., str]
+) -> None:
+    board = "--rows 5 --columns 6"
+    if by_network:
+        board = f"--network {save_untrained(tmp_path / 'small.safetensors', make_geometry(5, 6))}"
+    output = run_command(f"play human --moves 112233 {board}", given="4\nreview\n")
+    assert "\033" not in output  # no colours in a pipe
+    assert "x: accuracy" in output
+    assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the boards of the game and of the review
+    assert "there is no move to review yet" in run_command(f"play human {board}", given="review\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("review 44 5", "'44 5' is neither"),
+        ("review 44 --player negamax:2", "searches no tree"),
+        ("review 44 --html .", "is a folder"),
+        ("review 44 --html {path}.html", "exists already: choose another name, or replace it by --overwrite"),
+        ("review 44 --html {path}", "the name must end in .html"),
+    ],
+)
+def test_invalid_options_are_reported_in_one_line(
+    line: str, message: str, tmp_path: Path, error_line: Callable[..., str]
+) -> None:
+    path = tmp_path / "mine"
+    path.with_suffix(".html").write_text("mine")
+    assert message in error_line(line.format(path=path))
+    assert path.with_suffix(".html").read_text() == "mine"

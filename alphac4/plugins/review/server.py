@@ -1,0 +1,36 @@
+"""Reviews for the page."""
+
+from typing import TYPE_CHECKING
+
+from alphac4.game import Position
+from alphac4.play.web.app import WebApplication, read_object, read_text, stream_lines
+from alphac4.play.web.searches import Stop
+from alphac4.plugins.review.game import Review, review_game
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from alphac4.play.web.app import WriteLine
+
+SECONDS = 40.0  # time for judging the moves; finding better ones may take half as long again
+SIMULATIONS = 100  # per position of the game
+
+
+async def review(application: WebApplication, request: "Request") -> "Response":
+    """Stream lines of JSON with the number of solved positions; the last one is the review."""
+    service = application.service
+    moves = Position.from_moves(read_text(await read_object(request), "moves"), service.geometry).moves or ""
+    stop = Stop()
+
+    def search(write: "WriteLine") -> Review:
+        return review_game(
+            moves,
+            service.geometry,
+            player=service.player(SIMULATIONS),
+            seconds=SECONDS,
+            on_poll=stop.check,
+            on_step=lambda done, total: write({"done": done, "total": total}),
+        )
+
+    return stream_lines(application.exact_searches, search, stop)

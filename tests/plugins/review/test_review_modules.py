@@ -1,0 +1,80 @@
+"""Reviews of the exported page, in Node.js, against those in Python."""
+
+import numpy as np
+import pytest
+from helpers import DRAWN, LATE, SumsOfEighths
+from page_node import ENGINE, NODE, SOLVER, RunInNode, columns_of, random_positions, weights
+
+from alphac4.arena.players import NetworkPlayer
+from alphac4.game import Position
+from alphac4.game.rules import STANDARD, canonical_key
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
+from alphac4.plugins.review.game import review_game
+from examples import Counting, LateSolver
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
+SIMULATIONS = 50  # per position of a review, also in docs/play.md
+REVIEW = """
+import { reviewGame } from "./review/reviewer.js";
+const reviews = [];
+for (const moves of games) {
+  const first = solver.score(board.at(moves.slice(0, given.late))), asked = [];
+  const score = async (position) => {
+    const stones = position.occupied.toString(2).replaceAll("0", "").length;
+    return stones < given.late ? first * (-1) ** stones : solver.score(position);
+  };
+  const opinion = async (before) => {
+    asked.push(before.length);
+    return { value: before.length / 100, column: 3 };
+  };
+  for await (const line of reviewGame(moves, setup, { score, opinion })) {
+    if (line.reviewed) reviews.push({ ...line, asked });
+  }
+}
+tell(reviews);
+"""
+
+
+def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
+    """Grades, texts, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
+    positions = [Position.from_moves(DRAWN), *random_positions([20, 24, 28, 32, 42, 42, 42])]
+    assert {position.outcome() for position in positions} == {None, 0, -1}
+    games = [position.moves for position in positions if position.plies >= LATE]
+    found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)
+    for game, actual in zip(games, found, strict=True):
+        player = Counting()
+        expected = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
+        for move in expected["reviewed"]:
+            del move["opinion"]["prior"]
+        for name in ("moves", "mistakes", "unjudged", "reviewed", "values"):
+            assert actual[name] == expected[name], (game, name)
+        assert actual["asked"] == player.asked  # without the end of a finished game
+        for name in ("accuracy", "best", "judged", "mistakes"):
+            assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
+    grades = {move["grade"] for review in found for move in review["reviewed"]}
+    assert grades == {"best", "keeps", "loses-win", "loses-draw", "win-to-loss"}
+
+
+IN_THE_ENGINE = """
+import { requestReview } from "./review/source.js";
+tell(await last(requestReview(engine, given.reviewed, signal)));
+process.exit(); // despite its workers
+"""
+
+
+def test_review_by_the_engine_has_the_networks_opinions(run_in_node: RunInNode) -> None:
+    """The book has the early positions of the game."""
+    game, evaluator = "4342346766737316276542637143", SumsOfEighths(STANDARD)
+    solver, early = LateSolver(game), [Position.from_moves(game[:ply]) for ply in range(LATE)]
+    book = {int(canonical_key(STANDARD, p.own, p.occupied)): solver.solve(p, None) for p in early}
+    sorted_book = {"keys": sorted(book), "scores": [book[key] for key in sorted(book)], "plies": LATE - 1}
+    files = {"network.onnx": weights(evaluator), "proofs.json": [], "book.json": sorted_book}
+    found = run_in_node(ENGINE + IN_THE_ENGINE, files=files, games=[], reviewed=game)
+    search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
+    player = NetworkPlayer("network", evaluator, Budget(simulations=SIMULATIONS), search=search)
+    expected = review_game(game, player=player, solver=solver).to_dict()  # type: ignore[arg-type]
+    assert found["values"] == pytest.approx(expected["values"], abs=1e-3)
+    for actual, move in zip(found["reviewed"], expected["reviewed"], strict=True):
+        assert (actual["played"], actual["opinion"]["move"]) == (move["played"], move["opinion"]["move"])
+        assert actual["opinion"]["value"] == pytest.approx(move["opinion"]["value"], abs=1e-3)
