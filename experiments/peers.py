@@ -65,7 +65,7 @@ def play_openspiel(pairs: int, seconds_per_move: float) -> None:
     rng = np.random.default_rng(0)
     ours = UctPlayer(Budget(seconds=seconds_per_move), rng)
     theirs = OpenSpielPlayer(simulations, rng)
-    result = play_match(ours, theirs, balanced_openings(pairs, rng))
+    result = play_match([ours], [theirs], balanced_openings(pairs, rng))
     low, high = result.interval.low, result.interval.high
     score = f"{result.wins} won, {result.draws} drawn, {result.losses} lost: {result.score:.0%} [{low:.0%}, {high:.0%}]"
     print(f"{ours.name} v. {theirs.name}, equal time: {score}", flush=True)

@@ -72,7 +72,7 @@ def play_match(
             options["seed"] = [seed, 2, side]
         sides.append(load(player, geometry=board, **options))
     openings = match_openings(games // 2, seed, board)
-    return play_openings(sides[0], sides[1], openings, progress=progress)
+    return play_openings(sides[:1], sides[1:], openings, progress=progress)
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:

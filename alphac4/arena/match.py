@@ -1,15 +1,15 @@
 """Matches whose games advance in lockstep, so that networks see full batches, and their balanced openings."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import Player, checked_moves
+from alphac4.arena.players import Player, backends_of, checked_moves
 from alphac4.arena.ratings import Interval, score_interval
 from alphac4.bars import Bar
 from alphac4.game import Geometry, Outcome, Position
@@ -30,13 +30,19 @@ MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by th
 
 @dataclass(frozen=True, kw_only=True)
 class MatchResult:
-    """Result of a match for the challenger; games ``2 i`` and ``2 i + 1`` are a colour-swapped pair."""
+    """Result of a match for ``player``; games ``2 i`` and ``2 i + 1`` are a colour-swapped pair."""
 
+    player: str = ""
+    opponent: str = ""
     wins: int = 0
     draws: int = 0
     losses: int = 0
     pair_scores: tuple[float, ...] = field(default=(), repr=False)  # points of the two games of each pair, in [0, 2]
     games: tuple[str, ...] = field(default=(), repr=False)  # move strings, openings included
+    seconds: float = field(default=0.0, compare=False)
+    accepted: bool | None = None  # whether a gate promoted the candidate; None for other matches
+    evaluator: str = ""  # backend of the player's network; several, separated by commas, if a cluster's nodes differ
+    opponent_evaluator: str = ""  # "" without a network
 
     @property
     def played(self) -> int:
@@ -66,15 +72,12 @@ class MatchResult:
         )
 
     def __add__(self, other: "MatchResult") -> "MatchResult":
-        return MatchResult(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+        """Return the result of both parts of a match."""
+        sums = ("wins", "draws", "losses", "pair_scores", "games", "seconds")
+        return replace(other, **{name: getattr(self, name) + getattr(other, name) for name in sums})
 
 
-def play_match(challenger: Player, opponent: Player, openings: Sequence[Position], **options: Any) -> MatchResult:
-    """Play every opening twice, with colours swapped; see `play_shared` for the options and errors."""
-    return play_shared([challenger], [opponent], openings, **options)
-
-
-def play_shared(
+def play_match(
     challengers: Sequence[Player],
     opponents: Sequence[Player],
     openings: Sequence[Position],
@@ -82,18 +85,16 @@ def play_shared(
     check: Callable[[], None] = lambda: None,
     progress: bool = False,
 ) -> MatchResult:
-    """Play a match on several threads: the i-th copies of both players play the i-th part of the openings.
+    """Play a match on several threads: the i-th copies of both players play the i-th part of the ``openings``.
 
     Each opening is played twice, with colours swapped. Without random numbers, the result does not depend on the number
     of copies. A player that returns NaN, or whose network does, loses every game; the games of the result are then only
     the openings. ``check`` is called in the calling thread several times per second, or after each turn of a single
     copy; it may raise to end the match.
     """
-    for opening in openings:
-        if opening.outcome() is not None:
-            raise ValueError(f"the opening {opening.moves!r} is finished; openings must leave a move")
-    label = f"{challengers[0].name} v. {opponents[0].name}"
-    bar = Bar(total=2 * len(openings), desc=label, unit="game", **({} if progress else {"disable": True}))
+    started = time.perf_counter()
+    names = challengers[0].name, opponents[0].name
+    bar = Bar(total=2 * len(openings), desc=" v. ".join(names), unit="game", **({} if progress else {"disable": True}))
 
     def on_turn(games_over: int) -> None:
         bar.update(games_over)
@@ -106,15 +107,22 @@ def play_shared(
     ]
     with bar:  # a single copy plays in the calling thread, where Ctrl-C interrupts any player
         parts = [works[0](on_turn)] if len(works) == 1 else run_in_threads(works, bar.update, check)
-    forfeits = [part for part in parts if isinstance(part, _Forfeit)]
-    if not forfeits:
-        return sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
-    first = min(forfeits)  # the earliest one decides the match
-    logger.warning("%s", first.reason)
-    games = tuple(opening.moves or "" for opening in openings for _ in range(2))
-    wins = len(games) if first.turn % 2 else 0  # it was the opponent's turn
-    points = (2.0 if wins else 0.0,) * len(openings)
-    return MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
+    result = sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
+    forfeit = min((part for part in parts if isinstance(part, _Forfeit)), default=None)  # the earliest one decides
+    if forfeit is not None:
+        logger.warning("%s", forfeit.reason)
+        games = tuple(opening.moves or "" for opening in openings for _ in range(2))
+        wins = len(games) if forfeit.turn % 2 else 0  # it was the opponent's turn
+        points = (2.0 if wins else 0.0,) * len(openings)
+        result = MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
+    return replace(
+        result,
+        player=names[0],
+        opponent=names[1],
+        seconds=time.perf_counter() - started,
+        evaluator=backends_of(challengers),
+        opponent_evaluator=backends_of(opponents),
+    )
 
 
 @dataclass(frozen=True, order=True)

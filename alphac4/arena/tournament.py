@@ -240,7 +240,7 @@ def play_part(
         )
         players.append(player)
     challenger, opponent = players
-    return play_match(challenger, opponent, part.openings)
+    return play_match([challenger], [opponent], part.openings)
 
 
 def read_network(specification: str) -> NetworkFile | None:

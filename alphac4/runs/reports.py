@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.arena.match import MatchResult
 from alphac4.game.position import count_of
 from alphac4.storage.journal import read_entries
 from alphac4.storage.records import parse_json, read_record
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Iteration
 from alphac4.training.matches import BASELINE_MATCH_SIMULATIONS
-from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
+from alphac4.training.reports import LearningReport, SelfPlayReport
 
 REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line per iteration
 
@@ -64,8 +65,8 @@ class IterationReport:
     evaluations_total: int
     selfplay: SelfPlayReport
     learning: LearningReport
-    gate: MatchReport
-    matches: list[MatchReport]  # against classic MCTS
+    gate: MatchResult
+    matches: list[MatchResult]  # against classic MCTS
     best_iteration: int  # iteration of the best network; 0 is the initial one
     memory_mb: float  # resident memory of the process
     time_shares: dict[str, float]  # share of the iteration's wall time by phase
@@ -83,6 +84,7 @@ class IterationReport:
         raw, searched = (
             ("", "") if judged is None else (f"{judged.raw.mistake_rate:.1%}", f"{judged.search.mistake_rate:.1%}")
         )
+        score = f"{self.gate.score:.0%}" if self.gate.played else ""
         classic = " ".join(f"{match.score:.0%}" for match in self.matches)
         left = ""
         if first is not None and self.iteration < iterations:
@@ -91,7 +93,7 @@ class IterationReport:
             left = f"{minutes:.0f} min" if minutes >= 1 else "< 1 min"
         cells = [
             f"{self.iteration:>4} {self.seconds_total / 60:>6.1f}  {raw:>5} {searched:>6}",
-            f"{self.gate.score_text:>4} {classic:>8}  {learned.policy_loss:>6.3f} {learned.value_loss:>5.3f}",
+            f"{score:>4} {classic:>8}  {learned.policy_loss:>6.3f} {learned.value_loss:>5.3f}",
             f"{self.selfplay.evaluations_per_second:>7,.0f}  {'pass' if self.gate.accepted else '':<4}  {left:>8}",
         ]
         return "  ".join(cells).rstrip()
@@ -106,7 +108,7 @@ class TrainedRun:
     config: TrainConfig
     iterations: int  # finished ones
     history: Sequence[IterationReport]  # one report per iteration, except those that were lost
-    closing: Sequence[MatchReport]  # matches of the best network against classic MCTS
+    closing: Sequence[MatchResult]  # matches of the best network against classic MCTS
 
     def __str__(self) -> str:
         iterations = count_of(self.iterations, "iteration")
@@ -126,7 +128,7 @@ class TrainedRun:
                 f"{count_of(judged.simulations, 'simulation')}, in {count_of(judged.positions, 'position')}."
             )
         lines += [
-            f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match.summary}."
+            f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match}."
             for match in self.closing
         ]
         if len(self.history) == self.iterations:
@@ -215,12 +217,12 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     recent = [*history, report][-STALL_ITERATIONS:]
     if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
         warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
-    if gate.score_text and gate.score < 0.3 and gate.high < 0.5:
+    if gate.played and gate.score < 0.3 and gate.interval.high < 0.5:
         warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has become worse")
     for match in report.matches:
         earlier = [other for past in history for other in past.matches if other.opponent == match.opponent]
         best = max(earlier, key=lambda other: other.score, default=match)
-        if match.high < best.low:
+        if match.interval.high < best.interval.low:
             warnings.append(
                 f"score against {match.opponent} fell to {match.score:.2f}, from {best.score:.2f} at its highest"
             )

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from alphac4.arena.match import MatchResult
 from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
@@ -47,7 +48,6 @@ from alphac4.training.loop import (
     check_callbacks,
 )
 from alphac4.training.matches import Contender
-from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
@@ -206,14 +206,14 @@ class TrainingSession:
                 raise StopTraining
         return self.history
 
-    def play_closing_matches(self) -> list[MatchReport]:
+    def play_closing_matches(self) -> list[MatchResult]:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
         if self._monitor:
             self._monitor.draw(always=True)
         budgets = self.config.baseline.rollouts
         matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, budgets, CLOSING_PAIRS)
         strength: dict[str, object] = {
-            match.opponent: {"score": match.score, "games": match.games_played, "evaluator": match.evaluator}
+            match.opponent: {"score": match.score, "games": match.played, "evaluator": match.evaluator}
             for match in matches
         }
         if self._monitor:
@@ -232,7 +232,7 @@ class TrainingSession:
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
         baseline, is_standard = self.config.baseline, self.config.board.geometry() == STANDARD
-        matches, verdict = list[MatchReport](), None
+        matches, verdict = list[MatchResult](), None
         if baseline.interval and number % baseline.interval == 0:
             matches = self.loop.matches.against_classic(best, number, baseline.rollouts, baseline.pairs)
         between = time.perf_counter()

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alphac4.arena.match import MatchResult
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, read_record
 from alphac4.training.config import TrainConfig, from_dict, load_config
 from alphac4.training.optimizer import CosineSchedule
-from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
-STATE_FORMAT = "alphac4-run-state-13"
+STATE_FORMAT = "alphac4-run-state-14"
 
 # Settings and groups that may change when a run resumes, because the meaning of its files does not depend on them.
 CHANGEABLE = ("iterations", "gate", "baseline", "evaluation", "machine")
@@ -53,7 +53,7 @@ class RunState:
     started_from: dict[str, Any] = field(default_factory=dict)  # provenance of the network that the run started from
     changes: list[dict[str, Any]] = field(default_factory=list)  # changes of settings when the run was resumed
     config: dict[str, Any] = field(default_factory=dict)  # all settings
-    closing: list[MatchReport] | None = None  # the closing matches; None before they are played
+    closing: list[MatchResult] | None = None  # the closing matches; None before they are played
     learner: dict[str, Tensor] = field(default_factory=dict)
     actors: dict[str, np.ndarray] = field(default_factory=dict)
 

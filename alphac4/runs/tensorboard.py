@@ -13,13 +13,13 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, scalar, text
 
+from alphac4.arena.match import MatchResult
 from alphac4.game import Geometry, column_name
 from alphac4.game.position import count_of
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
 from alphac4.storage.files import add_path_to_errors
-from alphac4.training.reports import MatchReport
 
 PICTURE_INTERVAL_S = 30.0  # drawing takes two seconds
 
@@ -109,13 +109,13 @@ class Monitor:
             self._file.flush()
         self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
 
-    def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
+    def record_closing(self, matches: Sequence[MatchResult], iteration: int) -> None:
         """Write the closing matches of a run, as points at its last ``iteration`` and as text."""
         with add_path_to_errors(self._folder):
             for match in matches:
                 tag = f"Strength/closing match against {match.opponent}"
                 self._write(step=iteration, summary=scalar(tag, match.score))
-                result = f"against {match.opponent}: {match.summary}"
+                result = f"against {match.opponent}: {match}"
                 self._write(step=iteration, summary=text("closing matches", result))
             self._file.flush()
 
@@ -180,7 +180,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "speed/evaluations per second": selfplay.evaluations_per_second,
         "speed/cache hits": selfplay.cache_hits,
         "speed/memory MB": report.memory_mb,
-        **({"gate/score": report.gate.score} if report.gate.score_text else {}),
+        **({"gate/score": report.gate.score} if report.gate.played else {}),
         # Cumulative, because TensorBoard's smoothing hides a curve of 0 and 1.
         "gate/promotions": sum(bool(past.gate.accepted) for past in history),
         "gate/best iteration": report.best_iteration,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from alphac4.training.reports import MatchReport
+    from alphac4.arena.match import MatchResult
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ Sampler = Callable[[Samples, np.random.Generator], npt.ArrayLike]
 class PlayGate(Protocol):
     """Function that plays a match of a candidate against the best network."""
 
-    def __call__(self, *, pairs: int | None = None, simulations: int | None = None) -> "MatchReport":
+    def __call__(self, *, pairs: int | None = None, simulations: int | None = None) -> "MatchResult":
         """Play ``pairs`` of colour-swapped games with ``simulations`` per move; by default those of the settings."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.arena.match import MatchResult
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
 from alphac4.machine import check_memory
@@ -47,7 +48,7 @@ from alphac4.training.learner import Learner, Schedule
 from alphac4.training.losses import Losses
 from alphac4.training.matches import Contender, Matches, PlayerProvider
 from alphac4.training.optimizer import CosineSchedule
-from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
+from alphac4.training.reports import LearningReport, SelfPlayReport, selfplay_report
 
 if TYPE_CHECKING:
     from alphac4.runs.reports import IterationReport
@@ -75,7 +76,7 @@ class Iteration:
     selfplay: SelfPlayReport
     learning: LearningReport
     candidate: Contender
-    gate: MatchReport
+    gate: MatchResult
     best: Contender  # the best network after the gate
     metrics: dict[str, float] = field(default_factory=dict)  # added by callbacks; stored in a run's reports
 

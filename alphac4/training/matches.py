@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.arena.match import balanced_openings, play_shared
-from alphac4.arena.players import NetworkPlayer, Player, UctPlayer, backends_of
+from alphac4.arena.match import MatchResult, balanced_openings, play_match
+from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import PlayerFactory, PoolPlayer
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
@@ -21,7 +21,6 @@ from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import Network
 from alphac4.training.config import GateConfig, random_generator
 from alphac4.training.extensions import Gate
-from alphac4.training.reports import MatchReport
 
 if TYPE_CHECKING:
     from alphac4.compute.pool import Pool, Shared
@@ -62,15 +61,15 @@ class Matches:
         self._pool = pool
         self._progress = progress
 
-    def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchReport:
+    def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchResult:
         """Promote the candidate if the score of one match reaches the threshold, or as a user's gate decides.
 
         Return the report of the last match, or one without games if none was played, with the decision.
         """
-        config, played = self._config, list[MatchReport]()
+        config, played = self._config, list[MatchResult]()
         rng = random_generator(self._seed, candidate.iteration, "openings")
 
-        def play(*, pairs: int | None = None, simulations: int | None = None) -> MatchReport:
+        def play(*, pairs: int | None = None, simulations: int | None = None) -> MatchResult:
             pairs = as_integer(config.pairs if pairs is None else pairs, "pairs", 1)
             budget = as_integer(config.simulations if simulations is None else simulations, "simulations", 0)
             players, opponents = self._players(0, candidate, budget), self._players(1, best, budget)
@@ -81,10 +80,10 @@ class Matches:
         if not isinstance(accepted, bool | np.bool_):
             raise ValueError(f"gate returned {accepted!r:.80}; expected True or False")
         names = f"iteration {candidate.iteration}", f"iteration {best.iteration}"
-        nothing = MatchReport(player=names[0], opponent=names[1], wins=0, draws=0, losses=0, seconds=0.0)
+        nothing = MatchResult(player=names[0], opponent=names[1])
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
-    def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchReport]:
+    def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchResult]:
         """Play one match against each budget of classic MCTS, in rollouts per move."""
         reports = []
         for rollouts in budgets:
@@ -98,24 +97,12 @@ class Matches:
 
     def _play(
         self, players: Sequence[Player], opponents: Sequence[Player], pairs: int, rng: np.random.Generator
-    ) -> MatchReport:
+    ) -> MatchResult:
         """Play a match from openings that ``rng`` draws."""
         started = time.perf_counter()
         openings = balanced_openings(pairs, rng, self._geometry)
-        result = play_shared(players, opponents, openings, check=self._check, progress=self._progress)
-        return MatchReport(
-            player=players[0].name,
-            opponent=opponents[0].name,
-            wins=result.wins,
-            draws=result.draws,
-            losses=result.losses,
-            seconds=time.perf_counter() - started,
-            games=list(result.games),
-            low=result.interval.low,
-            high=result.interval.high,
-            evaluator=backends_of(players),
-            opponent_evaluator=backends_of(opponents),
-        )
+        result = play_match(players, opponents, openings, check=self._check, progress=self._progress)
+        return replace(result, seconds=time.perf_counter() - started)  # with the search for openings
 
     def _players(self, index: int, contender: Contender, simulations: int) -> Sequence[Player]:
         return self._providers[index].players(contender.network, f"iteration {contender.iteration}", simulations)

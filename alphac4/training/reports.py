@@ -1,4 +1,4 @@
-"""Reports of self-play, learning and matches."""
+"""Reports of self-play and learning."""
 
 import math
 import time
@@ -101,47 +101,6 @@ class LearningReport:
     def value_loss(self) -> float:
         """Cross-entropy of win, draw and loss, in nats; NaN without a loss of this name."""
         return self.losses.get("value", math.nan)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatchReport:
-    """Result of a match, from the side of ``player``."""
-
-    player: str
-    opponent: str
-    wins: int
-    draws: int
-    losses: int
-    seconds: float
-    accepted: bool | None = None  # whether a gate promoted the candidate; None for other matches
-    games: list[str] = field(default_factory=list)  # move strings
-    low: float = 0.0  # 95 % interval of the score
-    high: float = 1.0
-    evaluator: str = ""  # backend of the player's network; several, separated by commas, if they differ in a pool
-    opponent_evaluator: str = ""  # the opponent's; "" for classic MCTS
-
-    @property
-    def games_played(self) -> int:
-        """Number of games."""
-        return self.wins + self.draws + self.losses
-
-    @property
-    def score(self) -> float:
-        """Share of the points, draws counting half."""
-        return (self.wins + 0.5 * self.draws) / max(self.games_played, 1)
-
-    @property
-    def score_text(self) -> str:
-        """Score in percent; "" without games."""
-        return f"{self.score:.0%}" if self.games_played else ""
-
-    @property
-    def summary(self) -> str:
-        """Score with its 95 % interval and the numbers of games, as text."""
-        return (
-            f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in {self.games_played} "
-            f"colour-swapped games ({self.wins} won, {self.draws} drawn, {self.losses} lost)"
-        )
 
 
 def selfplay_report(

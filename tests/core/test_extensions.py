@@ -409,7 +409,7 @@ def test_gate_can_promote_without_a_match() -> None:
     history = train(gate=lambda _play: True)
     assert [iteration.gate.accepted for iteration in history] == [True, True]
     assert [iteration.best.iteration for iteration in history] == [1, 2]
-    assert history[0].gate.games == []
+    assert history[0].gate.games == ()
 
 
 @pytest.mark.usefixtures("no_pictures")

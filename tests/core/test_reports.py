@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from alphac4.arena.ratings import score_interval
+from alphac4.arena.match import MatchResult
 from alphac4.game import make_geometry
 from alphac4.runs.figures import game_figure
 from alphac4.runs.reports import (
@@ -37,7 +37,7 @@ from alphac4.selfplay.games import Games, make_games
 from alphac4.selfplay.samples import ActorStats, Block, join_blocks, make_samples
 from alphac4.storage.records import to_json_line
 from alphac4.training.config import TrainConfig
-from alphac4.training.reports import GameRecord, LearningReport, MatchReport, SelfPlayReport, selfplay_report
+from alphac4.training.reports import GameRecord, LearningReport, SelfPlayReport, selfplay_report
 
 # A game whose first two moves were random, and three iterations. The numbers are invented; related ones differ.
 GAME = GameRecord(
@@ -81,7 +81,7 @@ LEARNING = LearningReport(
     window=300,
     seconds=3.0,
 )
-GATE = MatchReport(
+GATE = MatchResult(
     player="iteration 1",
     opponent="iteration 0",
     wins=5,
@@ -89,11 +89,16 @@ GATE = MatchReport(
     losses=1,
     seconds=1.0,
     accepted=True,
-    low=0.5,
-    high=0.9,
+    pair_scores=(2.0, 2.0, 1.5, 0.5),
 )
-CLASSIC = MatchReport(
-    player="iteration 2", opponent="uct:1000", wins=6, draws=1, losses=3, seconds=0.5, low=0.4375, high=0.8125
+CLASSIC = MatchResult(
+    player="iteration 2",
+    opponent="uct:1000",
+    wins=6,
+    draws=1,
+    losses=3,
+    seconds=0.5,
+    pair_scores=(2.0, 2.0, 1.5, 1.0, 0.0),
 )
 EVALUATION = EvaluationReport(
     positions=240,
@@ -199,8 +204,7 @@ LAST_CURVES = {  # further ones of the third iteration
 CLOSING_TEXT = """\
 Trained 3 iterations in 3.5 minutes: 17 games, 401 positions, 3,003 evaluations.
 Mistakes by the exact solver: 37.5% raw, 6.2% with 64 simulations, in 240 positions.
-At 100 simulations per move against uct:1000: 65.0% of the points [43.8%, 81.2%] in 10 colour-swapped games \
-(6 won, 1 drawn, 3 lost).
+At 100 simulations per move against uct:1000: 6 won, 1 drawn, 3 lost, 65.0% [31.4%, 98.6%].
 2 of 3 candidates promoted.
 The best network: best.safetensors"""
 
@@ -473,17 +477,19 @@ def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes() -> None:
 
 def test_a_lost_gate_is_a_warning_if_it_has_enough_games() -> None:
     like = SECOND
-    gate = dataclasses.replace(like.gate, wins=1, draws=0, losses=3)
-    for high, count in ((0.6, 0), (0.4, 1)):
-        found = find_warnings(dataclasses.replace(like, gate=dataclasses.replace(gate, high=high)), [])
+    for pairs, count in ((4, 0), (20, 1)):
+        points = (0.0, 1.0) * (pairs // 2)
+        gate = dataclasses.replace(like.gate, wins=pairs // 2, draws=0, losses=3 * pairs // 2, pair_scores=points)
+        found = find_warnings(dataclasses.replace(like, gate=gate), [])
         assert len([warning for warning in found if "it has become worse" in warning]) == count
 
 
 def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> IterationReport:
     """Return a report with a match against classic MCTS; ``points`` [pairs] are those of its pairs of games."""
-    interval, wins = score_interval(points.tolist()), int(points.sum())
-    match = dataclasses.replace(like.gate, opponent="uct:1000", wins=wins, draws=0, losses=2 * len(points) - wins)
-    return dataclasses.replace(like, matches=[dataclasses.replace(match, low=interval.low, high=interval.high)])
+    wins, pairs = int(points.sum()), tuple(points.tolist())
+    losses = 2 * len(points) - wins
+    match = dataclasses.replace(like.gate, opponent="uct:1000", wins=wins, draws=0, losses=losses, pair_scores=pairs)
+    return dataclasses.replace(like, matches=[match])
 
 
 def falls(run: list[IterationReport]) -> list[str]:

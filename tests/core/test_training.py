@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import alphac4
 from alphac4.arena.match import MatchResult
-from alphac4.arena.players import SearchingPlayer
+from alphac4.arena.players import SearchingPlayer, backends_of
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Geometry, Position
@@ -288,9 +288,11 @@ def recorded_matches(
 
     def play(players: Any, opponents: Any, openings: Any, **_options: Any) -> MatchResult:
         played.append((players[0], opponents[0], [opening.moves for opening in openings]))
-        return MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
+        evaluators = {"evaluator": backends_of(players), "opponent_evaluator": backends_of(opponents)}
+        points = (1.1,) * 10  # draws count half: 11 of 20 points
+        return MatchResult(wins=10, draws=2, losses=8, pair_scores=points, **evaluators)
 
-    monkeypatch.setattr("alphac4.training.matches.play_shared", play)
+    monkeypatch.setattr("alphac4.training.matches.play_match", play)
 
     def players(backend: str, network: Any, _name: str, budget: int) -> list[Mock]:
         return [Mock(network=network, simulations=budget, inference_backend=backend)]
@@ -312,7 +314,7 @@ def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_
     assert (report.evaluator, report.opponent_evaluator) == ("torch-fp32", "torch-bf16")  # of those that played
     assert (report.wins, report.draws, report.losses) == (10, 2, 8)
     half = 1.959964 * ((10 * 0.55**2 + 1 - 6.5**2 / 12) / 11 / 12) ** 0.5  # with a pair of each extreme
-    assert (report.low, report.high) == pytest.approx((0.55 - half, 0.55 + half))
+    assert (report.interval.low, report.interval.high) == pytest.approx((0.55 - half, 0.55 + half))
     assert [(ours.network, theirs.network) for ours, theirs, _ in played] == [(candidate.network, best.network)]
 
 

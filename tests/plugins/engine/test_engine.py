@@ -280,7 +280,7 @@ def test_engine_exits_without_an_error_when_its_output_is_closed() -> None:
 @pytest.mark.slow
 def test_engine_plays_games_through_pipes(rng: np.random.Generator) -> None:
     player = EnginePlayer(shlex.join(command("uct:200")))
-    result = play_match(player, RandomPlayer(rng), [Position()])
+    result = play_match([player], [RandomPlayer(rng)], [Position()])
     player.close()
     assert (result.wins, player._process.returncode) == (2, 0)
 
