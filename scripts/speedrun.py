@@ -25,6 +25,7 @@ from alphac4.game import STANDARD
 from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import TrainingSession
 from alphac4.storage.checkpoints import load_checkpoint
@@ -108,7 +109,7 @@ def main() -> int:
 def train(folder: Path, config: TrainConfig) -> list[IterationReport]:
     """Train without closing matches; an interrupted run is resumed."""
     try:
-        session = TrainingSession(folder, config)
+        session = TrainingSession(RunFolder(folder, config))
     except ValueError as error:  # the folder has a run with other settings
         sys.exit(f"speedrun.py: {error}")
     with session:

@@ -1,7 +1,5 @@
 """Matches, training, reports of runs and measurements of strength for Python users."""
 
-import contextlib
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,14 +18,13 @@ from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
 from alphac4.mcts.search import MAX_VISITS
 from alphac4.runs import reports
-from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import TrainedRun
 from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
 from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked
 from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, StopTraining
+from alphac4.training.loop import Callback
 
 DEFAULT_BUDGETS = (0, 100)  # simulations of `evaluate`
 MAX_GAMES = 1_000_000  # of a match
@@ -121,13 +118,9 @@ def train(
         raise ValueError("run must be a path such as 'runs/mine', not ''")
     folder, given = Path(run), settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)
-    try:
-        return train_run(
-            folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
-        )
-    except StopTraining:
-        with contextlib.closing(RunFolder(folder, chosen, extensions)) as stopped:
-            return dataclasses.replace(stopped.trained_run(), closing=())
+    return train_run(
+        folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
+    )
 
 
 @checked

@@ -41,7 +41,7 @@ class MatchResult:
     games: tuple[str, ...] = field(default=(), repr=False)  # move strings, openings included
     seconds: float = field(default=0.0, compare=False)
     accepted: bool | None = None  # whether a gate promoted the candidate; None for other matches
-    evaluator: str = ""  # backend of the player's network; several, separated by commas, if a cluster's nodes differ
+    evaluator: str = ""  # backend of the player's network; several, separated by commas, if they differ in a pool
     opponent_evaluator: str = ""  # "" without a network
 
     @property

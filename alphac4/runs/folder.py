@@ -17,13 +17,14 @@ repeated iteration writes its other files again with the same content, because t
 states that produce them. If it is killed after that, the next `RunFolder` writes the files that follow from the state.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from alphac4.game.position import count_of
 from alphac4.runs.reports import REPORTS_FILE, IterationReport, TrainedRun, read_reports
@@ -51,12 +52,16 @@ _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
 class RunFolder:
-    """Folder of one run, locked by this process until `close`, and the run's last committed state."""
+    """Folder of one run, locked by this process until `close`, and the run's last committed state.
+
+    As a context manager it closes itself.
+    """
 
     def __init__(self, path: Path, config: TrainConfig, extensions: Extensions | None = None) -> None:
         self.path = path
-        self._extensions = extensions or Extensions()
+        self.extensions = extensions or Extensions()
         self.config = config
+        self._is_new = not path.exists()
         self.replay_path = path / "replay"
         self.replay = Replay(self.replay_path)
         self.best_path = path / "checkpoints" / "best.safetensors"
@@ -94,7 +99,7 @@ class RunFolder:
                     "or leave out the settings to resume the run with its own"
                 )
             if state.iteration:
-                check_names(state.extensions, self._extensions.names())
+                check_names(state.extensions, self.extensions.names())
                 self._restore_best(state)
                 state.changes += [
                     {"after_iteration": state.iteration, "setting": name, "from": old, "to": new}
@@ -106,8 +111,20 @@ class RunFolder:
         return state
 
     def close(self) -> None:
-        """Release the folder to other processes."""
+        """Release the folder to other processes; remove a new one in which nothing was recorded."""
         self._lock.close()
+        if self._is_new:
+            self._is_new = False
+            with contextlib.suppress(OSError):
+                if [path.name for path in self.path.iterdir()] == [LOCK_FILE]:
+                    (self.path / LOCK_FILE).unlink()
+                self.path.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def write_config(self) -> None:
         """Store the settings. Call this when the run can start, because the folder counts as a run from then on."""
@@ -131,7 +148,7 @@ class RunFolder:
 
     def _load_best(self, path: Path, state: RunState) -> Checkpoint:
         """Load the best network from a file; raise FileError if the file is damaged or holds another network."""
-        checkpoint = load_checkpoint(path, self._extensions.network)
+        checkpoint = load_checkpoint(path, self.extensions.network)
         if weights_digest(checkpoint.network) != state.best_digest:
             raise FileError(f"{path}: not the run's best network, which is that of iteration {state.best_iteration}")
         return checkpoint

@@ -31,10 +31,9 @@ from alphac4.runs.reports import (
     find_warnings,
     time_shares,
 )
-from alphac4.runs.state import has_state, stored_settings
+from alphac4.runs.state import stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, weights_digest
-from alphac4.storage.locks import LOCK_FILE
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
@@ -45,7 +44,6 @@ from alphac4.training.loop import (
     StopTraining,
     TrainingLoop,
     call_all,
-    check_callbacks,
 )
 from alphac4.training.matches import Contender
 
@@ -85,50 +83,46 @@ def train(
     progress: bool = True,  # a row per iteration on standard error, and bars on a terminal
     tensorboard: bool = True,  # curves and images in the folder
 ) -> TrainedRun:
-    """Train all iterations and play the closing matches; a run in the folder is resumed."""
-    check_callbacks(callbacks)
-    if has_state(folder):
-        with contextlib.closing(RunFolder(folder, config, extensions)) as run:
-            if run.state.is_finished(config):
-                if progress:
-                    done = run.state.iteration
-                    advice = f"To train longer, set iterations to {2 * done}"
-                    write_progress(f"{folder} is finished after {count_of(done, 'iteration')}. {advice}")
-                return run.trained_run()
-    with TrainingSession(
-        folder, config, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
-    ) as session:
-        session.train()
-        session.play_closing_matches()
-        return session.folder.trained_run()
+    """Train all iterations and play the closing matches, unless a callback stops the run before.
+
+    A run in the folder is resumed.
+    """
+    with RunFolder(folder, config, extensions) as run:
+        if run.state.is_finished(config):
+            if progress:
+                done = run.state.iteration
+                advice = f"To train longer, set iterations to {2 * done}"
+                write_progress(f"{folder} is finished after {count_of(done, 'iteration')}. {advice}")
+            return run.trained_run()
+        with TrainingSession(run, callbacks=callbacks, progress=progress, tensorboard=tensorboard) as session:
+            try:
+                session.train()
+            except StopTraining:
+                return replace(run.trained_run(), closing=())
+            session.play_closing_matches()
+            return run.trained_run()
 
 
 class TrainingSession:
-    """Context manager that owns a run's folder, consumes the training loop and stores its records."""
+    """Context manager that consumes the training loop and stores its records in a run's folder, which it closes."""
 
     def __init__(
         self,
-        path: Path,
-        config: TrainConfig,
+        folder: RunFolder,
         *,
         callbacks: Sequence[Callback] = (),
-        extensions: Extensions | None = None,
         progress: bool = False,
         tensorboard: bool = True,
     ) -> None:
-        is_new = not path.exists()
-        start = None if has_state(path) else load_initial_network(config)
-        extensions = extensions or Extensions()
-        self.config = config
+        path, config, extensions, state = folder.path, folder.config, folder.extensions, folder.state
+        self.folder, self.config, self.state = folder, config, state
         self._callbacks = callbacks
         self._progress = progress
         self._first: IterationReport | None = None  # the first iteration of this session
         self._bar = ProgressBar()
         with contextlib.ExitStack() as opened:  # closes what has been opened if a step fails
-            if is_new:
-                opened.callback(_remove_empty, path)
-            self.folder = folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
-            self.state = state = folder.state
+            opened.enter_context(folder)
+            start = None if state.iteration else load_initial_network(config)
             self.costs = CostCounter(path / "costs.json", state.costs)
             self.history = folder.reports()
             if missing := state.iteration - len(self.history):
@@ -287,14 +281,6 @@ class TrainingSession:
         """Write the costs of an interrupted iteration, unless the folder cannot be written."""
         with contextlib.suppress(OSError):
             self.costs.write()
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a new folder unless something beside its lock has been recorded in it."""
-    with contextlib.suppress(OSError):
-        if [path.name for path in folder.iterdir()] == [LOCK_FILE]:
-            (folder / LOCK_FILE).unlink()
-        folder.rmdir()
 
 
 def write_progress(text: str) -> None:

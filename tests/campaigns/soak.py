@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.machine import resident_memory_mb
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.session import TrainingSession
 from alphac4.training.loop import Callback, Iteration
 from campaigns.command import Findings
@@ -34,7 +35,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     learning = {"batch_size": 16, "replay_ratio": 1.0, "min_window": 300}
     measure = Measure(folder)
     config = tiny_run(iterations=count, samples=30, seed=seed, learning=learning)
-    with TrainingSession(folder, config, callbacks=[measure]) as session:
+    with TrainingSession(RunFolder(folder, config), callbacks=[measure]) as session:
         session.train()
     fifth = count // 5
     memory, sizes, seconds = np.array(measure.rows).T

@@ -24,6 +24,7 @@ from tqdm import tqdm
 from alphac4.cli import main as alphac4
 from alphac4.compute import cores
 from alphac4.nn import evaluator
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
@@ -76,7 +77,7 @@ def prepare() -> None:
 
 def train(folder: Path, config: TrainConfig | None = None) -> None:
     """Train to the end in this process."""
-    with TrainingSession(folder, config or tiny_run()) as training:
+    with TrainingSession(RunFolder(folder, config or tiny_run())) as training:
         training.train()
         training.play_closing_matches()
 

@@ -28,6 +28,7 @@ from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.game.walk import NO_MOVE, stones_of
 from alphac4.runs.costs import CostCounter
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import Costs, load_state
@@ -110,7 +111,10 @@ FORMATS = (
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file of each format."""
     folder = tmp_path_factory.mktemp("files")
-    with pytest.MonkeyPatch.context() as patch, TrainingSession(folder / "run", tiny_run(iterations=1)) as session:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TrainingSession(RunFolder(folder / "run", tiny_run(iterations=1))) as session,
+    ):
         patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})  # they take seconds
         session.train()
         session.play_closing_matches()

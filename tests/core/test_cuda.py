@@ -42,6 +42,7 @@ from alphac4.mcts.tree import make_trees
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
@@ -401,7 +402,7 @@ def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.Log
     )
     elsewhere = replace(config, iterations=3, machine=MachineConfig(device="cpu", backend="torch-fp32"))
     for count, later in enumerate((config, replace(config, iterations=2), elsewhere), 1):
-        with TrainingSession(tmp_path / "run", later) as session:
+        with TrainingSession(RunFolder(tmp_path / "run", later)) as session:
             history = session.train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.machine.device == "cuda":

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 import alphac4
 from alphac4.mcts.puct import Puct
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import checked_metrics
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
@@ -575,7 +576,7 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
     rule = Extensions(**extensions, selection=alphac4.Puct())
     for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool), rule):
         with pytest.raises(ValueError, match="pass the same again"):
-            TrainingSession(tmp_path / "stopped", CONFIG, extensions=wrong)
+            TrainingSession(RunFolder(tmp_path / "stopped", CONFIG, wrong))
     resumed = alphac4.train(CONFIG, run=tmp_path / "stopped", progress=False, **extensions)
     assert load_checkpoint(resumed.best, Linear).provenance["functions"] == Extensions(**extensions).names()
     ours, theirs = (load_checkpoint(run.best, Linear).network.state_dict() for run in (resumed, straight))

@@ -10,6 +10,7 @@ import pytest
 from campaigns.tiny_run import SETTINGS, outcome, tiny_run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport, read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
@@ -38,7 +39,7 @@ def _few_positions() -> Iterator[None]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train a run with evaluations on six positions per set, and play its closing matches."""
     path = tmp_path_factory.mktemp("judged")
-    with TrainingSession(path, judged_run()) as session:
+    with TrainingSession(RunFolder(path, judged_run())) as session:
         session.train()
         session.play_closing_matches()
     return path
@@ -97,7 +98,7 @@ def test_time_of_matches_and_evaluation_and_warnings_of_the_history(
 
     monkeypatch.setattr("alphac4.runs.session.measure_network", lambda *_arguments: verdict)
     monkeypatch.setattr("alphac4.runs.session.find_warnings", warn)
-    with TrainingSession(tmp_path, judged_run(interval=2)) as session:
+    with TrainingSession(RunFolder(tmp_path, judged_run(interval=2))) as session:
         monkeypatch.setattr(session.loop.matches, "against_classic", lambda *_arguments: time.sleep(1.0) or [])
         session.train()
     first, second = reports(tmp_path)
@@ -125,7 +126,7 @@ def test_reported_mistakes_equal_those_of_the_evaluate_command(folder: Path, run
 
 @pytest.mark.usefixtures("no_pictures")
 def test_evaluation_does_not_change_what_is_learned(folder: Path, tmp_path: Path) -> None:
-    with TrainingSession(tmp_path, judged_run(interval=0)) as session:
+    with TrainingSession(RunFolder(tmp_path, judged_run(interval=0))) as session:
         session.train()
     judged, other = outcome(folder), outcome(tmp_path)
     for report in (*judged["reports"], *other["reports"]):

@@ -52,7 +52,7 @@ def flip(path: Path, share: float = 0.7) -> None:
 
 
 def train(folder: Path, **changes: object) -> list[IterationReport]:
-    with TrainingSession(folder, tiny_run(**changes)) as session:
+    with TrainingSession(RunFolder(folder, tiny_run(**changes))) as session:
         history = session.train()
         session.play_closing_matches()
     return history
@@ -116,9 +116,9 @@ def test_new_run_does_not_replace_the_samples_of_another(run: Path, tmp_path: Pa
 def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
     wrong = tiny_run(iterations=1, machine={"backend": "nothing", "device": "cpu"})
     with pytest.raises(ValueError, match="nothing"):
-        TrainingSession(tmp_path, wrong)
+        TrainingSession(RunFolder(tmp_path, wrong))
     assert stored_settings(tmp_path) is None
-    with TrainingSession(tmp_path, tiny_run(iterations=1, samples=61)):
+    with TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1, samples=61))):
         assert stored_settings(tmp_path) is not None
 
 
@@ -145,11 +145,11 @@ def test_run_resumes_only_with_settings_that_its_files_do_not_depend_on(
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     if refused:
         with pytest.raises(ValueError, match=f"holds a run with other settings: {refused}; choose another folder"):
-            TrainingSession(run, tiny_run(**changed))
+            TrainingSession(RunFolder(run, tiny_run(**changed)))
         after = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
         assert after | {run / LOCK_FILE: before[run / LOCK_FILE]} == before
     else:
-        with TrainingSession(run, tiny_run(**changed)):
+        with TrainingSession(RunFolder(run, tiny_run(**changed))):
             pass
 
 
@@ -162,7 +162,7 @@ def test_damaged_state_or_best_network_is_rejected_with_advice(kind: str, run: P
         flip(path)
     content = copy.read_bytes()
     with pytest.raises(ValueError, match=r"\w+\.safetensors: .*: restore the file, or start a run in a new folder"):
-        TrainingSession(run, tiny_run(iterations=3))
+        TrainingSession(RunFolder(run, tiny_run(iterations=3)))
     assert copy.read_bytes() == content
 
 
@@ -170,7 +170,7 @@ def test_damaged_best_network_is_restored_from_its_copy(run: Path, caplog: pytes
     best = run / "checkpoints" / f"{load_state(run / STATE_FILE).best_iteration:06d}.safetensors"
     content = best.read_bytes()
     flip(best)
-    with TrainingSession(run, tiny_run(iterations=3)):
+    with TrainingSession(RunFolder(run, tiny_run(iterations=3))):
         assert "its copy" in caplog.text
         assert best.read_bytes() == content
 
@@ -186,14 +186,14 @@ def test_other_network_in_the_place_of_the_best_is_replaced_by_the_copy(
     with torch_seed(1):  # the run's seed is 0, and its first network may be its best
         other = PolicyValueNetwork(config)
     save_checkpoint(best, Checkpoint(network=other, provenance=load_checkpoint(copy).provenance))
-    with TrainingSession(run, tiny_run(iterations=2)):
+    with TrainingSession(RunFolder(run, tiny_run(iterations=2))):
         assert f"{best}: not the run's best network" in caplog.text
         assert best.read_bytes() == copy.read_bytes() == content
     for path in (best, copy):
         save_checkpoint(path, Checkpoint(network=other, provenance=load_checkpoint(copy).provenance))
     content = copy.read_bytes()
     with pytest.raises(ValueError, match=rf"{best.name}: not .*{copy.name}: not .*: restore the file, or start"):
-        TrainingSession(run, tiny_run(iterations=2))
+        TrainingSession(RunFolder(run, tiny_run(iterations=2)))
     assert copy.read_bytes() == content
 
 
@@ -211,16 +211,16 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
         with pytest.raises(ValueError, match="samples 50 -> 61"):
-            TrainingSession(run, tiny_run(iterations=2, samples=61))
+            TrainingSession(RunFolder(run, tiny_run(iterations=2, samples=61)))
         (run / "config.json").write_bytes(content)
-        with TrainingSession(run, tiny_run(iterations=2)) as session:
+        with TrainingSession(RunFolder(run, tiny_run(iterations=2))) as session:
             assert session.state.iteration == 2
         assert (run / "config.json").read_bytes() == whole
 
 
 def test_closing_matches_of_an_earlier_end_are_forgotten(run: Path) -> None:
     longer = tiny_run(iterations=3)
-    with TrainingSession(run, longer) as session:
+    with TrainingSession(RunFolder(run, longer)) as session:
         assert session.state.closing is not None
         session.train()
     state = load_state(run / STATE_FILE)
@@ -249,13 +249,13 @@ def test_time_left_is_estimated_from_the_iterations_of_this_session(run: Path, m
 
 def test_change_of_a_setting_survives_a_resumed_run_without_a_commit(run: Path) -> None:
     for _ in range(2):
-        with TrainingSession(run, tiny_run(iterations=3)) as session:
+        with TrainingSession(RunFolder(run, tiny_run(iterations=3))) as session:
             (change,) = session.state.changes
             assert change == {"after_iteration": 2, "setting": "iterations", "from": 2, "to": 3}
 
 
 def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
+    with TrainingSession(RunFolder(run, tiny_run(iterations=3))) as session:
         real = session.loop.learner.learn
 
         def diverge(*arguments: Any, **options: Any) -> object:
@@ -278,7 +278,7 @@ def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pyt
 def test_iteration_whose_steps_were_all_skipped_has_no_figures_of_learning(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
+    with TrainingSession(RunFolder(run, tiny_run(iterations=3))) as session:
         monkeypatch.setattr(session.loop.learner, "_step", lambda *_arguments: np.full(5, np.nan))
         session.train()
     learned = train(run, iterations=4)[2].learning
@@ -302,7 +302,7 @@ def test_curves_are_on_the_disk_before_the_commit(run: Path, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "commit", end)
-        with pytest.raises(KeyboardInterrupt), TrainingSession(run, tiny_run(iterations=3)) as session:
+        with pytest.raises(KeyboardInterrupt), TrainingSession(RunFolder(run, tiny_run(iterations=3))) as session:
             session.train()
     train(run, iterations=4)
     assert steps() == [1, 2, 3, 4]
@@ -311,9 +311,9 @@ def test_curves_are_on_the_disk_before_the_commit(run: Path, monkeypatch: pytest
 def test_second_process_cannot_open_a_run(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
     with held_elsewhere(run / LOCK_FILE), pytest.raises(ValueError, match="in use by process 4711"):
-        TrainingSession(run, tiny_run(iterations=3))
+        TrainingSession(RunFolder(run, tiny_run(iterations=3)))
     assert (run / "reports.jsonl").read_bytes() == reports
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
+    with TrainingSession(RunFolder(run, tiny_run(iterations=3))) as session:
         assert session.state.iteration == 2
 
 
@@ -325,7 +325,7 @@ def test_file_that_cannot_be_read_is_not_taken_for_damaged(run: Path) -> None:
         path.rename(run / "kept")
         path.symlink_to("/proc/self/mem")  # Linux reads no byte of it
         with pytest.raises(OSError, match=f"Input/output error: '{path}'"):
-            TrainingSession(run, tiny_run(iterations=3))
+            TrainingSession(RunFolder(run, tiny_run(iterations=3)))
         (run / "kept").rename(path)
     (run / "config.json").unlink()
     (run / "config.json").symlink_to("/proc/self/mem")
@@ -378,7 +378,7 @@ def test_missing_reports_are_announced_and_their_candidates_not_counted(
 
 
 def test_costs_in_provenance_include_interrupted_attempts(tmp_path: Path) -> None:
-    first = interrupt(TrainingSession(tmp_path, tiny_run(iterations=1)), 1)
+    first = interrupt(TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1))), 1)
     (report,) = train(tmp_path, iterations=1)
     lost = sum(progress.evaluations for progress in first)
     assert lost > 0
@@ -436,7 +436,7 @@ def test_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
     """Interrupt a run at each point, on another number of cores; `campaigns.kills` does so with SIGKILL."""
     with monkeypatch.context() as patch:
         patch.setenv("ALPHAC4_CORES", "3")
-        with TrainingSession(tmp_path, tiny_run(iterations=2)) as session:
+        with TrainingSession(RunFolder(tmp_path, tiny_run(iterations=2))) as session:
             POINTS[point](patch, session)
             with pytest.raises((KeyboardInterrupt, OSError)) as end:
                 session.train()
@@ -480,7 +480,7 @@ def test_run_without_closing_matches_prints_that_it_resumes_with_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for iterations, expected in ((2, "Resuming with the closing matches."), (3, "Resuming with iteration 3.")):
-        with TrainingSession(run, tiny_run(iterations=iterations), progress=True) as session:
+        with TrainingSession(RunFolder(run, tiny_run(iterations=iterations)), progress=True) as session:
             assert expected in capsys.readouterr().err
             if iterations == 2:
                 session.train()
@@ -495,10 +495,10 @@ def test_resumed_run_writes_changed_settings_to_tensorboard(run: Path) -> None:
         return [(table.step, table.tensor_proto.string_val[0].decode()) for table in written]
 
     ((first, _),) = tables()
-    with TrainingSession(run, tiny_run(iterations=2)):
+    with TrainingSession(RunFolder(run, tiny_run(iterations=2))):
         pass
     assert [step for step, _ in tables()] == [first]
-    with TrainingSession(run, tiny_run(iterations=5)):
+    with TrainingSession(RunFolder(run, tiny_run(iterations=5))):
         pass
     (_, before), (step, now) = tables()
     assert ("| iterations | 2 |" in before, "| iterations | 5 |" in now) == (True, True)
@@ -521,7 +521,7 @@ def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_pa
     start = run / "checkpoints" / "000002.safetensors"
     given = load_checkpoint(start)
     second: dict[str, Any] = {"start_from": str(start), "network": SETTINGS["network"] | {"blocks": 3}}
-    with TrainingSession(tmp_path / "second", tiny_run(iterations=1, **second)) as session:
+    with TrainingSession(RunFolder(tmp_path / "second", tiny_run(iterations=1, **second))) as session:
         planes = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 8, 6, 7)).astype(np.float32))
         written = load_checkpoint(tmp_path / "second" / "checkpoints" / "000000.safetensors").network
         for network in (session.loop.best.network, written):
@@ -529,7 +529,7 @@ def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_pa
                 torch.testing.assert_close(ours, theirs)
         session.train()
     with pytest.raises(ValueError, match="only blocks or planes may be added"):
-        TrainingSession(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9}))
+        TrainingSession(RunFolder(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9})))
     assert not (tmp_path / "wider").exists()
     start.unlink()  # a resumed run does not need it
     train(tmp_path / "second", iterations=2, **second)
@@ -537,7 +537,7 @@ def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_pa
     costs = load_checkpoint(last).provenance
     assert costs["with_start"]["evaluations"] == costs["evaluations"] + given.provenance["evaluations"]
     assert costs["started_from"]["iteration"] == 2
-    with TrainingSession(tmp_path / "third", tiny_run(**second | {"start_from": str(last)})):
+    with TrainingSession(RunFolder(tmp_path / "third", tiny_run(**second | {"start_from": str(last)}))):
         third = load_checkpoint(tmp_path / "third" / "checkpoints" / "000000.safetensors").provenance
     assert third["with_start"]["evaluations"] == costs["with_start"]["evaluations"]
 
@@ -549,7 +549,7 @@ def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, An
     network = PolicyValueNetwork(tiny_run().network_config())
     save_checkpoint(start, Checkpoint(network=network, provenance=provenance))
     with pytest.raises(ValueError, match=rf"start\.safetensors: {next(iter(provenance))} must be"):
-        TrainingSession(tmp_path / "run", tiny_run(start_from=str(start)))
+        TrainingSession(RunFolder(tmp_path / "run", tiny_run(start_from=str(start))))
     assert not (tmp_path / "run").exists()
 
 
@@ -566,7 +566,7 @@ def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
                 requested[progress.iteration] = progress.total
 
     config = tiny_run(iterations=4, samples=100, learning=SETTINGS["learning"] | {"min_window": 250})
-    with TrainingSession(tmp_path, config, callbacks=[Watch()]) as session:
+    with TrainingSession(RunFolder(tmp_path, config), callbacks=[Watch()]) as session:
         history = session.train()
     before = 0
     for number, report in enumerate(history, start=1):
@@ -587,7 +587,7 @@ def test_saved_games_that_do_not_fit_are_replaced_by_new_ones(
     state = load_state(run / STATE_FILE)
     state.actors = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in state.actors.items() if rows}
     save_state(run / STATE_FILE, state)
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
+    with TrainingSession(RunFolder(run, tiny_run(iterations=3))) as session:
         assert not (session.loop.actors.state()["games.stage"] != NEW_GAME).any()
     assert "new games begin" in caplog.text
 
@@ -605,7 +605,7 @@ MANY_CORES: dict[str, Any] = {
 def begin_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> TrainingSession:
     """Start a run with one actor per core, however few games each has."""
     monkeypatch.setenv("ALPHAC4_CORES", str(cores))
-    session = TrainingSession(folder, tiny_run(**MANY_CORES | changes))
+    session = TrainingSession(RunFolder(folder, tiny_run(**MANY_CORES | changes)))
     assert len(session.loop.actors) == cores
     return session
 

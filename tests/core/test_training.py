@@ -35,6 +35,7 @@ from alphac4.nn.backends import INT8
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.costs import CostCounter
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.selfplay.config import SelfPlayConfig
@@ -245,7 +246,7 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
     for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "runs.session.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
     config = tiny_run(iterations=1, machine={"device": "cpu"}, baseline=baseline, evaluation={"interval": 1})
-    with TrainingSession(tmp_path, config) as session:
+    with TrainingSession(RunFolder(tmp_path, config)) as session:
         record_games, played = session.loop.actors.play, []
 
         def play(*arguments: Any, **options: Any) -> None:
@@ -270,7 +271,7 @@ def test_candidate_with_infinite_outputs_loses_without_playing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     learning = SETTINGS["learning"] | {"learning_rate": 1e30}
-    with TrainingSession(tmp_path, tiny_run(iterations=1, learning=learning)) as session:
+    with TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1, learning=learning))) as session:
         (report,) = session.train()
     assert (report.gate.wins, report.gate.draws, report.gate.losses) == (0, 0, 2)
     assert report.gate.accepted is False
@@ -351,7 +352,7 @@ def test_matches_against_classic_mcts_have_the_documented_budgets(monkeypatch: p
 def test_iterate_produces_the_networks_of_a_run_in_a_folder(tmp_path: Path) -> None:
     """The networks are bit-identical, and `iterate` writes no files."""
     config = tiny_run(iterations=2, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
-    with TrainingSession(tmp_path / "run", config) as session:
+    with TrainingSession(RunFolder(tmp_path / "run", config)) as session:
         history = session.train()
     numbers = []
     for iteration, report in zip(iterate(config), history, strict=True):
@@ -389,7 +390,7 @@ def test_actors_and_matches_get_promoted_candidates_only(tmp_path: Path, monkeyp
     updates, accepted, measured = list[Any](), iter([True, False, True]), list[int]()
     baseline = SETTINGS["baseline"] | {"interval": 1, "rollouts": [2], "pairs": 1}
     config = tiny_run(iterations=3, baseline=baseline, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
-    with TrainingSession(tmp_path, config) as session:
+    with TrainingSession(RunFolder(tmp_path, config)) as session:
         loop = session.loop
         against = loop.matches.against_classic
         monkeypatch.setattr(
@@ -425,7 +426,7 @@ def test_gate_search_uses_the_rule_of_selfplay(
     for number, (search, rule) in enumerate((({}, None), (settings, selection))):
         selfplay, extensions = SETTINGS["selfplay"] | search, Extensions(selection=rule)
         config = tiny_run(gate=gate, selfplay=selfplay)
-        with TrainingSession(tmp_path / str(number), config, extensions=extensions) as session:
+        with TrainingSession(RunFolder(tmp_path / str(number), config, extensions)) as session:
             with torch.no_grad():
                 session.loop.best.network.policy.bias.copy_(
                     torch.linspace(0, 3, 7)

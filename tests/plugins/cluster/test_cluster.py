@@ -34,6 +34,7 @@ from alphac4.mcts.puct import Puct
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.plugins.cluster.pool import RayPool
 from alphac4.runs import judge as judging
+from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import measure_network
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
@@ -118,7 +119,7 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
     a block of a replacement.
     """
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
-    with TrainingSession(run, tiny(cluster)) as session:
+    with TrainingSession(RunFolder(run, tiny(cluster))) as session:
         play, received, played = session.loop.actors.play, itertools.count(1), set[int]()
         first: list[int] = []  # processes of the first actors
 
@@ -155,7 +156,7 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
     reports = read_reports(run / "reports.jsonl")
     assert sum(report.selfplay.statistics["cluster/lost"] for report in reports) >= 1
 
-    with TrainingSession(snapshot, tiny(cluster, iterations=1)) as session:
+    with TrainingSession(RunFolder(snapshot, tiny(cluster, iterations=1))) as session:
         session.train()
     assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
@@ -181,7 +182,7 @@ def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monk
     config = tiny(cluster, iterations=1, samples=20, machine=machine, board=board, selfplay=selfplay)
     try:
         cluster.wait_for_nodes()
-        with TrainingSession(tmp_path / "run", config) as session:
+        with TrainingSession(RunFolder(tmp_path / "run", config)) as session:
             (report,) = session.train()
             assert (len(session.loop.actors), session.loop.actors.slots) == (1, 2)
     finally:
