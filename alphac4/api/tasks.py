@@ -11,6 +11,7 @@ from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.registry import common_geometry
+from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, Subject, choose_budgets, measure_strength
 from alphac4.evaluation.positions import choose_sets
@@ -69,7 +70,9 @@ def play_match(
             options["seed"] = [seed, 2, side]
         sides.append(load(player, geometry=board, **options))
     openings = match_openings(games // 2, seed, board)
-    return play_openings(sides[:1], sides[1:], openings, progress=progress)
+    label, disable = f"{sides[0].name} v. {sides[1].name}", {} if progress else {"disable": True}
+    with Bar(total=games, desc=label, unit="game", **disable) as bar:
+        return play_openings(sides[:1], sides[1:], openings, bar.update)
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from alphac4.arena.players import Player, backends_of, checked_moves
 from alphac4.arena.ratings import Interval, score_interval
-from alphac4.bars import Bar
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import check_block, run_in_threads
@@ -81,32 +80,23 @@ def play_match(
     challengers: Sequence[Player],
     opponents: Sequence[Player],
     openings: Sequence[Position],
-    *,
-    check: Callable[[], None] = lambda: None,
-    progress: bool = False,
+    on_games: Callable[[int], object] = lambda _count: None,
 ) -> MatchResult:
     """Play a match on several threads: the i-th copies of both players play the i-th part of the ``openings``.
 
     Each opening is played twice, with colours swapped. Without random numbers, the result does not depend on the number
     of copies. A player that returns NaN, or whose network does, loses every game; the games of the result are then only
-    the openings. ``check`` is called in the calling thread several times per second, or after each turn of a single
-    copy; it may raise to end the match.
+    the openings. ``on_games`` is called in the calling thread several times per second, or after each turn of a single
+    copy, with the number of games that have ended since; it may raise to end the match.
     """
     started = time.perf_counter()
-    names = challengers[0].name, opponents[0].name
-    bar = Bar(total=2 * len(openings), desc=" v. ".join(names), unit="game", **({} if progress else {"disable": True}))
-
-    def on_turn(games_over: int) -> None:
-        bar.update(games_over)
-        check()
-
     indices = np.array_split(np.arange(len(openings)), len(challengers))
     works = [
         partial(_play, challenger, opponent, [openings[index] for index in part])
         for challenger, opponent, part in zip(challengers, opponents, indices, strict=True)
     ]
-    with bar:  # a single copy plays in the calling thread, where Ctrl-C interrupts any player
-        parts = [works[0](on_turn)] if len(works) == 1 else run_in_threads(works, bar.update, check)
+    # A single copy plays in the calling thread, where Ctrl-C interrupts any player.
+    parts = [works[0](on_games)] if len(works) == 1 else run_in_threads(works, on_games, partial(on_games, 0))
     result = sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
     forfeit = min((part for part in parts if isinstance(part, _Forfeit)), default=None)  # the earliest one decides
     if forfeit is not None:
@@ -117,8 +107,8 @@ def play_match(
         result = MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
     return replace(
         result,
-        player=names[0],
-        opponent=names[1],
+        player=challengers[0].name,
+        opponent=opponents[0].name,
         seconds=time.perf_counter() - started,
         evaluator=backends_of(challengers),
         opponent_evaluator=backends_of(opponents),

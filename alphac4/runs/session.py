@@ -49,6 +49,7 @@ from alphac4.training.matches import Contender
 
 logger = logging.getLogger(__name__)
 
+UNITS = {"self-play": "pos", "learning": "step", "matches": "game"}  # of progress, by phase
 CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval is at most +-14 %
 
 
@@ -97,9 +98,9 @@ def train(
         with TrainingSession(run, callbacks=callbacks, progress=progress, tensorboard=tensorboard) as session:
             try:
                 session.train()
+                session.play_closing_matches()
             except StopTraining:
                 return replace(run.trained_run(), closing=())
-            session.play_closing_matches()
             return run.trained_run()
 
 
@@ -148,7 +149,6 @@ class TrainingSession:
                 extensions=extensions,
                 cosine=state.schedule,
                 callbacks=[self.costs, *([self._bar] if progress else []), *callbacks],
-                progress=progress,
             )
             state.schedule = loop.cosine
             folder.write_config()
@@ -292,28 +292,29 @@ def write_progress(text: str) -> None:
 
 
 class ProgressBar(Callback):
-    """Progress bar of each phase of an iteration on a terminal; matches have their own bars."""
+    """Progress bar of each phase of an iteration on a terminal."""
 
     def __init__(self) -> None:
-        self._bar: Bar | None = None  # bar of the current phase
-        self._phase = ""
+        self._bar: Bar | None = None
+        self._shown: tuple[str, int] | None = None  # phase and total of the bar
 
     def on_progress(self, progress: Progress) -> None:
         """Update the bar, or replace it when a new phase begins."""
-        if progress.phase != self._phase:
+        shown = progress.phase, progress.total
+        if self._bar is None or shown != self._shown:
             self.close()
-            self._phase = progress.phase
-            if progress.total:
-                self._bar = Bar(
+            self._bar, self._shown = (
+                Bar(
                     total=progress.total,
                     desc=f"iteration {progress.iteration}: {progress.phase}",
-                    unit="pos" if progress.phase == "self-play" else "step",
-                    unit_scale=progress.phase == "self-play",
-                )
-        if self._bar is not None:
-            self._bar.update(progress.done - self._bar.n)
+                    unit=UNITS[progress.phase],
+                    unit_scale=True,
+                ),
+                shown,
+            )
+        self._bar.update(progress.done - self._bar.n)
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        self._bar, self._phase = None, ""
+        self._bar = None

@@ -62,8 +62,8 @@ class Progress:
 
     iteration: int  # 1 for the first
     phase: str  # "self-play", "learning" or "matches"
-    done: int = 0  # positions or gradient steps
-    total: int = 0  # positions or gradient steps of the whole phase; 0 for matches
+    done: int = 0  # positions, gradient steps, or games of a match
+    total: int = 0  # of the whole phase, or of the match
     games: int = 0  # self-play games finished since the last call
     evaluations: int = 0  # positions evaluated by the network in self-play since the last call
 
@@ -137,7 +137,6 @@ class TrainingLoop:
         extensions: Extensions,
         cosine: CosineSchedule | None = None,  # of a resumed run; a schedule among the extensions takes precedence
         callbacks: Sequence[Callback] = (),
-        progress: bool = False,
     ) -> None:
         # Constant during a run.
         self.config = config
@@ -183,9 +182,8 @@ class TrainingLoop:
             config.gate,
             geometry,
             config.seed,
-            check=self.report_progress,
+            report=partial(self.report_progress, "matches"),
             pool=pool,
-            progress=progress,
         )
 
     def iterations(self, done: int = 0) -> Iterator[Iteration]:
@@ -210,7 +208,7 @@ class TrainingLoop:
                 best=self.best,
             )
 
-    def report_progress(self, phase: str = "matches", **numbers: int) -> None:
+    def report_progress(self, phase: str, **numbers: int) -> None:
         """Call the callbacks, which may raise to end the run."""
         progress = Progress(iteration=self.number, phase=phase, **numbers)
         for callback in self.callbacks:

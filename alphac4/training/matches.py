@@ -49,17 +49,15 @@ class Matches:
         geometry: Geometry,
         seed: int,
         *,
-        check: Callable[[], None] = lambda: None,  # called at every ply; it may raise to end a match
+        report: Callable[..., object] = lambda **_games: None,  # gets the games done and in total; may raise to stop
         pool: "Pool | None" = None,  # processes in which classic MCTS plays, instead of this one
-        progress: bool = False,
     ) -> None:
         self._providers = providers
         self._config = config
         self._geometry = geometry
         self._seed = seed
-        self._check = check
+        self._report = report
         self._pool = pool
-        self._progress = progress
 
     def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchResult:
         """Promote the candidate if the score of one match reaches the threshold, or as a user's gate decides.
@@ -101,7 +99,14 @@ class Matches:
         """Play a match from openings that ``rng`` draws."""
         started = time.perf_counter()
         openings = balanced_openings(pairs, rng, self._geometry)
-        result = play_match(players, opponents, openings, check=self._check, progress=self._progress)
+        done = 0
+
+        def on_games(count: int) -> None:
+            nonlocal done
+            done += count
+            self._report(done=done, total=2 * pairs)
+
+        result = play_match(players, opponents, openings, on_games)
         return replace(result, seconds=time.perf_counter() - started)  # with the search for openings
 
     def _players(self, index: int, contender: Contender, simulations: int) -> Sequence[Player]:

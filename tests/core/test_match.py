@@ -100,13 +100,13 @@ class _Thinking(_Scripted):
 def test_a_check_that_raises_ends_a_match_at_once(player: _Scripted, copies: int) -> None:
     """It is called in the calling thread, also while the players think in other threads."""
 
-    def check() -> None:
+    def check(_ended: int) -> None:
         assert threading.current_thread() is threading.main_thread()
         if player.batches or _Thinking.began.is_set():
             raise KeyboardInterrupt
 
     with new_threads_end(), pytest.raises(KeyboardInterrupt):
-        play_match([player] * copies, [_Scripted()] * copies, OPENINGS, check=check)
+        play_match([player] * copies, [_Scripted()] * copies, OPENINGS, check)
 
 
 class _Failing(_Scripted):
