@@ -17,13 +17,6 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
 
     The function gets the arguments of the specification, Python literals or text, and those of ``offered`` that it has
     parameters for. The module is imported; on the command line also from the current folder.
-
-    Args:
-        found: a match of `MODULE_FORM`.
-        offered: further arguments.
-
-    Raises:
-        PlayerError: if the function cannot be imported or called, or does not return a player.
     """
     specification = found.string
     arguments = _arguments(specification, found["arguments"])

@@ -58,9 +58,6 @@ def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
     """Parse options such as ",exploration=1,final=rate"; ``types`` holds the types of all options by name.
 
     In the text, names have dashes for underscores, and switches are on or off.
-
-    Raises:
-        ValueError: for an unknown, repeated or malformed option.
     """
     known = {name.replace("_", "-"): name for name in types}
     given: dict[str, Any] = {}
@@ -101,11 +98,7 @@ def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) ->
 
 
 def read_budget(text: str, specification: str, words: Sequence[str] = ()) -> "Budget":
-    """Return a budget such as "600" or "1.5s".
-
-    Raises:
-        PlayerError: for any other text; the message may suggest one of ``words``.
-    """
+    """Return a budget such as "600" or "1.5s"."""
     from alphac4.mcts.search import Budget
 
     try:
@@ -204,11 +197,7 @@ class NetworkKind(PlayerKind):
 
     @property
     def geometry(self) -> "Geometry":
-        """The network's board.
-
-        Raises:
-            ValueError: if the file cannot be used.
-        """
+        """The network's board."""
         from alphac4.storage.checkpoints import checkpoint_geometry
 
         return checkpoint_geometry(self.path)
@@ -242,11 +231,7 @@ class NetworkKind(PlayerKind):
         return self.temperature == 0 and self.budget.seconds is None
 
     def load(self) -> "Checkpoint":
-        """Load the checkpoint.
-
-        Raises:
-            ValueError: if the file cannot be used.
-        """
+        """Load the checkpoint."""
         from alphac4.storage.checkpoints import load_checkpoint
 
         return load_checkpoint(self.path)
@@ -296,11 +281,7 @@ def unlimited_network(text: str) -> NetworkKind | None:
 
 
 def named_checkpoint(text: str) -> NetworkKind:
-    """Return the network of a checkpoint such as "best" or FILE.safetensors; a limit is ignored.
-
-    Raises:
-        PlayerError: for any other specification.
-    """
+    """Return the network of a checkpoint such as "best" or FILE.safetensors; a limit is ignored."""
     network = find_network(text)
     if network is None or not network.is_checkpoint:
         raise PlayerError(f"{quote(text)} is not a checkpoint; write {', '.join(SHIPPED)} or FILE.safetensors")

@@ -94,13 +94,7 @@ def is_player(value: object) -> bool:
 
 
 def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
-    """Return the 0-based columns that a player chooses, after checking that they are legal moves.
-
-    Raises:
-        IllegalMove: for an illegal move; the message names the player.
-        NotFiniteError: if the player returns NaN for a column.
-        ValueError: if it does not return one integer per position.
-    """
+    """Return the 0-based columns that a player chooses, after checking that they are legal moves."""
     if not positions:
         return []
     columns = np.asarray(player.choose(positions))
@@ -188,20 +182,7 @@ class TreePlayer:
 
 
 class UctPlayer(TreePlayer):
-    """Classic MCTS with random rollouts.
-
-    Args:
-        budget: per position.
-        rng: random numbers of the rollouts.
-        geometry: the board.
-        config: the variant of the search.
-        threads: trees searched at a time.
-        reuse: trees to keep between moves, by default those of ``config``.
-        name: the player's name; by default such as "uct:1000".
-
-    Raises:
-        PlayerError: for a budget of zero simulations.
-    """
+    """Classic MCTS with random rollouts."""
 
     def __init__(
         self,
@@ -341,13 +322,6 @@ class AutoPlayer(NetworkPlayer):
     """`NetworkPlayer` that searches longer, by `TimeManagement`, where a first search is unsure.
 
     A call with a budget runs the first search only. Trees and proofs are those of the first search.
-
-    Args:
-        name: the player's name.
-        evaluator: the network.
-        search: the first search.
-        deeper: search of the same network that keeps its trees.
-        management: the rule.
     """
 
     def __init__(

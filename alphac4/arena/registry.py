@@ -149,11 +149,7 @@ def find_kind(text: str) -> type[PlayerKind] | None:
 
 
 def read_player(text: str) -> PlayerKind:
-    """Return the specification that a text is.
-
-    Raises:
-        PlayerError: for an unknown player, or an invalid specification.
-    """
+    """Return the specification that a text is."""
     kind = find_kind(text)
     if kind is None:
         raise PlayerError(unknown_player(text))
@@ -161,11 +157,7 @@ def read_player(text: str) -> PlayerKind:
 
 
 def find_network(text: str) -> "NetworkKind | None":
-    """Return the network that the player of a specification runs; None for any other text.
-
-    Raises:
-        PlayerError: for an invalid specification.
-    """
+    """Return the network that the player of a specification runs; None for any other text."""
     kind = find_kind(text)
     return None if kind is None else kind(text).network
 
@@ -174,9 +166,6 @@ def check_players(*texts: str, others: Sequence[str] = ()) -> None:
     """Reject texts that are not player specifications; an empty text, a command's default, is valid.
 
     ``others`` are further words that the command accepts. Only the kind is checked, because the rest takes longer.
-
-    Raises:
-        PlayerError: for an unknown player; the message suggests a similar one.
     """
     for text in sorted(texts):
         if text and text not in others and find_kind(text) is None:
@@ -204,11 +193,7 @@ def unknown_player(text: str, others: Sequence[str] = ()) -> str:
 
 
 def parse_player(text: str, **options: Any) -> "Player":
-    """Create a player from a specification; ``options`` are the fields of `BuildOptions`.
-
-    Raises:
-        PlayerError: for an unknown or invalid specification, or a file that cannot be used.
-    """
+    """Create a player from a specification; ``options`` are the fields of `BuildOptions`."""
     from alphac4.arena.players import BuildOptions
 
     specification, build_options = read_player(text), BuildOptions(**options)
@@ -217,11 +202,7 @@ def parse_player(text: str, **options: Any) -> "Player":
 
 
 def parse_searching_player(text: str, **options: Any) -> "SearchingPlayer":
-    """Create a `SearchingPlayer`, by default for one position at a time; see `parse_player`.
-
-    Raises:
-        PlayerError: as for `parse_player`, and for a player that only chooses moves.
-    """
+    """Create a `SearchingPlayer`, by default for one position at a time; see `parse_player`."""
     from alphac4.arena.players import SearchingPlayer
 
     player = parse_player(text, **({"batch_size": 1} | options))
@@ -231,11 +212,7 @@ def parse_searching_player(text: str, **options: Any) -> "SearchingPlayer":
 
 
 def common_geometry(texts: Sequence[str], requested: "Geometry | None" = None) -> "Geometry":
-    """Return the board of the first player that has one; otherwise the requested board, by default the standard one.
-
-    Raises:
-        PlayerError: if a board other than the standard one is requested, and the player has another board.
-    """
+    """Return the board of the first player that has one; otherwise the requested board, by default the standard one."""
     from alphac4.game.rules import STANDARD
 
     for player in map(read_player, texts):

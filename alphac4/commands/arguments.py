@@ -29,12 +29,7 @@ Options = TypeVar("Options")
 def read_arguments(
     kind: type[Options], arguments: Sequence[str], command: str, default: Options | None = None
 ) -> Options:
-    """Parse the options of ``alphac4 COMMAND`` into a dataclass; ``--help`` prints its docstring first.
-
-    Raises:
-        ValueError: for values that the dataclass rejects.
-        SystemExit: after ``--help``, and with code 2 after an error message by tyro.
-    """
+    """Parse the options of ``alphac4 COMMAND`` into a dataclass; ``--help`` prints its docstring first."""
     if {"-h", "--help"} & set(arguments):
         _join_lines(kind)
         missing = "Unset PYTHONOPTIMIZE to see what the command does: with -OO, Python discards that text."
@@ -136,11 +131,7 @@ class PlayerCheck:
     others: tuple[str, ...] = ()  # further words that the option accepts
 
     def check(self, name: str, value: str | tuple[str, ...]) -> None:  # noqa: ARG002 - as `Range.check`
-        """Check one name, or each of several; an empty one, a command's default, is valid.
-
-        Raises:
-            ValueError: for an unknown player; the message suggests a similar one.
-        """
+        """Check one name, or each of several; an empty one, a command's default, is valid."""
         players = {value} if isinstance(value, str) else set(value)
         for level in LEVELS_BY_NAME.keys() & players - set(self.others):
             raise ValueError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")

@@ -73,9 +73,6 @@ class KnownMoves:
         geometry: the board.
         path: file of the journal; by default moves are only kept in memory.
         about: the player, and everything else that determines the moves.
-
-    Raises:
-        FileError: if the file holds something else, or another player's moves.
     """
 
     def __init__(self, geometry: Geometry, path: Path | None = None, about: Mapping[str, Any] | None = None) -> None:
@@ -151,11 +148,7 @@ def _pack(moves: Moves) -> dict[str, Any]:
 
 
 def unpack_moves(entry: dict[str, Any], geometry: Geometry) -> Moves:
-    """Return the moves of an entry of the journal.
-
-    Raises:
-        ValueError: if the entry is invalid.
-    """
+    """Return the moves of an entry of the journal."""
     count = read_value(int, entry.get("count"), "count")
     try:
         content = zlib.decompress(base64.b64decode(read_value(str, entry.get("moves"), "moves"), validate=True))

@@ -121,14 +121,6 @@ class ModuleEvaluator(FunctionEvaluator):
 
     The module takes a tensor of planes [B, P, R, C] and returns a policy [B, C] and a value: [B] or [B, 1] in [-1, 1],
     or win/draw/loss [B, 3]. Random boards decide whether the policy and win/draw/loss are logits or probabilities.
-
-    Args:
-        module: the network.
-        geometry: the board.
-        input_planes: P.
-
-    Raises:
-        ValueError: if the module takes other planes, or does not return such outputs.
     """
 
     def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int) -> None:

@@ -22,11 +22,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
 def level_player(
     level: Level, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None" = None
 ) -> Player:
-    """Make the player of a level, with a network such as "best" or FILE.safetensors.
-
-    Raises:
-        PlayerError: if ``network`` is not a checkpoint, or is for another board.
-    """
+    """Make the player of a level, with a network such as "best" or FILE.safetensors."""
     named = named_checkpoint(network)
     specification = level.specification(named.written)
     options: dict[str, Any] = {"rng": rng, "geometry": geometry, "compute": compute, "batch_size": 1}
@@ -62,12 +58,7 @@ class LazyPlayer:
         return self._made is not None and self._made.done()
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position, after loading the player.
-
-        Raises:
-            ValueError: if the player cannot be made.
-            RuntimeError: if it needs a device or a package that is missing.
-        """
+        """Return a 0-based column for each position, after loading the player."""
         self._made = self._made or self._begin()
         player = self._made.result()
         self.name = player.name
@@ -79,14 +70,7 @@ class LazyPlayer:
 
 
 class Opponents:
-    """Maker of the players of a game: the levels, which have one network, and all others.
-
-    Args:
-        network: of the levels, such as "best" or FILE.safetensors.
-        geometry: of the board.
-        rng: source of the players' random choices.
-        background: whether `prepare` loads networks in a thread while the game begins.
-    """
+    """Maker of the players of a game: the levels, which have one network, and all others."""
 
     def __init__(self, network: str, geometry: Geometry, rng: np.random.Generator, *, background: bool) -> None:
         self._network = network
@@ -95,12 +79,7 @@ class Opponents:
         self._background = background
 
     def make(self, name: str) -> Player:
-        """Make a player from a level's name or number, or from a specification.
-
-        Raises:
-            ValueError: for an unknown player, or one for another board.
-            RuntimeError: if it needs a device or a package that is missing.
-        """
+        """Make a player from a level's name or number, or from a specification."""
         if name.lower() in LEVELS_BY_NAME or name.isdecimal():
             return level_player(find_level(name), self._network, self._geometry, self._rng)
         check_players(name, others=tuple(LEVELS_BY_NAME))
