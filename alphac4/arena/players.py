@@ -329,11 +329,9 @@ class AutoPlayer(NetworkPlayer):
         name: str,
         evaluator: SupportsEvaluate,
         search: TreeSearch,
-        deeper: TreeSearch,
+        deeper: TreeSearch,  # of the same network; it keeps its trees
         management: TimeManagement,
     ) -> None:
-        if deeper.reuse != "trees":
-            raise ValueError("the deeper search must keep its trees from round to round")
         super().__init__(name, evaluator, Budget(simulations=management.simulations), search=search)
         self.management = management
         self._deeper = deeper

@@ -107,11 +107,8 @@ def judge_sets(sets: Sequence[PositionSet], columns: Moves, values: Floats | Non
 
 
 def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) -> Metrics:
-    """Return the metrics of moves (0-based columns [S]) and predicted values [S] in S positions."""
+    """Return the metrics of legal moves (0-based columns [S]) and predicted values [S] in S positions."""
     rows = np.arange(len(positions))
-    for first in np.flatnonzero(~positions.legal[rows, columns])[:1]:
-        after = positions.positions[first].moves
-        raise ValueError(f"move {columns[first] + 1} after {after!r}: the column is full")
     scores = positions.scores[rows, columns].astype(np.float64)
     is_mistake = positions.outcomes[rows, columns] < positions.best_outcome
     return Metrics(

@@ -142,8 +142,6 @@ def choose_sets(
     geometry: Geometry = STANDARD, files: Sequence[Path] = (), count: int | None = None
 ) -> Sequence[PositionSet]:
     """Return the package's six sets, or the sets of ``files`` for a board; at most ``count`` positions of each."""
-    if count is not None and count < 1:
-        raise ValueError(f"count must be at least 1, not {count}")
     if not files and geometry != STANDARD:
         raise ValueError("the package has positions of the standard board only; give files for other boards")
     if not files:

@@ -36,7 +36,7 @@ class Analyst:
         self._player = player
         self._searched: Position | None = None
         self._is_warm = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @classmethod
     def named(cls, specification: str, *, geometry: Geometry = STANDARD, seed: int = 0) -> Self:
@@ -49,13 +49,10 @@ class Analyst:
     def warm_up(self, geometry: Geometry = STANDARD) -> None:
         """Load or compile everything that the first search on a board needs."""
         with self._lock:
-            self._warm_up(geometry)
-
-    def _warm_up(self, geometry: Geometry) -> None:
-        if not self._is_warm:
-            self._player.search([Position(geometry=geometry)], Budget(simulations=WARM_UP_SIMULATIONS))
-            drop_trees(self._player)
-            self._is_warm = True
+            if not self._is_warm:
+                self._player.search([Position(geometry=geometry)], Budget(simulations=WARM_UP_SIMULATIONS))
+                drop_trees(self._player)
+                self._is_warm = True
 
     def forget(self) -> None:
         with self._lock:
@@ -84,7 +81,7 @@ class Analyst:
         """Search an unfinished position, by default within the player's own budget."""
         budget = budget or self.budget
         with self._lock:
-            self._warm_up(position.geometry)  # its time does not count
+            self.warm_up(position.geometry)  # its time does not count
             self._searched = position
             started, done = time.perf_counter(), 0
             while True:
