@@ -20,13 +20,9 @@ Header = dict[str, Any]  # includes the file's "format"
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> None:
     """Write arrays and a header with a "format" entry atomically."""
-    write_atomically(path, pack_arrays(arrays, header))
-
-
-def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> bytes:
     text = json.dumps(header, sort_keys=True)
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    return safetensors.numpy.save(whole, {"header": text, "sha256": digest_arrays(whole, text)})
+    write_atomically(path, safetensors.numpy.save(whole, {"header": text, "sha256": digest_arrays(whole, text)}))
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:

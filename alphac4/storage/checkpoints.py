@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alphac4.game.rules import STANDARD, Geometry, board_settings
-from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, pack_arrays
-from alphac4.storage.files import FileError, write_atomically
+from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, save_arrays
+from alphac4.storage.files import FileError
 from alphac4.storage.networks import SHIPPED, find_with_scheme
 from alphac4.storage.records import BoardConfig, first_line, read_record
 
@@ -33,10 +33,6 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    write_atomically(path, pack_checkpoint(checkpoint))
-
-
-def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
     header = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -45,7 +41,7 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
         "provenance": dict(checkpoint.provenance),
         "strength": dict(checkpoint.strength),
     }
-    return pack_arrays(_weights(checkpoint.network), header)
+    save_arrays(path, _weights(checkpoint.network), header)
 
 
 def weights_digest(network: "Network") -> str:
@@ -72,12 +68,10 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
             raise ValueError("the network and the header have different boards")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        if not config.is_custom:
-            with torch.device("meta"):  # compares names and shapes before memory is allocated
-                build_network(config).load_state_dict(tensors, assign=True)
-        with torch_seed(0):  # building a network draws random weights
+        # The package's own network has no weights before the file's, which may have other names or shapes.
+        with torch_seed(0), torch.device("cpu" if config.is_custom else "meta"):
             network = build_network(config, build)
-        network.load_state_dict(tensors)
+        network.load_state_dict(tensors, assign=not config.is_custom)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[-1].strip()  # PyTorch begins with a heading

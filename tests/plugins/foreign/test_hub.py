@@ -18,7 +18,7 @@ from alphac4.arena.registry import find_network
 from alphac4.game import make_geometry
 from alphac4.plugins.foreign import hub
 from alphac4.runs.costs import load_initial_network
-from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, pack_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.networks import check_network
 from alphac4.training.config import from_dict
 
@@ -57,9 +57,11 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def network_bytes() -> bytes:
+def network_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     config = from_dict({"board": SIZES, "network": {"channels": 4, "blocks": 1}}).network_config()
-    return pack_checkpoint(Checkpoint(network=as_if_trained(config), geometry=BOARD))
+    path = tmp_path_factory.mktemp("hub") / "model.safetensors"
+    save_checkpoint(path, Checkpoint(network=as_if_trained(config), geometry=BOARD))
+    return path.read_bytes()
 
 
 @pytest.fixture
