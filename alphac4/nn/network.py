@@ -50,6 +50,7 @@ class Network(nn.Module, ABC):
         """Copy the weights of ``other``; raise ValueError if they do not fit."""
 
 
+L = TypeVar("L", bound=nn.Module)
 N = TypeVar("N", bound=Network)
 
 
@@ -64,7 +65,7 @@ class ConvNorm(nn.Sequential):
 
     def folded(self) -> nn.Conv2d:
         """Return one convolution that computes the same in evaluation mode."""
-        return fuse_conv_bn_eval(cast(nn.Conv2d, self[0]).eval(), cast(nn.BatchNorm2d, self[1]).eval())
+        return fuse_conv_bn_eval(cast(nn.Conv2d, self[0]), cast(nn.BatchNorm2d, self[1]))
 
 
 class ResidualBlock(nn.Module):
@@ -72,8 +73,8 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.first: nn.Module = ConvNorm(channels, channels, 3)
-        self.second: nn.Module = ConvNorm(channels, channels, 3)
+        self.first = ConvNorm(channels, channels, 3)
+        self.second = ConvNorm(channels, channels, 3)
         # Zero-initialised last norm: a deep tower starts as the identity (Goyal et al. 2017).
         nn.init.zeros_(cast(nn.BatchNorm2d, self.second[1]).weight)
 
@@ -89,10 +90,10 @@ class PolicyValueNetwork(Network):
         super().__init__()
         self.config = config
         cells = config.rows * config.columns
-        self.stem: nn.Module = ConvNorm(config.input_planes, config.channels, 3)
+        self.stem = ConvNorm(config.input_planes, config.channels, 3)
         self.tower = nn.Sequential(*(ResidualBlock(config.channels) for _ in range(config.blocks)))
         # Both heads read one 1 x 1 convolution, split afterwards: one call instead of two.
-        self.heads: nn.Module = ConvNorm(config.channels, 2 * config.head_channels, 1)
+        self.heads = ConvNorm(config.channels, 2 * config.head_channels, 1)
         self.policy = nn.Linear(config.head_channels * cells, config.columns)
         self.value_hidden = nn.Linear(config.head_channels * cells, config.value_hidden)
         self.value = nn.Linear(config.value_hidden, 3)
@@ -121,7 +122,7 @@ class PolicyValueNetwork(Network):
         weights["stem.0.weight"] = F.pad(weights["stem.0.weight"], (0, 0, 0, 0, 0, added))  # stones come first
         self.load_state_dict(weights, strict=False)
         for block in list(self.tower)[other.config.blocks :]:
-            cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
+            cast(nn.BatchNorm2d, cast(ResidualBlock, block).second[1]).weight.zero_()
 
 
 class CustomNetwork(Network):
@@ -210,10 +211,14 @@ def fold_batch_norm(network: N) -> N:
     # Building a network instead of copying it would draw from the caller's global random numbers.
     folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
     if isinstance(folded, PolicyValueNetwork):
-        folded.stem = cast(ConvNorm, folded.stem).folded()
-        for block in folded.tower:
-            block = cast(ResidualBlock, block)
-            block.first, block.second = cast(ConvNorm, block.first).folded(), cast(ConvNorm, block.second).folded()
         folded.ownership = None  # for learning only
-        folded.heads = cast(ConvNorm, folded.heads).folded()
+    replace_layers(folded, ConvNorm, ConvNorm.folded)
     return folded.requires_grad_(False)
+
+
+def replace_layers(module: nn.Module, kind: type[L], make: Callable[[L], nn.Module]) -> None:
+    """Replace each layer of a kind within a module by ``make(layer)``."""
+    for parent in list(module.modules()):
+        for name, layer in parent.named_children():
+            if isinstance(layer, kind):
+                setattr(parent, name, make(layer))

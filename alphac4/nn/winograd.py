@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network
+from alphac4.nn.network import Network, replace_layers
 
 MIN_CHANNELS = 48  # with fewer, the transforms cost more than the multiplications save
 MIN_POSITIONS = 16  # with fewer, reading the transformed kernels takes too long: they are eight times as large
@@ -132,8 +132,5 @@ class _Tower(nn.Sequential):
 def filter_tower(network: Network) -> None:
     """Replace the convolutions of the tower by filtering with the same parameters, if `is_supported` returns True."""
     config, tower = network.config, cast(nn.Sequential, network.tower)
-    for parent in list(tower.modules()):
-        for name, layer in parent.named_children():
-            if isinstance(layer, nn.Conv2d):
-                setattr(parent, name, _Convolution(layer, config.rows, config.columns))
+    replace_layers(tower, nn.Conv2d, lambda layer: _Convolution(layer, config.rows, config.columns))
     network.tower = _Tower(*tower)
