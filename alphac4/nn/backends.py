@@ -61,13 +61,9 @@ def is_bf16_faster() -> bool:
     """Return whether the CPU has instructions that multiply bf16 faster than fp32.
 
     AMX is five times as fast in inference (docs/benchmarks.md). We did not measure AMX in learning, nor Arm's
-    instructions; `alphac4 doctor --only inference training` does. AVX-512 BF16 is fast on AMD's processors: on a Zen 5,
-    gradients per part take 14.8 ms in bf16 and 18.6 ms in fp32 for the quick preset's network, and 41.5 ms in bf16 and
-    49.3 ms by Winograd's filtering in fp32 for the standard preset's. On an Intel Xeon with AVX-512 BF16 but without
-    AMX, a step over 256 positions takes the quick preset's network 98 ms in bf16 and 80 ms in fp32
-    (docs/experiments/2026-11-22-bf16-slower.md).
-
-    ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which PyTorch and OpenVINO use.
+    instructions; `alphac4 doctor --only inference training` does. AVX-512 BF16 is fast on AMD's processors: a Zen 5
+    learns in four fifths of the time. An Intel Xeon with AVX-512 BF16 but without AMX is slower
+    (docs/experiments/2026-11-22-bf16-slower.md). ``ONEDNN_MAX_CPU_ISA`` limits what PyTorch and OpenVINO use.
     """
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
     if not any(part in limit for part in ("ALL", "DEFAULT", "BF16", "FP16", "AMX", "AVX10")):
@@ -365,17 +361,10 @@ def _preserve_signal_stack() -> Iterator[None]:
 
 @functools.cache
 def openvino_has_bf16() -> bool:
-    """Return whether OpenVINO computes in bf16 here; with AVX2 only, it fails to compile a network.
-
-    The check compiles a convolution, because OpenVINO can be configured to use fewer instructions than there are.
-    """
-    core, openvino = _openvino_core(), _openvino()
-    opset13 = openvino.opset13
-    planes = opset13.parameter([1, 16, 6, 7], np.float32)
-    kernel = np.ones((16, 16, 3, 3), np.float32)
-    model = openvino.Model([opset13.convolution(planes, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    """Return whether OpenVINO computes in bf16 here; with AVX2 only, it fails to compile a network."""
+    planes = _openvino().opset13.parameter([1, 16, 6, 7], np.float32)
     try:
-        core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 1})
+        _compiled_convolution(planes, planes, np.ones((16, 16, 3, 3), np.float32), "bf16")
     except Exception:
         return False
     return True
@@ -387,18 +376,22 @@ def has_int8_saturation() -> bool:
 
     The check runs a convolution, because OpenVINO can be configured to use fewer instructions than the processor has.
     """
-    core, openvino = _openvino_core(), _openvino()
-    opset13 = openvino.opset13
-    channels = 64
+    opset13, channels = _openvino().opset13, 64
     planes = opset13.parameter([1, channels, 6, 7], np.float32)
     kernel = opset13.fake_quantize(np.ones((channels, channels, 3, 3), np.float32), *_LIMITS, *_LIMITS, WEIGHT_LEVELS)
     zero, one = np.float32(0), np.float32(1)
     quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, ACTIVATION_LEVELS)
-    model = openvino.Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
-    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
-    answers = compiled(np.ones((1, channels, 6, 7), np.float32))[0]
+    answers = _compiled_convolution(planes, quantised, kernel, "f32")(np.ones((1, channels, 6, 7), np.float32))[0]
     expected = 9 * channels  # in the middle of the board
     return not abs(float(answers[0, 0, 3, 3]) - expected) <= 0.01 * expected  # so that NaN is detected as well
+
+
+def _compiled_convolution(planes: Any, x: Any, kernel: Any, precision: str) -> Any:
+    """Compile a model that maps ``planes`` to a 3 x 3 convolution of ``x``, which is made from them."""
+    openvino = _openvino()
+    model = openvino.Model([openvino.opset13.convolution(x, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    options = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": 1}
+    return _openvino_core().compile_model(model, "CPU", options)
 
 
 def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
@@ -467,20 +460,14 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     """
     ranges: dict[str, float] = {}
 
-    def record_input(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
-        def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-            ranges[name] = float(inputs[0].max())
+    def record_input(name: str, _module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        ranges[name] = float(inputs[0].max())
 
-        return module.register_forward_pre_hook(hook)
-
-    layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
-    handles = [record_input(name, module) for name, module in layers]
-    try:
-        with torch_threads(1), torch.inference_mode():
-            folded(torch.from_numpy(planes))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with contextlib.ExitStack() as hooks, torch_threads(1), torch.inference_mode():
+        for name, module in folded.named_modules():
+            if isinstance(module, nn.Conv2d):
+                hooks.enter_context(module.register_forward_pre_hook(functools.partial(record_input, name)))
+        folded(torch.from_numpy(planes))
     return ranges
 
 

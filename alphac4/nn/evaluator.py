@@ -4,7 +4,7 @@ import copy
 import functools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -45,6 +45,10 @@ BATCH = 128  # positions in a usual call
 _process = 0  # the first process, of this one and those that it was forked from, that has loaded a network
 
 
+def _warn(backend: str, reason: str) -> None:
+    logger.warning("backend %s: %s", backend, reason)
+
+
 class Evaluator:
     """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
 
@@ -76,7 +80,7 @@ class Evaluator:
         usual = BATCH if batch_invariant else batch_size
         self.backend = backend
         self._order = backend_order(network.config, device, usual, int8=int8) if backend == "auto" else []
-        self._warned: set[str] = set()  # backends that a warning was logged for
+        self._warn = functools.cache(_warn)  # once, not for all weights that are loaded
         if batch_invariant and self._order:
             self._order = invariant_backends(self._order, network)
         self._load(network)
@@ -91,14 +95,14 @@ class Evaluator:
         check_not_forked()
         if self._order:
             self.backend, self._run = select_backend(
-                self._order, network, self.batch_size, self._threads, self._min_rows, self._warned
+                self._order, network, self.batch_size, self._threads, self._min_rows, self._warn
             )
         else:
             self._run = make_backend(self.backend, network, self.batch_size, self._threads, self._min_rows)
             planes = probe_inputs(network)
             expected = fp32_outputs(network, planes)
             if all_finite(expected) and not is_accurate(self.backend, self._run, planes, expected, self._min_rows):
-                _warn_once(self._warned, self.backend, "deviates from fp32, and is used because it was named")
+                self._warn(self.backend, "deviates from fp32, and is used because it was named")
         self.network = network
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
@@ -135,7 +139,7 @@ def select_backend(
     batch: int,  # positions in a usual call
     threads: int,
     min_batch: int = 1,  # positions in the smallest call, at most ``batch``
-    warned: set[str] | None = None,  # names of backends that a warning was logged for; this function adds to them
+    warn: Callable[[str, str], object] = _warn,  # called with a backend that is not used and the reason
 ) -> tuple[str, Backend]:
     """Load a network into the first backend that works here and whose outputs match fp32.
 
@@ -143,23 +147,22 @@ def select_backend(
     which the tower matters. The choice depends only on the weights and the processor, so a resumed run decides as an
     uninterrupted one, on any number of cores.
     """
-    warned = set() if warned is None else warned
     planes = probe_inputs(network)
-    networks = {id(each): each for each in (probe_network(network), network)}  # one, unless a layer is zero
-    expected = {key: fp32_outputs(each, planes) for key, each in networks.items()}
-    if not all_finite(expected[id(network)]):
+    networks = dict.fromkeys((probe_network(network), network))  # one, unless a layer is zero
+    references = {each: fp32_outputs(each, planes) for each in networks}
+    if not all_finite(references[network]):
         return order[-1], make_backend(order[-1], network, batch, threads, min_batch)
     for name in order:
         try:
-            for key, each in networks.items():
+            for each, expected in references.items():
                 run = make_backend(name, each, batch, threads, min_batch)
-                if not is_accurate(name, run, planes, expected[key], min_batch):
-                    _warn_once(warned, name, "deviates from fp32 and is not used")
+                if not is_accurate(name, run, planes, expected, min_batch):
+                    warn(name, "deviates from fp32 and is not used")
                     break
             else:
                 return name, run  # the backend of `network`, which comes last
         except Exception as error:  # an optional library that fails must not end the program
-            _warn_once(warned, name, f"does not work here: {first_line(error)}")
+            warn(name, f"does not work here: {first_line(error)}")
     raise RuntimeError("no inference backend works on this machine")
 
 
@@ -188,7 +191,7 @@ def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
         logger.warning("no backend is batch-invariant on this machine: results depend on the number of cores")
         return list(order)
     for name in order[: order.index(passed[0])]:
-        logger.warning("backend %s: answers differently in batches of another size and is not used", name)
+        _warn(name, "answers differently in batches of another size and is not used")
     return passed
 
 
@@ -217,19 +220,12 @@ def _has_invariant_outputs(name: str, trained: Network) -> bool:
         for batch, threads in OTHER_BATCHES:
             run = make_backend(name, trained, batch, threads)
             for rows in (slice(batch), slice(-batch, None)):
-                if any(
-                    not np.array_equal(part, all_[rows]) for part, all_ in zip(run(planes[rows]), whole, strict=True)
-                ):
+                pairs = zip(run(planes[rows]), whole, strict=True)
+                if not all(np.array_equal(part, logits[rows]) for part, logits in pairs):
                     return False
     except Exception:
         return True
     return True
-
-
-def _warn_once(warned: set[str], name: str, reason: str) -> None:
-    if name not in warned:
-        logger.warning("backend %s: %s", name, reason)
-    warned.add(name)
 
 
 def probe_inputs(network: Network) -> Array:
