@@ -193,9 +193,7 @@ class TrainConfig(CheckedSettings):
         orders, so that a position's evaluation would depend on its row.
         """
         return NetworkConfig(
-            planes=self.network.planes,
-            channels=self.network.channels,
-            blocks=self.network.blocks,
+            **vars(self.network),
             head_channels=4 * -(-self.network.channels // 16),
             value_hidden=2 * self.network.channels,
             rows=self.board.rows,

@@ -9,11 +9,10 @@ means over the whole batch. On a GPU the whole batch is one part.
 import contextlib
 import copy
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from typing import cast
 
 import numpy as np
@@ -100,7 +99,6 @@ class Learner:
             f"{self._workers} cores" if on_cpu else self.device,
         )
         self.steps = 0
-        self._lock = threading.Lock()
         self._terms: list[str] = []  # names of the losses, from the first step on
         # Whether the module or the losses may draw random numbers. The user's are watched, from the first step on.
         self._is_watched = on_cpu and (self.extensions.network is not None or self.extensions.loss is not None)
@@ -226,11 +224,9 @@ class Learner:
         parts = [LearningBatch(*part) for part in zip(*split, strict=True)]
         replicas = self._replicas[:count]
         sums = self._differentiate_all(replicas, parts, positions, pool)
-        for parameters in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
-            ours, gradients = parameters[0], [p.grad for p in parameters[1:] if p.grad is not None]
-            ours.grad = gradients[0] if gradients else None
-            for gradient in gradients[1:]:
-                ours.grad = cast(Tensor, ours.grad).add_(gradient)
+        for ours, *theirs in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
+            gradients = [each.grad for each in theirs if each.grad is not None]
+            ours.grad = reduce(Tensor.add_, gradients) if gradients else None
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
         figures = np.append(np.sum(sums, axis=0) / positions, float(norm))
         if np.isfinite(figures).all():
@@ -298,8 +294,7 @@ class Learner:
         with torch.no_grad():
             entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
         losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes))
-        with self._lock:
-            self._terms = self._terms or list(losses)
+        self._terms = self._terms or list(losses)
         if losses.keys() != set(self._terms):
             raise ValueError(
                 f"loss returned {list(losses)}, and {self._terms} in its first call; expected the same names in every "

@@ -1,9 +1,9 @@
 """The schedule of the learning rate, the optimiser Muon, and the state of any optimiser as named tensors."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from numbers import Real
 from typing import Any
 
@@ -105,9 +105,12 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
-            learned = [kernel for kernel in group["params"] if kernel.grad is not None]
-            for _, same_shape in groupby(sorted(learned, key=_shape), key=_shape):
-                self._step(list(same_shape), group)
+            by_shape = defaultdict[torch.Size, list[Tensor]](list)
+            for kernel in group["params"]:
+                if kernel.grad is not None:
+                    by_shape[kernel.shape].append(kernel)
+            for kernels in by_shape.values():
+                self._step(kernels, group)
 
     def _step(self, kernels: list[Tensor], group: dict[str, Any]) -> None:
         """Update all kernels of one shape together: single kernels are too small to use a processor well."""
@@ -125,10 +128,6 @@ class Muon(torch.optim.Optimizer):
         for kernel, step in zip(kernels, steps, strict=True):
             kernel.mul_(1.0 - rate * group["weight_decay"])
             kernel.sub_(step.reshape(kernel.shape) * (rate * length))
-
-
-def _shape(kernel: Tensor) -> tuple[int, ...]:
-    return tuple(kernel.shape)
 
 
 def group_values(optimizer: torch.optim.Optimizer) -> list[Values]:
