@@ -48,13 +48,7 @@ class WorkerThreadsEndedError(Exception):
 
 
 def cores() -> int:
-    """Return the number of cores to use: those of `core_limit`, rounded up.
-
-    Half a core is one thread that pauses; without a thread for it, the half would be idle.
-
-    Raises:
-        ValueError: if ``ALPHAC4_CORES`` is not an integer from 1 to `MAX_CORES`.
-    """
+    """Return the number of cores to use: those of `core_limit`, rounded up, because a thread can use half a core."""
     return math.ceil(core_limit()[0])
 
 
@@ -122,11 +116,9 @@ def _group_limits(controller: str, *names: str, root: Path) -> Iterator[list[int
 def check_memory(user: str, needed: int, settings: str, *, is_certain: bool = True) -> None:
     """Check that this process may use ``needed`` more bytes; Linux would end it later, without a message.
 
-    A warning is logged instead if the need is not certain, or if only other programs, which may end, use the memory.
-    ``user`` begins the message, such as "the games need".
-
-    Raises:
-        MemoryError: if this machine, a container or ``ulimit`` has not enough memory; it names the settings to lower.
+    Raise MemoryError if this machine, a container or ``ulimit`` has too little. Log a warning instead if the need is
+    not certain, or if only other programs, which may end, use the memory. The message begins with ``user``, such as
+    "the games need", and ends with the settings to lower.
     """
     import psutil  # every start loads this module, few need psutil
 
@@ -175,8 +167,7 @@ def resident_memory_mb() -> float:
 def cache_folder() -> Path:
     """Return the folder for files that can be recreated: ``ALPHAC4_CACHE``, or the system's; it may not exist.
 
-    Raises:
-        RuntimeError: if the user has no home folder.
+    Raise RuntimeError if the user has no home folder.
     """
     if os.environ.get(CACHE_VARIABLE):
         return Path(os.environ[CACHE_VARIABLE])
@@ -285,18 +276,13 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def run_in_threads(
-    works: Sequence[Callable[[Callable[[Event], None]], Result]],
-    on_event: Callable[[Event], object],
-    check: Callable[[], object],
+    works: Sequence[Callable[[Callable[[Event], None]], Result]],  # each gets a function to call with its events
+    on_event: Callable[[Event], object],  # called with each event in the calling thread
+    check: Callable[[], object],  # called there at least once per `CHECK_INTERVAL_S`; may raise to end the work
 ) -> list[Result]:
     """Call each function in a thread of its own; return their results.
 
     An error, of a function or of the calling thread, is raised immediately and ends the others as in `worker_threads`.
-
-    Args:
-        works: each gets a function that passes an event to the calling thread.
-        on_event: handles an event in the calling thread.
-        check: called in the calling thread at least once per `CHECK_INTERVAL_S`; may raise to end the work.
     """
     events = queue.SimpleQueue[Event | Future[Result]]()
     with worker_threads(len(works)) as pool:
@@ -324,30 +310,19 @@ def has_block_ended() -> bool:
 
 
 def check_block() -> None:
-    """Check that this thread's `worker_threads` block, if any, is still running.
+    """Raise WorkerThreadsEndedError if this thread's `worker_threads` block has ended.
 
     Long work must call this regularly, because at exit the program waits for its threads.
-
-    Raises:
-        WorkerThreadsEndedError: if the block has ended.
     """
     if has_block_ended():
         raise WorkerThreadsEndedError
 
 
 class SharedSetting:
-    """Setting of the process that overlapping blocks of several threads change, and that the last of them restores.
-
-    Args:
-        get: returns the setting.
-        change: changes it.
-
-    Attributes:
-        before: the value from before the first of the current blocks.
-    """
+    """Setting of the process that overlapping blocks of several threads change, and that the last of them restores."""
 
     def __init__(self, get: Callable[[], Any], change: Callable[[Any], object]) -> None:
-        self.before: Any = None
+        self.before: Any = None  # the value from before the first of the current blocks
         self._latest: Any = None
         self._get, self._change = get, change
         self._lock = threading.Lock()

@@ -33,13 +33,6 @@ class FunctionEvaluator:
     The first two planes are the stones of the side to move and those of its opponent, bottom row first. The function
     returns policy logits [B, C], and either values [B] or [B, 1] in [-1, 1], or win/draw/loss probabilities [B, 3], all
     for the side to move: as NumPy arrays, lists, or PyTorch tensors.
-
-    Args:
-        function: the network.
-        input_planes: P, one of `alphac4.game.planes.PLANES`.
-        name: the network's name in error messages.
-        probe_geometry: a board. If given, outputs on random positions of it decide whether the function returns logits
-            or probabilities. By default, it must return policy logits and win/draw/loss probabilities.
     """
 
     def __init__(
@@ -47,8 +40,8 @@ class FunctionEvaluator:
         function: Callable[[Array], Any],
         input_planes: int = PLANES["stones"],
         *,
-        name: str = "",
-        probe_geometry: Geometry | None = None,
+        name: str = "",  # in error messages
+        probe_geometry: Geometry | None = None,  # if given, its random boards decide between logits and probabilities
     ) -> None:
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.input_planes = input_planes
@@ -64,9 +57,7 @@ class FunctionEvaluator:
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
         """Compute policy logits [B, C] and win/draw/loss probabilities [B, 3], for the side to move.
 
-        Raises:
-            NotFiniteError: for NaN, or an infinite value or highest logit.
-            ValueError: for an error of the function, or outputs of another shape or range.
+        Raise NotFiniteError for NaN, or an infinite value or highest logit, and ValueError for other invalid outputs.
         """
         count = len(planes)
         policy, value = self._call(planes)
