@@ -146,14 +146,9 @@ def check_backend(name: str, device: str, network: NetworkConfig | None = None) 
     raise ValueError(f"unknown backend {quote(name)}{where} on this machine; available: auto, {', '.join(available)}")
 
 
-def backend_or_auto(name: str) -> str:
-    """Return ``name`` if this machine's CPU has that backend, else "auto"."""
-    return name if has_backend(name, "cpu") else "auto"
-
-
 def require_backend(name: str) -> str:
     """Return ``name``; raise RuntimeError if this CPU lacks the backend: another one would give other outputs."""
-    if name != "auto" and name != backend_or_auto(name):
+    if name != "auto" and not has_backend(name, "cpu"):
         raise RuntimeError(
             f"{socket.gethostname()} does not have {name}: install the same on every node, or use torch-fp32"
         )

@@ -17,7 +17,7 @@ from alphac4.game.rules import Geometry, as_integer
 from alphac4.machine import cores
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.simulation import Selection
-from alphac4.nn.backends import backend_or_auto
+from alphac4.nn.backends import has_backend
 from alphac4.nn.network import Network
 from alphac4.training.config import GateConfig, random_generator
 from alphac4.training.extensions import Gate
@@ -178,7 +178,7 @@ def _player_in_pool(
     """Return a player that uses one core of a pool's process; earlier ones of the same provider become invalid."""
     weights = network.get().eval()
     if (number, backend) not in _providers:
-        compute = choose_compute("cpu", backend_or_auto(backend), threads=1)
+        compute = choose_compute("cpu", backend if has_backend(backend, "cpu") else "auto", threads=1)
         _providers[number, backend] = PlayerProvider(compute, weights, geometry, selection)
     (player,) = _providers[number, backend].players(weights, "", simulations)
     return player

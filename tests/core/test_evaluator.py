@@ -27,7 +27,6 @@ from alphac4.nn.backends import (
     Backend,
     TorchBackend,
     backend_names,
-    backend_or_auto,
     backend_order,
     has_backend,
     make_backend,
@@ -200,14 +199,13 @@ print(openvino_has_bf16())
 def test_a_named_backend_that_the_processor_lacks_is_an_error(
     network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nodes of a cluster use their fastest backend instead."""
     names = ["torch-fp32", "openvino-bf16"]
     monkeypatch.setattr(backends, "backend_names", lambda _device, _network=None: names)
     monkeypatch.setattr(backends, "openvino_has_bf16", lambda: False)
     message = "unknown backend 'openvino-bf16' for this network on this machine; available: auto, torch-fp32$"
     with pytest.raises(ValueError, match=message):
         Evaluator(network, backend="openvino-bf16", device="cpu")
-    assert [backend_or_auto(name) for name in names] == ["torch-fp32", "auto"]
+    assert [has_backend(name, "cpu") for name in names] == [True, False]
 
 
 @pytest.mark.parametrize("block", [0, 1])
