@@ -212,7 +212,7 @@ def fold_batch_norm(network: N) -> N:
     folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
     if isinstance(folded, PolicyValueNetwork):
         folded.ownership = None  # for learning only
-    replace_layers(folded, ConvNorm, ConvNorm.folded)
+        replace_layers(folded, ConvNorm, ConvNorm.folded)
     return folded.requires_grad_(False)
 
 
