@@ -322,7 +322,7 @@ class SharedSetting:
     """Setting of the process that overlapping blocks of several threads change, and that the last of them restores."""
 
     def __init__(self, get: Callable[[], Any], change: Callable[[Any], object]) -> None:
-        self.before: Any = None  # the value from before the first of the current blocks
+        self._before: Any = None  # the value from before the first of the current blocks
         self._latest: Any = None
         self._get, self._change = get, change
         self._lock = threading.Lock()
@@ -333,7 +333,7 @@ class SharedSetting:
         """Change the setting for the block. A value that others set meanwhile is kept."""
         with self._lock:
             if self._blocks == 0:
-                self.before = self._get()
+                self._before = self._get()
             self._blocks += 1
             self._latest = value
             self._change(value)
@@ -343,7 +343,7 @@ class SharedSetting:
             with self._lock:
                 self._blocks -= 1
                 if self._blocks == 0 and self._get() == self._latest:
-                    self._change(self.before)
+                    self._change(self._before)
 
 
 _disabled_logging = SharedSetting(lambda: logging.root.manager.disable, logging.disable)

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
@@ -352,16 +353,14 @@ class Learner:
         return tensors | {"steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        numbered = [f"optimizer{number}" for number in range(len(self.optimizers))]
-        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *numbered)}
+        parts = defaultdict[str, dict[str, Tensor]](dict)
         for name, value in tensors.items():
             kind, _, rest = name.partition(".")
-            if kind in parts:
-                parts[kind][rest] = value
+            parts[kind][rest] = value
         self.network.load_state_dict(parts["network"])
         self.average.load_state_dict(parts["average"])
-        for kind, optimizer, initial in zip(numbered, self.optimizers, self._initial_values, strict=True):
-            restore_optimizer(optimizer, initial, parts[kind])
+        for number, optimizer in enumerate(self.optimizers):
+            restore_optimizer(optimizer, self._initial_values[number], parts[f"optimizer{number}"])
         self.steps = int(tensors["steps"])
 
 
