@@ -16,22 +16,22 @@ import numpy as np
 import torch
 
 from alphac4.commands.doctor import Measured, rate
-from alphac4.compute.gpu.device import DeviceNetwork, capture_graph, cuda_device, synchronise
-from alphac4.compute.gpu.replay import DeviceReplay
-from alphac4.compute.gpu.search import DeviceSearch
-from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game import STANDARD, Position
 from alphac4.mcts.search import Budget
 from alphac4.nn.backends import random_stones
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.plugins.cuda.device import DeviceNetwork, capture_graph, cuda_device, synchronise
+from alphac4.plugins.cuda.learner import DeviceLearner
+from alphac4.plugins.cuda.replay import DeviceReplay
+from alphac4.plugins.cuda.search import DeviceSearch
+from alphac4.plugins.cuda.trees import DeviceActor
 from alphac4.selfplay.actor import UNLIMITED_MOVES, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import ActorStats, Block, Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.optimizer import CosineSchedule
 
 NO_SAMPLES = Replay()  # the device already has all samples

@@ -27,7 +27,7 @@ step() { # NAME SECONDS COMMAND...
     if [ $code = 0 ]; then touch "$folder/$name.done"; else failed+=("$name"); fi
 }
 
-step tests 180 "$PYTHON" -m pytest -q -p no:cacheprovider -n 6 -m gpu tests/core/test_cuda.py tests/core/test_compute.py
+step tests 180 "$PYTHON" -m pytest -q -p no:cacheprovider -n 6 -m gpu tests/plugins/cuda
 step quick 220 "$PYTHON" scripts/speedrun.py gpu-quick --warm-up --seeds 0 1 --folder "$folder/runs" "${positions[@]}"
 step speed 45 "$PYTHON" experiments/gpu_speed.py --channels 32 --blocks 4 --games 2048 4096 8192 --streams 2 --seconds 0.15
 step peers 100 "$PYTHON" experiments/peers.py --games 8192 --simulations 32 --device cuda --seconds 0.5 --pairs 0

@@ -16,7 +16,6 @@ from page_browser import address, browser, launched_browser  # noqa: F401 - fixt
 from page_node import run_in_node  # noqa: F401 - a fixture
 
 from alphac4.cli import main
-from alphac4.compute.gpu.device import cuda_device
 from alphac4.machine import adapt_process, cores
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -60,7 +59,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group each module's tests, and all tests with a browser, in one worker; skip tests without a GPU.
+    """Group each module's tests, and all tests with a browser, in one worker.
 
     A module may name another group by the mark ``xdist_group``.
 
@@ -78,12 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marks = {name: [item.get_closest_marker("slow") for item in group] for name, group in groups.items()}
     seconds = {name: sum(sum(mark.args) or 3 for mark in group if mark) for name, group in marks.items()}
     items[:] = [item for name in sorted(groups, key=lambda name: -seconds[name]) for item in groups[name]]
-    try:
-        cuda_device()
-    except RuntimeError as error:
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason=str(error)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

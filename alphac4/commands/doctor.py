@@ -32,8 +32,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.networks import SHIPPED
 from alphac4.storage.records import did_you_mean, first_line, quote
 from alphac4.training.config import PRESETS, TrainConfig
-from alphac4.training.device_learner import make_learner
-from alphac4.training.learner import Learner
+from alphac4.training.learner import Learner, make_learner
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.version import __version__
 

@@ -22,8 +22,10 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
 
-if TYPE_CHECKING:  # optional, and slow to import
-    from alphac4.compute.gpu.replay import DeviceReplay
+if TYPE_CHECKING:  # which imports this module
+    from alphac4.training.config import TrainConfig
+    from alphac4.training.extensions import Extensions
+    from alphac4.training.learner import Learner
 
 MIN_GAMES = 32  # per actor: smaller batches take longer per position, those of 16 twice as long
 MAX_STREAMS = 4  # in a run's matches, which have few games; each stream loads its own network
@@ -132,15 +134,13 @@ class Compute:
         threads: int | None = None,
         *,
         for_run: bool = False,  # outputs must not depend on batches, and only self-play may use int8
-        trees_on_gpu: bool = False,  # keep searches, self-play and learning on the GPU
     ) -> None:
         check_backend(backend, device)
         self._device = device
         self._threads = threads or cores()
         self._for_run = for_run
-        self._trees_on_gpu = trees_on_gpu
         self._backend = backend
-        self.streams = 1 if trees_on_gpu else min(self._threads, MAX_STREAMS) if for_run else self._threads
+        self.streams = min(self._threads, MAX_STREAMS) if for_run else self._threads
         self.learning_device = torch.device(device)
 
     def evaluator(self, network: Network, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
@@ -167,22 +167,12 @@ class Compute:
         cache: int = 0,
         leaves: int = 1,
     ) -> NetworkSearch:
-        """Create a search for one caller at a time; a search on the GPU ignores ``cache`` and ``leaves``."""
-        if not self._trees_on_gpu:
-            return NetworkSearch(evaluator, selection, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
-        from alphac4.compute.gpu.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
+        """Create a search for one caller at a time."""
+        return NetworkSearch(evaluator, selection, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
 
-        return DeviceSearch(evaluator, selection, geometry=geometry, reuse=reuse)
-
-    def make_device_replay(
-        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
-    ) -> "DeviceReplay | None":
-        """Create the replay window on the GPU; return None if networks learn from the host's memory."""
-        if not self._trees_on_gpu:
-            return None
-        from alphac4.compute.gpu.replay import DeviceReplay  # as above
-
-        return DeviceReplay(geometry, capacity, batch_size, planes, fast_search_weight)
+    def learner(self, config: "TrainConfig", extensions: "Extensions | None") -> "Learner | None":  # noqa: ARG002
+        """Create a run's learner; return None for the usual one, on the ``learning_device``."""
+        return None
 
     def pool(self, min_cores: int = 0) -> Pool | None:  # noqa: ARG002 - for subclasses
         """Start processes elsewhere that play matches; return None if there are fewer than ``min_cores``."""
@@ -203,10 +193,6 @@ class Compute:
         count: int | None = None,  # actors; by default as many as are useful
     ) -> Actors:
         """Create the actors that play a run's games."""
-        if self._trees_on_gpu:
-            from alphac4.compute.gpu.trees import device_actors
-
-            return device_actors(network, geometry, config, seeds, selection, max_simulations)
         needed = config.games * bytes_per_game(geometry, config, max_simulations)
         check_memory("the games of self-play need", needed, "games or simulations of self-play")
         count = count or max(1, min(self._threads, config.games // MIN_GAMES))  # each has full batches

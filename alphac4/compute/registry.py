@@ -75,14 +75,8 @@ class TorchKind(ComputeKind):
         """Create the compute, on the cores if the GPU fails its self-test."""
         from alphac4.compute.cores import Compute
         from alphac4.compute.devices import choose_device
-        from alphac4.compute.gpu.device import CUDA_TREES, can_keep_trees, is_simulated
 
-        if self.text == "cuda" and is_simulated():
-            device = "cpu"
-        else:
-            device, backend = choose_device(self.text, backend)
-        if (device == "cuda" or is_simulated()) and backend in ("auto", CUDA_TREES) and can_keep_trees(backend):
-            return Compute(device, "auto", threads, for_run=for_run, trees_on_gpu=True)
+        device, backend = choose_device(self.text, backend)
         return Compute(device, backend, threads, for_run=for_run)
 
 

@@ -35,8 +35,8 @@ from alphac4.runs.state import stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, weights_digest
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
-from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
+from alphac4.training.learner import make_learner
 from alphac4.training.loop import (
     Callback,
     Iteration,

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alphac4.compute.cores import Compute
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
@@ -28,7 +29,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import Network, build_network, seed_lock, torch_seed
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
-from alphac4.training.config import LearningConfig
+from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
 from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
 from alphac4.training.optimizer import MUON_RATE, Muon, group_values, optimizer_state, restore_optimizer
@@ -368,3 +369,18 @@ def _random_state() -> Tensor:
     """Return PyTorch's random state outside of other threads' blocks of `torch_seed`."""
     with seed_lock:
         return torch.get_rng_state()
+
+
+def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
+    """Return a run's learner with an untrained network, after checking functions and PyTorch's state."""
+    if extensions is not None:
+        extensions.check_settings(config)
+    if torch.get_default_dtype() != torch.float32:
+        dtype = torch.get_default_dtype()
+        raise RuntimeError(f"training needs torch.float32 as default dtype, not {dtype}: call torch.set_default_dtype")
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError("training needs gradients: leave torch.inference_mode() before")
+    network, geometry, device = config.network_config(), config.board.geometry(), compute.learning_device
+    return compute.learner(config, extensions) or Learner(
+        network, config.learning, geometry, config.seed, device=device, extensions=extensions
+    )

@@ -26,7 +26,6 @@ from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_s
 from alphac4.selfplay.samples import Block, Samples, join_blocks, make_samples, recorded_plies
 from alphac4.storage.records import quote
 from alphac4.training.config import TrainConfig, random_generator
-from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import (
     MAX_PLANNED_ITERATIONS,
     Extensions,
@@ -44,7 +43,7 @@ from alphac4.training.extensions import (
     make_schedule,
     start_positions,
 )
-from alphac4.training.learner import Learner, Schedule
+from alphac4.training.learner import Learner, Schedule, make_learner
 from alphac4.training.losses import Losses
 from alphac4.training.matches import Contender, Matches, PlayerProvider
 from alphac4.training.optimizer import CosineSchedule

@@ -32,7 +32,9 @@ def test_imports_of_solver_or_evaluation_break_an_import_contract(tmp_path: Path
     left_out = shutil.ignore_patterns("__pycache__", "static", "local", "sets", "networks")
     copy = shutil.copytree(PACKAGE, tmp_path / "alphac4", ignore=left_out)
     shutil.copy(PACKAGE.parent / "pyproject.toml", tmp_path)
-    modules = ("training.learner", "training.loop", "runs.session", "compute.gpu.trees", "compute.cores")
+    modules = ("training.learner", "training.loop", "runs.session", "compute.cores")
+    paths = (path for name in ("actors", "learner", "trees") for path in PACKAGE.glob(f"plugins/*/{name}.py"))
+    modules += tuple(f"plugins.{path.parent.name}.{path.stem}" for path in paths)
     for module in modules:
         path = copy / f"{module.replace('.', '/')}.py"
         path.write_text(f"{path.read_text()}\n{SOLVER}\n{EVALUATION}\n")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import psutil
@@ -23,7 +22,6 @@ from helpers import run_python
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.compute.devices import evaluate_and_learn, self_test_error
-from alphac4.compute.gpu.device import CUDA_TREES
 from alphac4.game import Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import (
@@ -53,21 +51,6 @@ from alphac4.training.config import TrainConfig
 from alphac4.training.loop import iterate
 
 OPENMP_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
-
-
-@pytest.mark.gpu
-def test_gpu_searches_use_the_updated_weights(network: PolicyValueNetwork) -> None:
-    evaluator = choose_compute("cuda", "auto").evaluator(network)
-    searches = [NetworkSearch(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
-    before = [search.search(POSITIONS, Budget(simulations=4)).priors for search in searches]
-    other = copy.deepcopy(network)
-    with torch.no_grad():
-        other.policy.bias.copy_(torch.linspace(-9, 9, network.config.columns))
-    evaluator.update(other)
-    for search, priors in zip(searches, before, strict=True):
-        after = search.search(POSITIONS, Budget(simulations=4)).priors
-        assert after.argmax(axis=1).tolist() == [6, 6] != priors.argmax(axis=1).tolist()
 
 
 def test_new_games_of_all_actors_have_random_numbers_of_their_own(
@@ -226,22 +209,8 @@ def test_a_gpu_that_fails_its_self_test_is_not_used(
     assert [line[: len(message)] for line in logged] == ([message, message] if message else [])
 
 
-def test_a_missing_compiler_for_the_gpu_is_an_error_only_for_its_own_backend(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("alphac4.compute.devices.self_test_error", lambda: "")
-    monkeypatch.setattr(
-        "alphac4.compute.gpu.device.cuda_device", Mock(side_effect=RuntimeError("numba-cuda is missing"))
-    )
-    assert choose_compute("cuda", "auto").learning_device.type == "cuda"
-    assert caplog.messages == ["the trees stay on the cores, which is slower: numba-cuda is missing"]
-    with pytest.raises(RuntimeError, match="numba-cuda is missing"):
-        choose_compute("cuda", CUDA_TREES)
-
-
-LOADED = """
-import os, sys
+LOADED = r"""
+import os, re, sys
 from pathlib import Path
 from alphac4.cli import main
 affinity = getattr(os, "sched_getaffinity", int)
@@ -252,8 +221,8 @@ import alphac4.runs.session
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.compute import choose_compute
 choose_compute("cpu", "torch-fp32").evaluator(load_checkpoint(Path("quick")).network)
-unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.trees", "ray.", "alphac4.plugins.cluster.")
-print([name for name in sys.modules if name.startswith(unwanted)], affinity(0) == before)
+unwanted = re.compile(r"torch\._dynamo|numba\.cuda\.|ray\.|alphac4\.plugins\.\w+\.")
+print([name for name in sys.modules if unwanted.match(name)], affinity(0) == before)
 """
 
 
@@ -424,7 +393,7 @@ def test_invalid_numbers_of_cores_are_rejected(value: str, monkeypatch: pytest.M
 
 def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for backend in ("auto", "cuda-bf16", CUDA_TREES):
+    for backend in ("auto", "cuda-bf16"):
         with pytest.raises(RuntimeError, match="no CUDA device"):
             choose_compute("cuda", backend, for_run=True)
     with pytest.raises(ValueError, match="unknown device 'tpu'"):  # instead of running on the cores

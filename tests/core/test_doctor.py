@@ -21,7 +21,7 @@ from alphac4.compute.devices import NO_DEVICE
 from alphac4.nn.backends import make_backend
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.networks import SHIPPED
-from alphac4.training.device_learner import make_learner
+from alphac4.training.learner import make_learner
 
 
 @pytest.mark.slow

@@ -441,7 +441,6 @@ class Undefined(NamedTuple):
         return np.nan
 
 
-
 def selection_with_nan() -> NetworkPlayer:
     search = NetworkSearch(UniformEvaluator(), Undefined(), reuse="trees")
     return NetworkPlayer("mine", UniformEvaluator(), Budget(simulations=10), search=search)

@@ -8,7 +8,16 @@ import numpy.typing as npt
 import torch
 from numba import cuda as numba_cuda
 
-from alphac4.compute.gpu.device import (
+from alphac4.game.rules import Geometry
+from alphac4.machine import check_block
+from alphac4.mcts.network_search import NetworkSearch, evaluate_checked, walk_to_leaf
+from alphac4.mcts.puct import expand, write_leaf
+from alphac4.mcts.search import Reuse
+from alphac4.mcts.simulation import Selection
+from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
+from alphac4.nn.backends import random_inputs
+from alphac4.nn.evaluator import Evaluator
+from alphac4.plugins.cuda.device import (
     THREADS_PER_BLOCK,
     DeviceArrays,
     DeviceNetwork,
@@ -22,16 +31,7 @@ from alphac4.compute.gpu.device import (
     launch,
     synchronise,
 )
-from alphac4.compute.gpu.trees import write_leaves
-from alphac4.game.rules import Geometry
-from alphac4.machine import check_block
-from alphac4.mcts.network_search import NetworkSearch, evaluate_checked, walk_to_leaf
-from alphac4.mcts.puct import expand, write_leaf
-from alphac4.mcts.search import Reuse
-from alphac4.mcts.simulation import Selection
-from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
-from alphac4.nn.backends import random_inputs
-from alphac4.nn.evaluator import Evaluator
+from alphac4.plugins.cuda.trees import write_leaves
 
 cuda: Any = numba_cuda  # defines its functions at run time
 

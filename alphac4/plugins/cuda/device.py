@@ -30,9 +30,6 @@ _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees or Games
 
 _launch_lock = threading.Lock()  # neither the simulator nor loading kernels from disk is thread-safe
 
-CUDA_TREES = "cuda-trees"
-"""The backend with the trees on the GPU, and the network in its fastest sufficient precision."""
-
 THREADS_PER_BLOCK = 32  # the smallest useful size: trees diverge, and small blocks spread over the whole GPU
 
 SECTOR_BYTES = 32  # the smallest unit that a GPU fetches
@@ -74,18 +71,6 @@ def cuda_device() -> torch.device:
     if importlib.util.find_spec("numba_cuda") is None:
         raise RuntimeError(f"trees on the GPU need numba-cuda: {install_advice('cuda')}")
     return torch.device("cuda")
-
-
-def can_keep_trees(backend: str) -> bool:
-    """Return whether the GPU can keep trees; raise RuntimeError if that is requested and its compiler is missing."""
-    try:
-        cuda_device()
-    except RuntimeError as error:
-        if backend == CUDA_TREES:
-            raise
-        logger.warning("the trees stay on the cores, which is slower: %s", error)
-        return False
-    return True
 
 
 def kernel(function: Callable[..., None]) -> Any:

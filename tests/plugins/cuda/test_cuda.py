@@ -19,21 +19,6 @@ from helpers import Linear, as_if_trained
 from torch import Tensor
 
 import alphac4
-from alphac4.compute.gpu import replay as replay_kernels
-from alphac4.compute.gpu import search as search_kernels
-from alphac4.compute.gpu import trees as kernels
-from alphac4.compute.gpu.device import (
-    ONE,
-    WARM_UP_STEPS,
-    IoBuffers,
-    allocate_with_backoff,
-    is_simulated,
-    kernel_view,
-    make_device_trees,
-)
-from alphac4.compute.gpu.replay import DeviceReplay
-from alphac4.compute.gpu.search import DeviceSearch
-from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import Puct
@@ -42,6 +27,22 @@ from alphac4.mcts.tree import make_trees
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.plugins.cuda import replay as replay_kernels
+from alphac4.plugins.cuda import search as search_kernels
+from alphac4.plugins.cuda import trees as kernels
+from alphac4.plugins.cuda.device import (
+    ONE,
+    WARM_UP_STEPS,
+    IoBuffers,
+    allocate_with_backoff,
+    is_simulated,
+    kernel_view,
+    make_device_trees,
+)
+from alphac4.plugins.cuda.learner import DeviceLearner
+from alphac4.plugins.cuda.replay import DeviceReplay
+from alphac4.plugins.cuda.search import DeviceSearch
+from alphac4.plugins.cuda.trees import DeviceActor
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
@@ -49,7 +50,6 @@ from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples
 from alphac4.training.config import LearningConfig, MachineConfig
-from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
@@ -61,11 +61,8 @@ GAMES = 4
 
 @pytest.mark.slow(100)
 def test_gpu_tests_pass_in_the_simulator() -> None:
-    files = [
-        path for path in Path(__file__).parents[1].rglob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")
-    ]
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", *map(str, files)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", str(Path(__file__).parent)],
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
         capture_output=True,
         text=True,
@@ -127,7 +124,7 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # as on the GPU, so that slots advance at the same pace
     if is_simulated():
         monkeypatch.setattr(
-            "alphac4.compute.gpu.search.THREADS_PER_BLOCK", 8
+            "alphac4.plugins.cuda.search.THREADS_PER_BLOCK", 8
         )  # the simulator runs each in a Python thread
 
 
@@ -145,8 +142,8 @@ def test_the_device_plays_the_same_games_as_a_core(policy_target: Literal["compl
 @pytest.mark.gpu
 def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host checks so rarely that all slots have to wait."""
-    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS_PER_CHECK", 80)
-    monkeypatch.setattr("alphac4.compute.gpu.trees.BLOCK_INTERVAL_S", math.inf)
+    monkeypatch.setattr("alphac4.plugins.cuda.trees.STEPS_PER_CHECK", 80)
+    monkeypatch.setattr("alphac4.plugins.cuda.trees.BLOCK_INTERVAL_S", math.inf)
     config = replace(CONFIG, full_simulations=2, fast_simulations=1)
     ours = finished(cpu_actor(config, 2), 20)
     blocks = list(device_actor(config, 2).play(30, lambda: False))
@@ -305,7 +302,7 @@ def test_device_learner_matches_the_host_learner(
                 step()
             return step
 
-        monkeypatch.setattr("alphac4.training.device_learner.capture_graph", warm_up)
+        monkeypatch.setattr("alphac4.plugins.cuda.learner.capture_graph", warm_up)
     replay, window = Replay(tmp_path), 70
     extensions = Extensions(optimizer=optimizer)
     host = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1, extensions=extensions)

@@ -14,8 +14,13 @@ import torch
 from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import Actors, Seeds
-from alphac4.compute.gpu.device import (
-    CUDA_TREES,
+from alphac4.game.rules import Geometry
+from alphac4.mcts.puct import check_selection, expand, write_leaf
+from alphac4.mcts.simulation import Selection
+from alphac4.mcts.tree import NO_NODE, Trees, make_trees
+from alphac4.nn.network import Network
+from alphac4.plugins.cuda import CUDA_TREES
+from alphac4.plugins.cuda.device import (
     DeviceNetwork,
     IoBuffers,
     allocate_with_backoff,
@@ -28,11 +33,6 @@ from alphac4.compute.gpu.device import (
     synchronise,
     to_tensor,
 )
-from alphac4.game.rules import Geometry
-from alphac4.mcts.puct import check_selection, expand, write_leaf
-from alphac4.mcts.simulation import Selection
-from alphac4.mcts.tree import NO_NODE, Trees, make_trees
-from alphac4.nn.network import Network
 from alphac4.selfplay.actor import UNLIMITED_MOVES
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import (
@@ -235,11 +235,12 @@ def device_actors(
     seeds: Seeds,
     selection: Selection | None = None,
     max_simulations: int = 0,
+    streams: int = STREAMS,
 ) -> Actors:
     """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short."""
 
     def make(games: int) -> list[DeviceActor]:
-        slots = -(-games // STREAMS)
+        slots = -(-games // streams)
         return [
             DeviceActor(
                 geometry,
@@ -250,7 +251,7 @@ def device_actors(
                 selection=selection,
                 max_simulations=max_simulations,
             )
-            for index in range(STREAMS)
+            for index in range(streams)
         ]
 
     players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))

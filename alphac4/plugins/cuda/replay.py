@@ -7,9 +7,9 @@ import torch
 from numba import cuda as numba_cuda
 from torch import Tensor
 
-from alphac4.compute.gpu.device import cuda_device, kernel, kernel_view, launch, to_tensor
 from alphac4.game.planes import PLANES, write_mirrored
 from alphac4.game.rules import Geometry
+from alphac4.plugins.cuda.device import cuda_device, kernel, kernel_view, launch, to_tensor
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 

@@ -6,26 +6,22 @@ draws the positions of each batch, and reads the losses once per iteration.
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.compute.cores import Compute
-from alphac4.compute.gpu.device import capture_graph
 from alphac4.game.rules import Geometry
 from alphac4.nn.config import NetworkConfig
-from alphac4.selfplay.replay import Replay, draw_batches, window_size
-from alphac4.training.config import LearningConfig, TrainConfig
+from alphac4.plugins.cuda.device import capture_graph
+from alphac4.plugins.cuda.replay import DeviceReplay
+from alphac4.selfplay.replay import Replay, draw_batches
+from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import MAX_GRAD_NORM, Learner, Schedule
 from alphac4.training.losses import LearningBatch, with_weights
 from alphac4.training.optimizer import Muon
 from alphac4.training.reports import LearningReport
-
-if TYPE_CHECKING:
-    from alphac4.compute.gpu.replay import DeviceReplay
 
 QUEUED_STEPS = 64  # steps launched before the host waits, so that progress and Ctrl-C keep up with the device
 
@@ -43,7 +39,7 @@ class DeviceLearner(Learner):
         config: LearningConfig,
         geometry: Geometry,
         seed: int,
-        replay: "DeviceReplay",
+        replay: DeviceReplay,
         precision: str | None = None,
         extensions: Extensions | None = None,
     ) -> None:
@@ -193,23 +189,3 @@ def _vector_like(tensors: list[Tensor], device: torch.device) -> tuple[Tensor, l
     starts = np.cumsum([0, *sizes])[:-1].tolist()
     parts = zip(tensors, starts, strict=True)
     return vector, [torch.as_strided(vector, tensor.shape, tensor.stride(), start) for tensor, start in parts]
-
-
-def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
-    """Return a run's learner with an untrained network, after checking functions and PyTorch's state."""
-    if extensions is not None:
-        extensions.check_settings(config)
-    if torch.get_default_dtype() != torch.float32:
-        dtype = torch.get_default_dtype()
-        raise RuntimeError(f"training needs torch.float32 as default dtype, not {dtype}: call torch.set_default_dtype")
-    if torch.is_inference_mode_enabled():
-        raise RuntimeError("training needs gradients: leave torch.inference_mode() before")
-    network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
-    longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
-    replay = compute.make_device_replay(
-        geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight
-    )
-    if replay is None:
-        device = compute.learning_device
-        return Learner(network, learning, geometry, config.seed, device=device, extensions=extensions)
-    return DeviceLearner(network, learning, geometry, config.seed, replay, extensions=extensions)

@@ -1,0 +1,84 @@
+"""The compute of a GPU that keeps trees and the replay window in its memory."""
+
+import logging
+from typing import final
+
+from alphac4.compute.cores import Actors, Compute, Seeds
+from alphac4.game.rules import Geometry
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Reuse
+from alphac4.mcts.simulation import Selection
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import Network
+from alphac4.plugins.cuda import CUDA_TREES
+from alphac4.plugins.cuda.device import cuda_device
+from alphac4.plugins.cuda.device import is_simulated as is_simulated
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.replay import window_size
+from alphac4.training.config import TrainConfig
+from alphac4.training.extensions import Extensions
+from alphac4.training.learner import Learner
+
+logger = logging.getLogger(__name__)
+
+
+def can_keep_trees(backend: str) -> bool:
+    """Return whether the GPU can keep trees; raise RuntimeError if that is requested and its compiler is missing."""
+    try:
+        cuda_device()
+    except RuntimeError as error:
+        if backend == CUDA_TREES:
+            raise
+        logger.warning("the trees stay on the cores, which is slower: %s", error)
+        return False
+    return True
+
+
+@final
+class DeviceCompute(Compute):
+    """The GPU, or in the simulator the cores. Its methods import Numba's CUDA part, which is slow and optional."""
+
+    def __init__(self, device: str, *, threads: int | None, for_run: bool) -> None:
+        super().__init__(device, threads=threads, for_run=for_run)
+        self.streams = 1
+
+    def search(
+        self,
+        evaluator: Evaluator,
+        selection: Selection | None = None,
+        *,
+        geometry: Geometry,
+        reuse: Reuse = "nothing",
+        cache: int = 0,  # noqa: ARG002 - not on a GPU
+        leaves: int = 1,  # noqa: ARG002 - one per tree on a GPU
+    ) -> NetworkSearch:
+        """Create a search with its trees on the GPU."""
+        from alphac4.plugins.cuda.search import DeviceSearch
+
+        return DeviceSearch(evaluator, selection, geometry=geometry, reuse=reuse)
+
+    def actors(
+        self,
+        network: Network,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        seeds: Seeds,
+        *,
+        selection: Selection | None = None,
+        max_simulations: int = 0,
+        count: int | None = None,
+    ) -> Actors:
+        """Create the actors that play a run's games on the GPU."""
+        from alphac4.plugins.cuda.trees import STREAMS, device_actors
+
+        return device_actors(network, geometry, config, seeds, selection, max_simulations, count or STREAMS)
+
+    def learner(self, config: TrainConfig, extensions: Extensions | None) -> Learner:
+        """Create a run's learner with its replay window on the GPU."""
+        from alphac4.plugins.cuda.learner import DeviceLearner
+        from alphac4.plugins.cuda.replay import DeviceReplay
+
+        network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
+        longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
+        replay = DeviceReplay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)
+        return DeviceLearner(network, learning, geometry, config.seed, replay, extensions=extensions)
