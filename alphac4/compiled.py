@@ -41,21 +41,17 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile as `compiled` does, for functions that create arrays; only such a function or Python may call them."""
-    return _njit(function, nrt=True)
+    """Compile as `compiled` does, for functions that create arrays; only Python may call the result.
 
-
-def uninterrupted(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let signals wait for the end of a call, which takes 12 microseconds longer.
-
-    Use it for `allocating` functions that run for long: Numba crashes if Ctrl-C raises an exception while it returns
-    arrays. Only Python may call the result.
+    Signals wait for the end of a call, which takes 12 microseconds longer: Numba crashes if Ctrl-C raises an exception
+    while it returns arrays.
     """
+    dispatcher = _njit(function, nrt=True)
 
     @functools.wraps(function)
     def call(*arguments: _P.args, **options: _P.kwargs) -> _R:
         with delayed_interrupts():
-            return function(*arguments, **options)
+            return dispatcher(*arguments, **options)
 
     return call
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import allocating, compiled, uninterrupted
+from alphac4.compiled import allocating, compiled
 from alphac4.game.planes import stones
 from alphac4.game.position import Position, column_name, mirror_moves
 from alphac4.game.rules import (
@@ -179,7 +179,6 @@ def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64
     return own, occupied
 
 
-@uninterrupted
 @allocating
 def stones_of(geometry: Geometry, keys: Keys) -> Columns:
     """Return the number of stones [B] in each position [B]."""
@@ -189,7 +188,6 @@ def stones_of(geometry: Geometry, keys: Keys) -> Columns:
     return stones
 
 
-@uninterrupted
 @allocating
 def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Columns]:
     """Play a move in each position [B]; moves below 0 are skipped.
@@ -218,7 +216,6 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
     return owns, occupieds, outcomes
 
 
-@uninterrupted
 @allocating
 def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
     """Play the opponent's moves into the mask ``cells`` in positions [B] where it is to move; a full board has none."""

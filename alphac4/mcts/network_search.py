@@ -11,7 +11,7 @@ other moves. The result depends on the number of leaves, but not on the number o
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from alphac4.mcts.puct import Puct, check_selection, expand, leaf_key, write_lea
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, Selection, select_leaf
-from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
+from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits, zeros
 
 Planes = npt.NDArray[np.float32]
 
@@ -208,36 +208,24 @@ def walk_to_leaf(trees: Trees, t: int, target: int, selection: Any, simulations:
 
 
 class Leaves(NamedTuple):
-    """At most B leaves that await their evaluation, by the network or from the cache."""
+    """At most B leaves that await their evaluation, by the network or from the cache; W is win, draw, loss."""
 
-    tree: npt.NDArray[np.int32]  # [B]
-    node: npt.NDArray[np.int32]  # [B]
-    own: npt.NDArray[np.uint64]  # [B] the leaf's position
-    occupied: npt.NDArray[np.uint64]  # [B]
-    is_virtual: npt.NDArray[np.bool_]  # [B] whether the leaf counts as a lost game on its path from the root
-    batch_row: npt.NDArray[np.int32]  # [B] row in the network's batch; -1 if the evaluation is cached
-    cached_logits: npt.NDArray[np.float32]  # [B, A]
-    cached_wdl: npt.NDArray[np.float32]  # [B, 3]
-    planes: Planes  # [B, P, R, C] the network's batch
-    logits: npt.NDArray[np.float32]  # [B, A] the network's answers
-    wdl: npt.NDArray[np.float32]  # [B, 3]
+    tree: Annotated[npt.NDArray[np.int32], "B"]
+    node: Annotated[npt.NDArray[np.int32], "B"]
+    own: Annotated[npt.NDArray[np.uint64], "B"]  # the leaf's position
+    occupied: Annotated[npt.NDArray[np.uint64], "B"]
+    is_virtual: Annotated[npt.NDArray[np.bool_], "B"]  # whether it counts as a lost game on its path from the root
+    batch_row: Annotated[npt.NDArray[np.int32], "B"]  # row in the network's batch; -1 if the evaluation is cached
+    cached_logits: Annotated[npt.NDArray[np.float32], "B A"]
+    cached_wdl: Annotated[npt.NDArray[np.float32], "B W"]
+    planes: Annotated[Planes, "B P R A"]  # the network's batch
+    logits: Annotated[npt.NDArray[np.float32], "B A"]  # the network's answers
+    wdl: Annotated[npt.NDArray[np.float32], "B W"]
 
 
 def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
     """Return arrays for ``count`` leaves and a network that takes P = ``planes``."""
-    return Leaves(
-        tree=np.zeros(count, np.int32),
-        node=np.zeros(count, np.int32),
-        own=np.zeros(count, np.uint64),
-        occupied=np.zeros(count, np.uint64),
-        is_virtual=np.zeros(count, np.bool_),
-        batch_row=np.zeros(count, np.int32),
-        cached_logits=np.zeros((count, geometry.columns), np.float32),
-        cached_wdl=np.zeros((count, 3), np.float32),
-        planes=np.zeros((count, planes, geometry.rows, geometry.columns), np.float32),
-        logits=np.zeros((count, geometry.columns), np.float32),
-        wdl=np.zeros((count, 3), np.float32),
-    )
+    return Leaves(**zeros(Leaves, B=count, P=planes, R=geometry.rows, A=geometry.columns, W=3))
 
 
 @inlined

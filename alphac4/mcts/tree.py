@@ -9,7 +9,7 @@ end of the game: a win within ``d`` plies is ``PROVEN_WIN - d``, a loss within `
 So a greater number is a better outcome: a fast win before a slow win, a slow loss before a fast loss.
 """
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -38,35 +38,38 @@ UNPROVEN = 127  # above every proof, so that a move is not proven to lose if its
 
 
 class Trees(NamedTuple):
-    """T trees of at most N nodes with A actions (columns) each. Make them with `make_trees`."""
+    """T trees of at most N nodes with A actions (columns) each. Make them with `make_trees`.
+
+    Annotations have the dimensions of arrays.
+    """
 
     # Constant.
     geometry: Geometry  # the board
     proofs: bool  # whether proven outcomes propagate to parents
     look_ahead: bool  # whether a new node marks the moves after which the opponent wins immediately
     # Constant during a search.
-    own: npt.NDArray[np.uint64]  # [T] the root's position
-    occupied: npt.NDArray[np.uint64]  # [T]
+    own: Annotated[npt.NDArray[np.uint64], "T"]  # the root's position
+    occupied: Annotated[npt.NDArray[np.uint64], "T"]
     # Nodes: written when a node is added or evaluated.
-    size: npt.NDArray[np.int32]  # [T] nodes in use; 0 before the root is added
-    parent: npt.NDArray[np.int32]  # [T, N]
-    parent_action: npt.NDArray[np.int8]  # [T, N]
-    value: npt.NDArray[np.float32]  # [T, N] the evaluation in [-1, 1]
-    draw: npt.NDArray[np.float32]  # [T, N] the evaluation's probability of a draw
+    size: Annotated[npt.NDArray[np.int32], "T"]  # nodes in use; 0 before the root is added
+    parent: Annotated[npt.NDArray[np.int32], "T N"]
+    parent_action: Annotated[npt.NDArray[np.int8], "T N"]
+    value: Annotated[npt.NDArray[np.float32], "T N"]  # the evaluation in [-1, 1]
+    draw: Annotated[npt.NDArray[np.float32], "T N"]  # the evaluation's probability of a draw
     # Edges: updated by simulations; priors and heuristics are written once.
-    visits: npt.NDArray[np.int32]  # [T, N, A]
-    value_sum: npt.NDArray[np.float32]  # [T, N, A]
-    priors: npt.NDArray[np.float32]  # [T, N, A] sum to 1 over legal actions once evaluated; 0 without a network
-    heuristics: npt.NDArray[np.float32]  # [T, N, A] hand-written value of each move in [-1, 1]; [T, 1, A] if unused
-    child: npt.NDArray[np.int32]  # [T, N, A]
-    proof: npt.NDArray[np.int8]  # [T, N, A] UNPROVEN, ILLEGAL or a proven outcome
+    visits: Annotated[npt.NDArray[np.int32], "T N A"]
+    value_sum: Annotated[npt.NDArray[np.float32], "T N A"]
+    priors: Annotated[npt.NDArray[np.float32], "T N A"]  # sum to 1 over legal actions; 0 without a network
+    heuristics: Annotated[npt.NDArray[np.float32], "T H A"]  # a hand-written value in [-1, 1]; H = N, or 1 if unused
+    child: Annotated[npt.NDArray[np.int32], "T N A"]
+    proof: Annotated[npt.NDArray[np.int8], "T N A"]  # UNPROVEN, ILLEGAL or a proven outcome
     # State of the search.
-    leaf: npt.NDArray[np.int32]  # [T] the node that awaits its evaluation, or NO_NODE
-    leaf_own: npt.NDArray[np.uint64]  # [T] that node's position
-    leaf_occupied: npt.NDArray[np.uint64]  # [T]
-    draw_sum: npt.NDArray[np.float32]  # [T] draw probabilities of all leaves since the search began
-    draw_count: npt.NDArray[np.int32]  # [T]
-    rng: npt.NDArray[np.uint64]  # [T] random state, see `alphac4.mcts.random_state`
+    leaf: Annotated[npt.NDArray[np.int32], "T"]  # the node that awaits its evaluation, or NO_NODE
+    leaf_own: Annotated[npt.NDArray[np.uint64], "T"]  # that node's position
+    leaf_occupied: Annotated[npt.NDArray[np.uint64], "T"]
+    draw_sum: Annotated[npt.NDArray[np.float32], "T"]  # draw probabilities of all leaves since the search began
+    draw_count: Annotated[npt.NDArray[np.int32], "T"]
+    rng: Annotated[npt.NDArray[np.uint64], "T"]  # random state, see `alphac4.mcts.random_state`
 
 
 ARRAYS = Trees._fields[3:]  # names of the arrays with a row per tree
@@ -82,31 +85,21 @@ def make_trees(
     look_ahead: bool = True,  # whether a new node marks moves after which the opponent wins immediately
     heuristics: bool = False,  # whether to allocate memory for a hand-written value of each move
 ) -> Trees:
-    edges = (trees, nodes, geometry.columns)
-    return Trees(
-        geometry=geometry,
-        proofs=proofs,
-        look_ahead=look_ahead,
-        own=np.zeros(trees, np.uint64),
-        occupied=np.zeros(trees, np.uint64),
-        size=np.zeros(trees, np.int32),
-        parent=np.zeros((trees, nodes), np.int32),
-        parent_action=np.zeros((trees, nodes), np.int8),
-        value=np.zeros((trees, nodes), np.float32),
-        draw=np.zeros((trees, nodes), np.float32),
-        visits=np.zeros(edges, np.int32),
-        value_sum=np.zeros(edges, np.float32),
-        priors=np.zeros(edges, np.float32),
-        heuristics=np.zeros(edges if heuristics else (trees, 1, geometry.columns), np.float32),
-        child=np.zeros(edges, np.int32),
-        proof=np.zeros(edges, np.int8),
-        leaf=np.full(trees, NO_NODE, np.int32),
-        leaf_own=np.zeros(trees, np.uint64),
-        leaf_occupied=np.zeros(trees, np.uint64),
-        draw_sum=np.zeros(trees, np.float32),
-        draw_count=np.zeros(trees, np.int32),
-        rng=rng.integers(1, 2**63, trees, dtype=np.uint64),
-    )
+    sizes = {"T": trees, "N": nodes, "H": nodes if heuristics else 1, "A": geometry.columns}
+    arrays = zeros(Trees, **sizes) | {"rng": rng.integers(1, 2**63, trees, dtype=np.uint64)}
+    arrays["leaf"].fill(NO_NODE)
+    return Trees(geometry=geometry, proofs=proofs, look_ahead=look_ahead, **arrays)
+
+
+def zeros(record: type, **sizes: int) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays for the fields of a NamedTuple that are annotated with a type and the names of their dimensions."""
+    arrays = {}
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            array, dimensions = get_args(hint)
+            (dtype,) = get_args(get_args(array)[1])
+            arrays[name] = np.zeros([sizes[dimension] for dimension in dimensions.split()], dtype)
+    return arrays
 
 
 @inlined

@@ -6,7 +6,7 @@ of the network's batch is a leaf.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from alphac4.mcts.tree import (
     proof_value,
     reset_tree,
     root_value,
+    zeros,
 )
 from alphac4.selfplay.config import SelfPlayConfig
 
@@ -49,29 +50,29 @@ class Games(NamedTuple):
     """T games with their records; the board's C cells bound the plies of a game. Values are for the side to move."""
 
     # State of the slot.
-    stage: npt.NDArray[np.int8]  # [T]
-    left: npt.NDArray[np.int64]  # [T] moves that remain in this call of `play`
-    full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
-    plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
-    opening: npt.NDArray[np.int32]  # [T] random moves at the start
-    outcome: npt.NDArray[np.int8]  # [T] of a finished game: +1 the first player won, 0 draw, -1 lost
-    simulations: npt.NDArray[np.int64]  # [T] run in this slot since the host reset it
-    prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root of the current search, without noise
+    stage: Annotated[npt.NDArray[np.int8], "T"]
+    left: Annotated[npt.NDArray[np.int64], "T"]  # moves that remain in this call of `play`
+    full: Annotated[npt.NDArray[np.bool_], "T"]  # whether the current search is a full one
+    plies: Annotated[npt.NDArray[np.int32], "T"]  # moves played, the random opening included
+    opening: Annotated[npt.NDArray[np.int32], "T"]  # random moves at the start
+    outcome: Annotated[npt.NDArray[np.int8], "T"]  # of a finished game: +1 the first player won, 0 draw, -1 lost
+    simulations: Annotated[npt.NDArray[np.int64], "T"]  # run in this slot since the host reset it
+    prior: Annotated[npt.NDArray[np.float32], "T A"]  # the network's policy at the current root, without noise
     # Records, written once per move.
-    moves: npt.NDArray[np.int8]  # [T, C] columns played
-    own: npt.NDArray[np.uint64]  # [T, C] the position before each move
-    occupied: npt.NDArray[np.uint64]  # [T, C]
-    policy: npt.NDArray[np.float32]  # [T, C, A] policy target
-    surprise: npt.NDArray[np.float32]  # [T, C] KL(policy target || network's policy), nats
-    value: npt.NDArray[np.float32]  # [T, C] the root's value in [-1, 1]
-    draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
-    regret: npt.NDArray[np.float32]  # [T, C] value of the best move less that of the move played, in [0, 2]
-    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
-    priors: npt.NDArray[np.float32]  # [T, C, A] the network's policy at the root, without noise; 0 where rules decide
-    visits: npt.NDArray[np.int32]  # [T, C, A] of the root's moves
-    values: npt.NDArray[np.float32]  # [T, C, A] of the root's moves; NaN without a visit or proof
-    greedy_value: npt.NDArray[np.float32]  # [T, C] value at the end of the most visited line
-    greedy_draw: npt.NDArray[np.float32]  # [T, C] its probability of a draw
+    moves: Annotated[npt.NDArray[np.int8], "T C"]  # columns played
+    own: Annotated[npt.NDArray[np.uint64], "T C"]  # the position before each move
+    occupied: Annotated[npt.NDArray[np.uint64], "T C"]
+    policy: Annotated[npt.NDArray[np.float32], "T C A"]  # policy target
+    surprise: Annotated[npt.NDArray[np.float32], "T C"]  # KL(policy target || network's policy), nats
+    value: Annotated[npt.NDArray[np.float32], "T C"]  # the root's value in [-1, 1]
+    draw: Annotated[npt.NDArray[np.float32], "T C"]  # the root's probability of a draw
+    regret: Annotated[npt.NDArray[np.float32], "T C"]  # value of the best move less that of the move played, in [0, 2]
+    full_searches: Annotated[npt.NDArray[np.bool_], "T C"]  # whether the search was a full one
+    priors: Annotated[npt.NDArray[np.float32], "T C A"]  # as `prior` during the search; 0 where rules decide
+    visits: Annotated[npt.NDArray[np.int32], "T C A"]  # of the root's moves
+    values: Annotated[npt.NDArray[np.float32], "T C A"]  # of the root's moves; NaN without a visit or proof
+    greedy_value: Annotated[npt.NDArray[np.float32], "T C"]  # value at the end of the most visited line
+    greedy_draw: Annotated[npt.NDArray[np.float32], "T C"]  # its probability of a draw
 
 
 class GamePlan(NamedTuple):
@@ -114,31 +115,7 @@ def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
 
 def make_games(count: int, geometry: Geometry) -> Games:
     """Return ``count`` slots, each about to start a game."""
-    cells, actions = geometry.cells, geometry.columns
-    return Games(
-        stage=np.full(count, NEW_GAME, np.int8),
-        left=np.zeros(count, np.int64),
-        full=np.zeros(count, np.bool_),
-        plies=np.zeros(count, np.int32),
-        opening=np.zeros(count, np.int32),
-        outcome=np.zeros(count, np.int8),
-        simulations=np.zeros(count, np.int64),
-        prior=np.zeros((count, actions), np.float32),
-        moves=np.zeros((count, cells), np.int8),
-        own=np.zeros((count, cells), np.uint64),
-        occupied=np.zeros((count, cells), np.uint64),
-        policy=np.zeros((count, cells, actions), np.float32),
-        surprise=np.zeros((count, cells), np.float32),
-        value=np.zeros((count, cells), np.float32),
-        draw=np.zeros((count, cells), np.float32),
-        regret=np.zeros((count, cells), np.float32),
-        full_searches=np.zeros((count, cells), np.bool_),
-        priors=np.zeros((count, cells, actions), np.float32),
-        visits=np.zeros((count, cells, actions), np.int32),
-        values=np.zeros((count, cells, actions), np.float32),
-        greedy_value=np.zeros((count, cells), np.float32),
-        greedy_draw=np.zeros((count, cells), np.float32),
-    )
+    return Games(**zeros(Games, T=count, C=geometry.cells, A=geometry.columns))
 
 
 def join_finished(parts: Sequence[Games]) -> Games:

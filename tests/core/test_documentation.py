@@ -27,7 +27,7 @@ EXAMPLES = {
     "ten_lines": "the exact score of the position is 18",
     "own_player": "cautious against random: 4 won",
     "own_evaluator": "lines, 100 simulations, against random: 2 won",
-    "own_puct": "quick@10,AlphaGoZero against the usual rule: ",
+    "own_puct": "quick@10,AlphaGoZero against the usual selection: ",
     "own_policy_target": "Trained 1 iteration in",
 }
 

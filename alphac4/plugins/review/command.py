@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from alphac4.commands.arguments import NO_PREFIX, OutputFile, PlayerCheck, Seed, loading, metavar
+from alphac4.commands.arguments import NO_PREFIX, OutputFile, PlayerCheck, loading, metavar
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.records import BoardConfig, CheckedSettings, Range
+from alphac4.storage.records import BoardConfig, CheckedSettings, Range, Seed
 from alphac4.storage.text import read_stdin_lines
 
 if TYPE_CHECKING:
