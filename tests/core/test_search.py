@@ -156,7 +156,8 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
     child = int(trees.child[0, ROOT, 3])
     root = int(trees.child[0, child, 2])
     below = [root, *(int(node) for node in trees.child[0, root] if node != NO_NODE)]
-    trees.draw[0, : trees.size[0]] = np.arange(trees.size[0]) / 1000  # different for each node
+    for part in (trees.draw, trees.value):
+        part[0, : trees.size[0]] = np.arange(trees.size[0]) / 1000  # different for each node
     expected, draws = trees.visits[0, root].copy(), trees.draw[0, below].tolist()
     heuristics = trees.heuristics[0, below if kind == "uct" else []].tolist()
     advance_root(trees, 0, 3)
@@ -165,7 +166,7 @@ def test_reused_tree_keeps_the_statistics_below_the_moves_played(kind: str) -> N
     advance_root(trees, 0, 2)
     assert trees.visits[0, ROOT].tolist() == expected.tolist()
     below = [ROOT, *(int(node) for node in trees.child[0, ROOT] if node != NO_NODE)]
-    assert trees.draw[0, below].tolist() == draws
+    assert trees.draw[0, below].tolist() == trees.value[0, below].tolist() == draws
     assert trees.heuristics[0, below if kind == "uct" else []].tolist() == heuristics
     assert np.any(heuristics) == (kind == "uct")
     size = int(trees.size[0])
