@@ -182,7 +182,8 @@ def search_seconds(network: PolicyValueNetwork, positions: int, simulations: int
     search = DeviceSearch(evaluator, geometry=STANDARD)
     batch = [Position.from_moves("") for _ in range(positions)]
     search.search(batch, Budget(simulations=simulations))
-    return min(search.search(batch, Budget(simulations=simulations)).seconds for _ in range(3))
+    seconds = [search.search(batch, Budget(simulations=simulations)).seconds for _ in range(3)]
+    return float(min(seconds))
 
 
 def random_samples(count: int) -> Samples:

@@ -28,8 +28,6 @@ class ComputeKind(ABC):
 
     forms: ClassVar[Mapping[str, str]]
     """The ways to write such a device, each with a description."""
-    rank: ClassVar[int] = 0
-    """If several kinds match a specification, the one with the highest rank has it."""
     backends: ClassVar[tuple[str, ...]] = ()
     """Names of its own backends, beside those of `alphac4.nn.backends`."""
 
@@ -56,7 +54,7 @@ _Kind = TypeVar("_Kind", bound=type[ComputeKind])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Add a kind, as a decorator."""
+    """Add a kind, as a decorator. Of several kinds that match a specification, the last one has it."""
     _kinds.append(kind)
     return kind
 
@@ -96,11 +94,11 @@ def find_kind(text: str) -> type[ComputeKind]:
     if not isinstance(text, str):
         raise TypeError(f"device must be a text such as 'cuda', not {quote(text)}")
     load_plugins()
-    kinds = [kind for kind in _kinds if kind.matches(text)]
-    if not kinds:
-        reason = " (Apple's GPU is not supported)" if text == "mps" else ""
-        raise ValueError(f"unknown device {quote(text)}{reason}; available: {', '.join(device_forms())}")
-    return max(kinds, key=lambda kind: kind.rank)
+    for kind in reversed(_kinds):
+        if kind.matches(text):
+            return kind
+    reason = " (Apple's GPU is not supported)" if text == "mps" else ""
+    raise ValueError(f"unknown device {quote(text)}{reason}; available: {', '.join(device_forms())}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
 from alphac4.cli import main
-from alphac4.compute import Compute
 from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.game.walk import Games, position_of
@@ -212,17 +211,11 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]
 
 
-def test_resumed_walk_uses_the_recorded_backend(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_walk_is_not_resumed_with_another_backend(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    taken, path = [], tmp_path / "moves.txt"
-
-    def choose(_device: str, backend: str, threads: int) -> Compute:
-        taken.append(backend)
-        return Compute(device="cpu", backend="torch-fp32", threads=threads)
-
-    monkeypatch.setattr("alphac4.compute.choose_compute", choose)
-    command = ["prove", f"{checkpoint}@2", "--moves", "444444222222666666", "--output", str(path)]
-    for stones in ("18", "20"):
-        assert main([*command, "--max-stones", stones]) in (0, 1)
-    assert taken == ["auto", "torch-fp32"]
+    command = ["prove", f"{checkpoint}@2", "--moves", "444444222222666666", "--max-stones", "18"]
+    command += ["--output", str(tmp_path / "moves.txt"), "--backend"]
+    assert main([*command, "torch-fp32"]) in (0, 1)
+    assert main([*command, "torch-bf16"]) == 2
+    assert 'holds backend "torch-fp32", not "torch-bf16"' in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """A Ray cluster that plays a run's games and matches, while this process learns."""
 
-from typing import final
+from typing import Any, final
 
 from alphac4.compute.cores import Actors, Compute, Seeds
 from alphac4.compute.devices import choose_device
@@ -53,7 +53,7 @@ class ClusterCompute(Compute):
         *,
         selection: Selection | None = None,
         max_simulations: int = 0,
-        count: int | None = None,  # noqa: ARG002 - one per core or GPU
+        **_options: Any,
     ) -> Actors:
         """Create the actors; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
         if selection is not None or max_simulations or network.config.is_custom:

@@ -1,7 +1,6 @@
 """The compute of a GPU that keeps trees and the replay window in its memory."""
 
-import logging
-from typing import final
+from typing import Any, final
 
 from alphac4.compute.cores import Actors, Compute, Seeds
 from alphac4.game.rules import Geometry
@@ -10,7 +9,6 @@ from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
-from alphac4.plugins.cuda import CUDA_TREES
 from alphac4.plugins.cuda.device import cuda_device
 from alphac4.plugins.cuda.device import is_simulated as is_simulated
 from alphac4.selfplay.config import SelfPlayConfig
@@ -19,26 +17,13 @@ from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
 
-logger = logging.getLogger(__name__)
-
-
-def can_keep_trees(backend: str) -> bool:
-    """Return whether the GPU can keep trees; raise RuntimeError if that is requested and its compiler is missing."""
-    try:
-        cuda_device()
-    except RuntimeError as error:
-        if backend == CUDA_TREES:
-            raise
-        logger.warning("the trees stay on the cores, which is slower: %s", error)
-        return False
-    return True
-
 
 @final
 class DeviceCompute(Compute):
     """The GPU, or in the simulator the cores. Its methods import Numba's CUDA part, which is slow and optional."""
 
-    def __init__(self, device: str, *, threads: int | None, for_run: bool) -> None:
+    def __init__(self, device: str, threads: int | None, *, for_run: bool) -> None:
+        cuda_device()  # raises a RuntimeError without the compiler
         super().__init__(device, threads=threads, for_run=for_run)
         self.streams = 1
 
@@ -49,29 +34,20 @@ class DeviceCompute(Compute):
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
-        cache: int = 0,  # noqa: ARG002 - not on a GPU
-        leaves: int = 1,  # noqa: ARG002 - one per tree on a GPU
+        **_options: Any,
     ) -> NetworkSearch:
-        """Create a search with its trees on the GPU."""
+        """Create a search with its trees on the GPU, which has no cache and one leaf per tree."""
         from alphac4.plugins.cuda.search import DeviceSearch
 
         return DeviceSearch(evaluator, selection, geometry=geometry, reuse=reuse)
 
     def actors(
-        self,
-        network: Network,
-        geometry: Geometry,
-        config: SelfPlayConfig,
-        seeds: Seeds,
-        *,
-        selection: Selection | None = None,
-        max_simulations: int = 0,
-        count: int | None = None,
+        self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds, **options: Any
     ) -> Actors:
         """Create the actors that play a run's games on the GPU."""
-        from alphac4.plugins.cuda.trees import STREAMS, device_actors
+        from alphac4.plugins.cuda.trees import device_actors
 
-        return device_actors(network, geometry, config, seeds, selection, max_simulations, count or STREAMS)
+        return device_actors(network, geometry, config, seeds, **options)
 
     def learner(self, config: TrainConfig, extensions: Extensions | None) -> Learner:
         """Create a run's learner with its replay window on the GPU."""

@@ -229,30 +229,14 @@ class DeviceActor:
 
 
 def device_actors(
-    network: Network,
-    geometry: Geometry,
-    config: SelfPlayConfig,
-    seeds: Seeds,
-    selection: Selection | None = None,
-    max_simulations: int = 0,
-    streams: int = STREAMS,
+    network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds, count: int | None = None, **options: Any
 ) -> Actors:
     """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short."""
+    streams = count or STREAMS
 
     def make(games: int) -> list[DeviceActor]:
         slots = -(-games // streams)
-        return [
-            DeviceActor(
-                geometry,
-                config,
-                network,
-                slots,
-                seeds(index),
-                selection=selection,
-                max_simulations=max_simulations,
-            )
-            for index in range(streams)
-        ]
+        return [DeviceActor(geometry, config, network, slots, seeds(index), **options) for index in range(streams)]
 
     players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))
 
