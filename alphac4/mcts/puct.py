@@ -85,7 +85,7 @@ def check_selection(selection: Any) -> Selection:
     if "prior_temperature" not in getattr(kind, "_fields", ()) or not hasattr(kind, "score"):
         raise ValueError(f"a selection is a NamedTuple with a field prior_temperature and a method score, not {kind}")
     for name, number in selection._asdict().items():
-        if not isinstance(number, Real) or isinstance(number, bool):
+        if not isinstance(number, Real) or (kind is Puct and isinstance(number, bool)):
             raise TypeError(f"{kind.__name__}.{name} must be a number, not {quote(number)}")
         if kind is Puct:
             is_signed = name in ("fpu_reduction", "root_fpu_reduction")
