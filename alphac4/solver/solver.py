@@ -182,13 +182,18 @@ def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list
     ]
 
 
+def central_columns(position: Position) -> list[int]:
+    """Return the legal 0-based columns, the most central first."""
+    middle = (position.geometry.columns - 1) / 2
+    return sorted(position.legal_columns(), key=lambda column: abs(column - middle))
+
+
 def best_moves(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
     """Yield the 0-based columns that keep a position's score, the most central first.
 
     ``solve`` returns the score of a position after a move, or None if that would take too long.
     """
-    middle = (position.geometry.columns - 1) / 2
-    for column in sorted(position.legal_columns(), key=lambda column: abs(column - middle)):
+    for column in central_columns(position):
         if solve(position.play(column)) == -score:
             yield column
 

@@ -6,7 +6,7 @@ time runs out, only the opening is not judged. Other moves are solved only where
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.mcts.results import prior_of
-from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_moves, best_play, deadline, shared_solver
+from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_play, central_columns, deadline, shared_solver
 
 DEFAULT_SECONDS = 120.0  # time for the solver, per game
 LINE_PLIES = 10  # maximum length of a line of best play
@@ -67,7 +67,9 @@ class ReviewedMove:
     column: int  # 0-based
     best: Verdict | None  # with the best move; None if time ran out
     played: Verdict | None  # with this move; None if time ran out
-    better: tuple[int, ...] = ()  # best 0-based columns, if the move is a mistake
+    columns: dict[int, Verdict] = field(default_factory=dict)
+    """Verdicts of the legal 0-based columns, the most central first, if the move is a mistake; without those for which
+    time ran out."""
     line: tuple[int, ...] = ()  # best play from the position before a mistake
     opinion: Opinion | None = None
 
@@ -75,6 +77,11 @@ class ReviewedMove:
     def side(self) -> int:
         """0 for the first player, 1 for the second."""
         return (self.ply - 1) % 2
+
+    @property
+    def better(self) -> tuple[int, ...]:
+        """The best 0-based columns, if the move is a mistake."""
+        return tuple(column for column, verdict in self.columns.items() if verdict == self.best)
 
     @property
     def grade(self) -> Grade:
@@ -211,6 +218,7 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
         "best": as_dict(move.best),
         "played": as_dict(move.played),
         "better": [column_name(column) for column in move.better],
+        "columns": {column_name(column): as_dict(verdict) for column, verdict in move.columns.items()},
         "line": [column_name(column) for column in move.line],
         "opinion": opinion
         and {
@@ -255,10 +263,10 @@ def review_game(
         before, after = positions[index], scores[index + 1]
         best = None if (score := scores[index]) is None else Verdict.of(before, score)
         played = None if after is None else Verdict.of(before, -after)
-        better: tuple[int, ...] = ()
+        verdicts: dict[int, Verdict] = {}
         line: tuple[int, ...] = ()
         if best is not None and played is not None and best.outcome != played.outcome:
-            better = tuple(best_moves(before, best.score, score_of))
+            verdicts = _judge_columns(before, score_of)
             line = tuple(islice(best_play(before, best.score, score_of), LINE_PLIES))
         reviewed.append(
             ReviewedMove(
@@ -266,7 +274,7 @@ def review_game(
                 column=column,
                 best=best,
                 played=played,
-                better=better,
+                columns=verdicts,
                 line=line,
                 opinion=opinions[index],
             )
@@ -301,6 +309,12 @@ def _evaluate(
     ]
     values = zip(values_to_move, positions, strict=True)
     return opinions, tuple(value if position.first_to_move else -value for value, position in values)
+
+
+def _judge_columns(position: Position, score_of: Callable[[Position], int | None]) -> dict[int, Verdict]:
+    """Return `ReviewedMove.columns`."""
+    scores = {column: score_of(position.play(column)) for column in central_columns(position)}
+    return {column: Verdict.of(position, -score) for column, score in scores.items() if score is not None}
 
 
 def _timed(solver: Solver, seconds: float, on_poll: OnPoll) -> Callable[[Position], int | None]:

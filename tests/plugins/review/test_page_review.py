@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from page_browser import (
     DESKTOP,
@@ -25,7 +26,13 @@ from examples import Counting, LateSolver, short_review
 
 pytestmark = pytest.mark.slow
 GAME = "6372714243736534153221"  # moves 17 to 21 are mistakes
+SLOWER = "561644537123431111273563354727"
 LONG_LINES = "61222675113454225611"  # the better line of move 15 has ten moves
+
+
+def slower_wins(move: dict[str, Any]) -> list[str]:
+    better = move["better"]
+    return [name for name, verdict in move["columns"].items() if verdict["score"] > 0 and name not in better]
 
 
 @pytest.fixture
@@ -45,8 +52,31 @@ def reviewed(browser: Browser, address: str) -> Any:
     return open_page
 
 
-def test_review_asks_for_the_best_move_at_each_mistake(reviewed: Any) -> None:
-    """It is hidden until it is found or requested; the first mistake follows the last."""
+def keeps(move: dict[str, Any], name: str) -> bool:
+    """Return whether a column keeps the outcome of a reviewed move's position."""
+    return bool(np.sign(move["columns"][name]["score"]) == np.sign(move["best"]["score"]))
+
+
+def test_review_accepts_slower_wins_and_states_what_other_moves_lose(reviewed: Any) -> None:
+    """At its move 20, column 3 wins at once and column 6 one move later."""
+    page, review = reviewed(game=SLOWER)
+    ply = next(ply for ply in review["mistakes"] if slower_wins(review["reviewed"][ply - 1]))
+    move = review["reviewed"][ply - 1]
+    while page.evaluate("location.hash") != f"#{SLOWER[: ply - 1]}":
+        page.click("#next")
+    lost = next(name for name, verdict in move["columns"].items() if verdict["score"] < 0 and name != move["move"])
+    press(page, lost)
+    expect(page, "#status", f"^No, {lost} {move['columns'][lost]['text']}. Find a better move")
+    assert page.locator(".word").all_text_contents().count(f"loss {move['columns'][lost]['moves']}") == 1
+    name = slower_wins(move)[0]
+    press(page, name)
+    later = move["columns"][name]["moves"] - move["best"]["moves"]
+    expect(page, "#status", f"^Yes, {name} also wins, {later} moves? later.$")
+    expect(page, "#now", f"Best: {move['better'][0]}")
+
+
+def test_review_asks_for_a_better_move_at_each_mistake(reviewed: Any) -> None:
+    """The best ones are hidden until one is found or requested; the first mistake follows the last."""
     page, review = reviewed()
     points, moves = review["mistakes"], review["reviewed"]
     game, count = review["moves"], len(review["mistakes"])
@@ -55,14 +85,15 @@ def test_review_asks_for_the_best_move_at_each_mistake(reviewed: Any) -> None:
         expect(page, "#mistake-number", f"^Mistake {number % count + 1} of {count}$")
         expect_moves(page, game[: ply - 1])
         if number < count:
-            expect(page, "#status", f"^Find the best move for {('Red', 'Yellow')[move['side']]}")
+            expect(page, "#status", f"^Find a better move for {('Red', 'Yellow')[move['side']]}")
             assert "Best" not in page.inner_text("#now")
             expect_count(page, ".stone.better", 0)
             legal = [str(column + 1) for column in Position.from_moves(game[: ply - 1]).legal_columns()]
-            wrong = [name for name in legal if name not in [move["move"], *move["better"]]]
+            wrong = [name for name in legal if name != move["move"] and not keeps(move, name)]
             for name in wrong[:2]:
                 press(page, name)
-                expect(page, "#status", f"^No, {name} is not best")
+                verdict = move["columns"][name]
+                expect(page, "#status", f"^No, {name} {verdict['text'] if verdict['score'] else 'only draws'}")
             press(page, move["move"])  # the mistake itself is ignored
             expect_moves(page, game[: ply - 1])
             if number % 2:
@@ -75,7 +106,7 @@ def test_review_asks_for_the_best_move_at_each_mistake(reviewed: Any) -> None:
         press(page, ["ArrowDown"])
     page.click("#previous")
     page.click("#review-again")
-    expect(page, "#status", "^Find the best move")
+    expect(page, "#status", "^Find a better move")
     audit(page)
 
 

@@ -48,6 +48,10 @@ def test_grades_agree_with_the_scores_of_all_columns(review: Review) -> None:
         assert move.grade.is_mistake == (np.sign(best) != np.sign(played))
         assert (move.grade is Grade.BEST) == (best == played)
         assert sorted(move.better) == (best_columns(scores) if move.grade.is_mistake else [])
+        known = {column: score for column, score in enumerate(scores) if score is not None}
+        assert {column: verdict.score for column, verdict in move.columns.items()} == (
+            known if move.grade.is_mistake else {}
+        )
         if move.grade is Grade.KEEPS:  # a later win or a sooner loss than after the best move
             assert move.delay == (move.played.moves - move.best.moves) * move.best.outcome > 0
             assert f"{move.delay} move" in move.comment

@@ -30,10 +30,11 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     const distance = movesToEnd(setup, ply, found);
     return { score: found, moves: distance, text: describe(found, distance) };
   };
-  const reaching = async (position, among, target) => {
-    const found = await Promise.all(among.map((column) => score(board.play(position, column))));
-    return among.filter((_, index) => -found[index] === target);
+  const scoresOf = async (position) => {
+    const columns = legal(position), found = await Promise.all(columns.map((column) => score(board.play(position, column))));
+    return columns.map((column, index) => [column, -found[index] || 0]);
   };
+  const reaching = (found, target) => found.filter(([, each]) => each === target).map(([column]) => column);
 
   let done = 0, wake = () => {};
   const end = positions[moves.length], won = board.hasRun(end.own ^ end.occupied), over = won || end.occupied === board.full;
@@ -56,14 +57,15 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   for (const [index, column] of moves.entries()) {
     const best = verdict(index, scores[index]), played = verdict(index, -scores[index + 1] || 0);
     const graded = grade(best, played), line = [];
-    let better = [], position = positions[index], target = best.score;
-    if (graded !== "best" && graded !== "keeps") {
-      let candidates = (better = await reaching(position, legal(position), target));
+    let position = positions[index], target = best.score;
+    const mistaken = graded !== "best" && graded !== "keeps", found = mistaken ? await scoresOf(position) : [], better = reaching(found, target);
+    if (mistaken) {
+      let candidates = better;
       while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, the most central of equal moves
         line.push(candidates[0]);
         position = board.play(position, candidates[0]);
         target = -target || 0;
-        candidates = await reaching(position, legal(position), target);
+        candidates = reaching(await scoresOf(position), target);
       }
     }
     const delay = graded === "keeps" ? Math.abs(played.moves - best.moves) : 0, later = `${delay} move${delay === 1 ? "" : "s"}`;
@@ -72,6 +74,7 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
       ply: index + 1, side: index % 2, move: names[column], grade: graded, mark: MARKS[graded] ?? "",
       comment: COMMENTS[graded] ?? (best.score > 0 ? `still wins, ${later} later` : `loses ${later} sooner`),
       best, played, better: better.map((c) => names[c]), line: line.map((c) => names[c]),
+      columns: Object.fromEntries(found.map(([c, each]) => [names[c], verdict(index, each)])),
       opinion: thought && { value: thought.value, move: names[thought.column] },
       credit: given ? OUTCOME_CREDIT[given] : Math.max(MIN_KEEPING_CREDIT, 1 - CREDIT_PER_MOVE * delay),
     });

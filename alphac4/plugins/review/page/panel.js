@@ -14,7 +14,7 @@ class Review {
     this.found = null;
     this.asked = null; // number of the mistake, while the position before it is shown
     this.answered = new Set(); // mistakes whose better moves were found or shown
-    this.wrong = new Set(); // columns tried for the current mistake
+    this.wrong = new Map(); // column tried for the current mistake -> its label
     this.verdict = ""; // on the last attempt
     onPress("review-ask", () => this.toggle());
     onPress("review-rest", () => this.toggle());
@@ -60,13 +60,12 @@ class Review {
 
   get question() {
     const verdict = this.verdict && `${this.verdict} `;
-    return this.isOpen ? `${verdict}Find the best move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
+    return this.isOpen ? `${verdict}Find a better move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
   }
 
   // Labels above the columns during an exercise.
   get labels() {
-    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "not best", isDisabled: true };
-    const labels = new Map([...wrong].map((column) => [column, no]));
+    const { mistake, wrong, game } = this, labels = new Map(wrong);
     const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, isDisabled: this.isOpen };
     return labels.set(game.rules.names.indexOf(mistake.move), played);
   }
@@ -101,11 +100,16 @@ class Review {
     this.verdict = "";
   }
 
+  // Accept a move that keeps the outcome; label another one with its result.
   guess(column) {
-    const name = this.game.rules.name(column);
-    if (this.mistake.better.includes(name)) return this.reveal(`Yes, ${name} is best.`);
-    this.wrong.add(column);
-    this.verdict = `No, ${name} is not best.`;
+    const name = this.game.rules.name(column), { better, best, columns } = this.mistake, found = columns[name];
+    if (better.includes(name)) return this.reveal(`Yes, ${name} is best.`);
+    if (found && Math.sign(found.score) === Math.sign(best.score))
+      return this.reveal(`Yes, ${name} also wins, ${counted(found.moves - best.moves, "move")} later.`);
+    const text = found?.score ? found.text : found ? "only draws" : "is not best"; // without a result, time ran out
+    const label = found?.score ? `loss ${found.moves}` : found ? "draw" : "no";
+    this.wrong.set(column, { text: label, tone: found && !found.score ? "draw" : "loss", spoken: text, isDisabled: true });
+    this.verdict = `No, ${name} ${text}.`;
     this.change();
     announce(this.question);
   }
