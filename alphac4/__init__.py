@@ -22,7 +22,7 @@ from alphac4.version import __version__ as __version__
 if TYPE_CHECKING:
     from alphac4.api.agent import Agent, load
     from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, solve
-    from alphac4.api.tasks import evaluate, play_match, read_reports, train
+    from alphac4.api.tasks import evaluate, play_match, read_reports, read_samples, train
     from alphac4.arena import PlayerError
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
@@ -30,28 +30,36 @@ if TYPE_CHECKING:
     from alphac4.mcts.puct import Puct
     from alphac4.mcts.results import SearchedPosition
     from alphac4.mcts.search import Budget
-    from alphac4.nn.network import Outputs
+    from alphac4.nn.network import Network, Outputs, PolicyValueNetwork
+    from alphac4.selfplay.games import Games
+    from alphac4.selfplay.samples import Samples, Target
     from alphac4.training.config import TrainConfig
-    from alphac4.training.loop import Callback, StopTraining, iterate
+    from alphac4.training.loop import Callback, Iteration, StopTraining, iterate, learn
     from alphac4.training.losses import LearningBatch, cross_entropy, standard_losses
 
 __all__ = [
     "Agent",
     "Budget",
     "Callback",
+    "Games",
     "IllegalMove",
+    "Iteration",
     "LearningBatch",
     "MatchResult",
+    "Network",
     "NetworkPlayer",
     "Outputs",
     "Player",
     "PlayerError",
+    "PolicyValueNetwork",
     "Position",
     "Puct",
+    "Samples",
     "SearchedPosition",
     "SearchingPlayer",
     "SolvedPosition",
     "StopTraining",
+    "Target",
     "TrainConfig",
     "analyze",
     "cross_entropy",
@@ -59,10 +67,12 @@ __all__ = [
     "draw_game",
     "evaluate",
     "iterate",
+    "learn",
     "load",
     "make_geometry",
     "play_match",
     "read_reports",
+    "read_samples",
     "solve",
     "standard_losses",
     "train",
@@ -71,7 +81,7 @@ __all__ = [
 _HOMES = {
     "alphac4.api.agent": ("Agent", "load"),
     "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "solve"),
-    "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "train"),
+    "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "read_samples", "train"),
     "alphac4.arena": ("PlayerError",),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "SearchingPlayer"),
@@ -80,9 +90,11 @@ _HOMES = {
     "alphac4.mcts.results": ("SearchedPosition",),
     "alphac4.mcts.search": ("Budget",),
     "alphac4.training.config": ("TrainConfig",),
-    "alphac4.nn.network": ("Outputs",),
+    "alphac4.nn.network": ("Network", "Outputs", "PolicyValueNetwork"),
+    "alphac4.selfplay.games": ("Games",),
+    "alphac4.selfplay.samples": ("Samples", "Target"),
     "alphac4.training.losses": ("LearningBatch", "cross_entropy", "standard_losses"),
-    "alphac4.training.loop": ("Callback", "StopTraining", "iterate"),
+    "alphac4.training.loop": ("Callback", "Iteration", "StopTraining", "iterate", "learn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

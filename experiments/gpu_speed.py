@@ -192,6 +192,7 @@ def random_samples(count: int) -> Samples:
     own, occupied = random_stones(STANDARD, count, rng)
     policy, returns = rng.random((count, 7)), rng.random((count, 3))
     return Samples(
+        geometry=STANDARD,
         own=own,
         occupied=occupied,
         policy=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),
@@ -202,6 +203,7 @@ def random_samples(count: int) -> Samples:
         value_target=(returns / returns.sum(axis=1, keepdims=True)).astype(np.float16),
         final_own=own,
         final_occupied=occupied,
+        iteration=np.zeros(count, np.int32),
     )
 
 

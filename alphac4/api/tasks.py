@@ -22,6 +22,8 @@ from alphac4.runs import reports
 from alphac4.runs.reports import TrainedRun
 from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
+from alphac4.selfplay.replay import find_shards, load_shard
+from alphac4.selfplay.samples import Samples, concatenate
 from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked
 from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
@@ -147,6 +149,23 @@ def read_reports(run: RunPath) -> list[reports.IterationReport]:
     if not found and path.stat().st_size:
         raise ValueError(f"{run}: no reports of a run here")
     return found
+
+
+@checked
+def read_samples(run: RunPath) -> Samples:
+    """Read the samples in a run's folder: all positions that it still keeps, the oldest iteration first.
+
+    Args:
+        run: the folder of a run, or of the command ``alphac4 selfplay``.
+
+    Raises:
+        TypeError: for anything but a path.
+        ValueError: for a folder without samples, or a damaged file.
+    """
+    shards = find_shards(Path(run) / "replay")
+    if not shards:
+        raise ValueError(f"{run}: no samples of a run here")
+    return concatenate([load_shard(path) for path in shards.values()])
 
 
 @checked

@@ -1,6 +1,6 @@
 """Sizes of networks. This module does not import PyTorch, so that settings can be read quickly."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from alphac4.storage.records import CheckedSettings, Range
@@ -44,6 +44,8 @@ class NetworkConfig(NetworkSize):
     """Columns of the board, and moves of the policy."""
     ownership: bool = False
     """Whether the network also learns to predict the owner of each cell at the end (KataGo's ownership target)."""
+    heads: dict[str, int] = field(default_factory=dict)
+    """Sizes of further heads by name, for own losses."""
     architecture: str = RESIDUAL
     """"residual", or the qualified name of the function that builds the module."""
 
@@ -69,8 +71,9 @@ class NetworkConfig(NetworkSize):
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
-        """Raise ValueError unless this network adds at most blocks, planes and ownership to ``other``."""
-        is_same = replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) == self
+        """Raise ValueError unless this network adds at most blocks, planes and heads to ``other``."""
+        added = {name: getattr(self, name) for name in ("planes", "blocks", "ownership", "heads")}
+        is_same = replace(other, **added) == self
         if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
             raise ValueError(
                 f"a network of {self} cannot start from one of {other}: only blocks or planes may be added"

@@ -4,8 +4,9 @@ import contextlib
 import copy
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar, cast
 
 import torch
@@ -28,7 +29,7 @@ class Outputs(NamedTuple):
     policy: Tensor  # [B, A] logits
     value: Tensor  # [B, 3] logits of win, draw and loss
     ownership: Tensor | None = None  # [B, 3, R, C] logits of each cell at the end: own stone, the opponent's, empty
-    extra: tuple[Tensor, ...] = ()  # [B, ...] each: further outputs of a custom network, for a custom loss
+    extra: Mapping[str, Tensor] = MappingProxyType({})  # [B, ...] each: further outputs by name, for a custom loss
 
 
 class Network(nn.Module, ABC):
@@ -84,11 +85,17 @@ class ResidualBlock(nn.Module):
 
 
 class PolicyValueNetwork(Network):
-    """Map planes [B, P, R, C] (`alphac4.game.planes`) to policy and win/draw/loss logits."""
+    """The package's residual network, from planes [B, P, R, C] to policy and win/draw/loss logits.
 
-    def __init__(self, config: NetworkConfig) -> None:
+    Args:
+        config: the board and sizes.
+        heads: sizes K of further heads by name: linear functions [B, K] of the features from which the policy is
+            computed. They are `Outputs.extra`, for learning only. By default those of ``config``.
+    """
+
+    def __init__(self, config: NetworkConfig, heads: Mapping[str, int] | None = None) -> None:
         super().__init__()
-        self.config = config
+        self.config = config = config if heads is None else replace(config, heads=dict(heads))
         cells = config.rows * config.columns
         self.stem = ConvNorm(config.input_planes, config.channels, 3)
         self.tower = nn.Sequential(*(ResidualBlock(config.channels) for _ in range(config.blocks)))
@@ -102,13 +109,21 @@ class PolicyValueNetwork(Network):
             if not output.weight.is_meta:  # on the meta device, PyTorch would import its compiler for seconds
                 nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
+        self.extra = nn.ModuleDict(
+            {name: nn.Linear(config.head_channels * cells, size) for name, size in config.heads.items()}
+        )
 
     def forward_all(self, planes: Tensor) -> Outputs:
         features = self.tower(torch.relu_(self.stem(planes)))
         policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
-        policy, value = self.policy(policy.flatten(1)), self.value(hidden)
-        return Outputs(policy, value, None if self.ownership is None else self.ownership(features))
+        of_policy = policy.flatten(1)
+        return Outputs(
+            self.policy(of_policy),
+            self.value(hidden),
+            None if self.ownership is None else self.ownership(features),
+            {name: head(of_policy) for name, head in self.extra.items()},
+        )
 
     @torch.no_grad()
     def initialize_from(self, other: Network) -> None:
@@ -126,7 +141,7 @@ class PolicyValueNetwork(Network):
 
 
 class CustomNetwork(Network):
-    """A network whose module is built by a function of the user, which may ignore the configuration's sizes.
+    """A network whose module was built by a function of the user, which may ignore the configuration's sizes.
 
     The module's ``forward(planes)`` takes float32 [B, P, R, C], where P is ``config.input_planes``
     (`alphac4.game.planes`). It returns policy logits [B, A] and win/draw/loss logits [B, 3], for the side to move, or
@@ -135,10 +150,10 @@ class CustomNetwork(Network):
     Muon if the run uses it.
     """
 
-    def __init__(self, config: NetworkConfig, build: NetworkBuilder) -> None:
+    def __init__(self, config: NetworkConfig, module: nn.Module) -> None:
         super().__init__()
-        self.config = replace(config, architecture=qualified_name(build))
-        self.module = build(config)
+        self.config = config
+        self.module = module
         self._check()
 
     @property
@@ -200,10 +215,23 @@ def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
 
 
 def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) -> Network:
-    """Build an untrained network: the package's own, or the module of the function that the settings name."""
-    if build is None and config.is_custom:
-        raise ValueError(f"the network was built by {config.architecture}: pass that function as `network`")
-    return PolicyValueNetwork(config) if build is None else CustomNetwork(config, build)
+    """Build an untrained network: the package's own, or that of the function that the settings name."""
+    if build is None:
+        if config.is_custom:
+            raise ValueError(f"the network was built by {config.architecture}: pass that function as `network`")
+        return PolicyValueNetwork(config)
+    name = qualified_name(build)
+    try:
+        module = build(config)
+    except Exception as error:
+        error.add_note(f"raised by the function {name}, which was passed as `network`")
+        raise
+    if not isinstance(module, PolicyValueNetwork):
+        return CustomNetwork(replace(config, architecture=name), module)
+    asked, built = ((each.rows, each.columns, each.input_planes) for each in (config, module.config))
+    if asked != built:
+        raise ValueError(f"{name} returned a network for rows, columns and planes {built}; expected {asked}")
+    return module
 
 
 def fold_batch_norm(network: N) -> N:
@@ -211,7 +239,7 @@ def fold_batch_norm(network: N) -> N:
     # Building a network instead of copying it would draw from the caller's global random numbers.
     folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
     if isinstance(folded, PolicyValueNetwork):
-        folded.ownership = None  # for learning only
+        folded.ownership, folded.extra = None, nn.ModuleDict()  # for learning only
         replace_layers(folded, ConvNorm, ConvNorm.folded)
     return folded.requires_grad_(False)
 

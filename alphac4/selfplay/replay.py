@@ -4,6 +4,7 @@ A shard is a file with the samples of one iteration and a digest, named by the i
 content, in memory and in shards, so that a shard does not depend on the actors that recorded them.
 """
 
+import dataclasses
 import logging
 import re
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from alphac4.selfplay.games import make_games
 from alphac4.selfplay.samples import Samples, concatenate, make_samples, sort_by_content
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
+from alphac4.storage.records import BoardConfig, read_record
 
 logger = logging.getLogger(__name__)
 
-FORMAT = "alphac4-replay-6"
+FORMAT = "alphac4-replay-7"
 WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # exponent and slope of the window's growth (KataGo)
 KEPT_WINDOWS = 2  # samples in memory, in windows
 _NAME = re.compile(r"\d{6,}\.safetensors")
@@ -38,15 +40,16 @@ def find_shards(folder: Path) -> dict[int, Path]:
 
 
 def save_shard(path: Path, samples: Samples) -> None:
-    save_arrays(path, samples.arrays(), {"format": FORMAT})
+    board = {item.name: getattr(samples.geometry, item.name) for item in dataclasses.fields(BoardConfig)}
+    save_arrays(path, samples.arrays(), {"format": FORMAT, "board": board})
 
 
 def load_shard(path: Path) -> Samples:
     """Read a shard; raise FileError if it is missing, truncated, altered or not a shard."""
-    arrays, _ = load_arrays(path, FORMAT)
+    arrays, header = load_arrays(path, FORMAT)
     try:
-        return Samples(**arrays)
-    except TypeError as error:
+        return Samples.from_arrays(read_record(BoardConfig, header["board"]).geometry(), arrays)
+    except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: damaged: not the fields of samples") from error
 
 
@@ -76,7 +79,8 @@ class Replay:
 
     def add(self, samples: Samples, iteration: int) -> None:
         """Sort and add the samples of the next iteration; `save` writes them to disk."""
-        self.iterations.append((iteration, sort_by_content(samples)))
+        numbers = np.full(len(samples), iteration, np.int32)
+        self.iterations.append((iteration, dataclasses.replace(sort_by_content(samples), iteration=numbers)))
         self.total += len(samples)
 
     def save(self) -> None:

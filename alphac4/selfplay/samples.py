@@ -1,23 +1,36 @@
 """Samples: the positions of finished games with their training targets."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import Geometry, play
+from alphac4.game.planes import PLANES, make_planes
+from alphac4.game.position import COLUMN_NAMES, Position
+from alphac4.game.rules import STANDARD, Geometry, play
 from alphac4.mcts.results import root_wdl
+from alphac4.nn.config import PlanesName
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, join_finished
+
+MIRRORED_TARGET = "mirrored_target"  # prefix of the names of mirrored targets in files; "target" of the others
+
+
+class Target(NamedTuple):
+    """Values to learn that a function computed from finished games."""
+
+    values: npt.NDArray[np.float32]  # [G, C, ...] by game and ply, or [S, ...] by sample
+    mirrored: bool  # whether the last axis is the board's columns, so that it is reversed when a position is mirrored
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
     """S recorded positions; all fields are for the side to move."""
 
+    geometry: Geometry
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
@@ -30,19 +43,106 @@ class Samples:
     value_target: npt.NDArray[np.float16]  # [S, 3] win/draw/loss: the search's value, corrected by the game's rest
     final_own: npt.NDArray[np.uint64]  # [S] own stones at the end of the game
     final_occupied: npt.NDArray[np.uint64]  # [S] all stones at the end of the game
+    iteration: npt.NDArray[np.int32]  # [S] of the run; 0 outside a run
+    targets: dict[str, Target] = field(default_factory=dict)  # further targets by name
+
+    @classmethod
+    def from_arrays(cls, geometry: Geometry, arrays: Mapping[str, npt.NDArray[Any]]) -> "Samples":
+        """Return samples from `arrays`; raise TypeError if they are not the fields of samples."""
+        targets = {name: array for name, array in arrays.items() if "." in name}
+        fields: dict[str, Any] = {name: array for name, array in arrays.items() if name not in targets}
+        named = {
+            name.partition(".")[2]: Target(array, name.partition(".")[0] == MIRRORED_TARGET)
+            for name, array in targets.items()
+        }
+        return cls(geometry=geometry, targets=named, **fields)
+
+    @classmethod
+    def from_games(
+        cls,
+        games: Sequence[str],
+        policies: Sequence[npt.ArrayLike] | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+    ) -> "Samples":
+        """Return the positions of finished games, whose value targets are the results.
+
+        Args:
+            games: move strings from the empty board, such as "1212121".
+            policies: for each game, the policy target of each of its moves [plies, A]. A move with zeros only is not a
+                sample. By default, the target is the move played.
+            geometry: the board.
+
+        Raises:
+            ValueError: for an illegal or unfinished game, or policies of another shape.
+        """
+        rows = []
+        for number, moves in enumerate(games):
+            end = Position.from_moves(moves, geometry)
+            if end.outcome() is None:
+                raise ValueError(f"game {number}, {moves}, is not finished")
+            columns = [COLUMN_NAMES.index(name) for name in moves.lower()]
+            policy = np.eye(geometry.columns)[columns] if policies is None else np.asarray(policies[number])
+            if policy.shape != (len(columns), geometry.columns):
+                expected = [len(columns), geometry.columns]
+                raise ValueError(f"the policies of game {number} are {list(policy.shape)}; expected {expected}")
+            position = Position(geometry=geometry)
+            for ply, column in enumerate(columns):
+                is_loser = (len(columns) - ply) % 2 == 0  # the side to move at the end
+                outcome = 0 if end.outcome() == 0 else (-1 if is_loser else 1)
+                final_own = end.own if is_loser else end.opponent
+                if policy[ply].any():
+                    rows.append((position.own, position.occupied, policy[ply], outcome, final_own, end.occupied))
+                position = position.play(column)
+        columns_of_rows: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
+        boards = [np.array(columns_of_rows[index], np.uint64) for index in (0, 1, 4, 5)]
+        results = np.array(columns_of_rows[3], np.int8)
+        return cls(
+            geometry=geometry,
+            own=boards[0],
+            occupied=boards[1],
+            policy=np.array(columns_of_rows[2], np.float16).reshape(-1, geometry.columns),
+            full_searches=np.ones(len(rows), np.bool_),
+            outcome=results,
+            value=results.astype(np.float32),
+            draw=(results == 0).astype(np.float32),
+            value_target=np.eye(3, dtype=np.float16)[1 - results],
+            final_own=boards[2],
+            final_occupied=boards[3],
+            iteration=np.zeros(len(rows), np.int32),
+        )
+
+    @property
+    def boards(self) -> npt.NDArray[np.int8]:
+        """Boards [S, R, C], bottom row first: 1 for the side to move, -1 for its opponent, 0 for empty cells."""
+        planes = self.planes("stones").astype(np.int8)
+        boards: npt.NDArray[np.int8] = planes[:, 0] - planes[:, 1]
+        return boards
+
+    def planes(self, kind: PlanesName = "stones") -> npt.NDArray[np.float32]:
+        """Return a network's input planes [S, P, R, C], bottom row first; "stones" are 2, "lines" 8."""
+        return make_planes(self.geometry, self.own, self.occupied, PLANES[kind])
 
     def __len__(self) -> int:
         return len(self.own)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        """Return all arrays by name; those of targets have names such as "target.reply"."""
+        names = (item.name for item in dataclasses.fields(self) if item.name not in ("geometry", "targets"))
+        targets = {
+            f"{MIRRORED_TARGET if target.mirrored else 'target'}.{name}": target.values
+            for name, target in self.targets.items()
+        }
+        return {name: getattr(self, name) for name in names} | targets
 
     def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
-        return Samples(**{name: array[index] for name, array in self.arrays().items()})
+        return Samples.from_arrays(self.geometry, {name: array[index] for name, array in self.arrays().items()})
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
-    return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
+    arrays = [part.arrays() for part in parts]
+    joined = {name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]}
+    return Samples.from_arrays(parts[0].geometry, joined)
 
 
 def content_order(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
@@ -57,8 +157,10 @@ def content_order(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
 
 
 def sort_by_content(samples: Samples) -> Samples:
-    """Sort samples by a hash of all their fields, so that their order depends on their content only."""
-    return samples.take(content_order(list(samples.arrays().values())))
+    """Sort samples by a hash of all their fields but the iteration, so that their order depends on content only."""
+    arrays = samples.arrays()
+    del arrays["iteration"]
+    return samples.take(content_order(list(arrays.values())))
 
 
 @dataclass(kw_only=True)
@@ -115,6 +217,7 @@ def make_samples(
     *,
     policy: npt.NDArray[np.floating] | None = None,  # [G, C, A] instead of the recorded policy targets
     value_target: npt.NDArray[np.floating] | None = None,  # [G, C, 3] instead of `lambda_returns`
+    targets: Mapping[str, Target] | None = None,  # further targets [G, C, ...]
 ) -> Samples:
     """Return the samples of finished games with their targets."""
     mask = recorded_plies(games)
@@ -125,6 +228,7 @@ def make_samples(
     if value_target is None:
         value_target = lambda_returns(games, config.td_lambda, config.td_max_regret).astype(np.float32)
     return Samples(
+        geometry=geometry,
         own=games.own[mask],
         occupied=games.occupied[mask],
         policy=policy[mask].astype(np.float16),
@@ -135,6 +239,8 @@ def make_samples(
         value_target=value_target[mask].astype(np.float16),
         final_own=final_own[mask],
         final_occupied=final_occupied[mask],
+        iteration=np.zeros(int(mask.sum()), np.int32),
+        targets={name: target._replace(values=target.values[mask]) for name, target in (targets or {}).items()},
     )
 
 

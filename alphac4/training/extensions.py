@@ -29,10 +29,10 @@ from alphac4.game.position import column_name
 from alphac4.game.rules import column_cells
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.config import qualified_name
-from alphac4.nn.network import NetworkBuilder
+from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.config import MAX_TEMPERATURE
 from alphac4.selfplay.games import MAX_STARTS, Games
-from alphac4.selfplay.samples import Samples
+from alphac4.selfplay.samples import Samples, Target
 from alphac4.storage.records import MAX_SIMULATIONS, first_line
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.losses import Losses
@@ -62,6 +62,14 @@ not played are ignored."""
 ValueTarget = Callable[[Games, np.random.Generator], npt.ArrayLike]
 """Returns probabilities [G, C, 3] of win, draw and loss to learn at every ply of the G games of an iteration, for the
 side to move; plies that were not played are ignored."""
+
+Targets = Callable[[Games, np.random.Generator], Mapping[str, Target]]
+"""Returns further targets [G, C, ...] of the games of an iteration, by name; they reach the loss as ``batch.targets``.
+Plies that were not played are ignored."""
+
+ExtraSamples = Callable[[int, Network, np.random.Generator], Samples]
+"""Returns samples that join those of self-play, given the iteration (from 1), the best network and a generator.
+Self-play records the rest of the iteration's samples."""
 
 Simulations = Callable[[int, int, bool], int]
 """Returns the simulations of a search, given the iteration (from 1), the ply (from 0), and whether it is a full
@@ -151,6 +159,7 @@ RESULTS = {
     "schedule": Result(),
     "policy_target": Result(axes=("game", "ply", "column"), sums_to_1=True),
     "value_target": Result(axes=("game", "ply", "win/draw/loss"), sums_to_1=True),
+    "targets": Result(axes=("game", "ply"), minimum=-math.inf),
     "simulations": Result(minimum=1, maximum=MAX_SIMULATIONS, is_whole=True),
     "temperature": Result(maximum=MAX_TEMPERATURE),
     "noise": Result(maximum=1),
@@ -186,6 +195,8 @@ class Extensions:
     schedule: LearningSchedule | None = None
     policy_target: PolicyTarget | None = None
     value_target: ValueTarget | None = None
+    targets: Targets | None = None
+    extra_samples: ExtraSamples | None = None
     selection: Selection | None = None
     """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`."""
     simulations: Simulations | None = None
@@ -272,8 +283,8 @@ def _source(function: Any) -> str:
 
 def make_schedule(
     extensions: Extensions,
-    schedule: Callable[[int], float],
-    steps: int,  # of the settings; of the whole run
+    schedule: Callable[[int], float],  # of the settings
+    steps: int,  # of the whole run
 ) -> Callable[[int], float]:
     """Return the factor of the learning rates by step: the user's, 1 for a user's optimiser, or that of the settings.
 
@@ -305,12 +316,6 @@ def start_positions(
     return own, occupied
 
 
-def open_columns(geometry: Geometry, occupied: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return for each position [...] whether each column has room, as [..., A]."""
-    columns = [column_cells(geometry, column) for column in range(geometry.columns)]
-    return np.stack([occupied & cells != cells for cells in columns], axis=-1)
-
-
 def check_columns(
     policy: npt.NDArray[np.float64],  # [G, C, A] result of `policy_target`
     occupied: npt.NDArray[np.uint64],  # [G, C]
@@ -326,6 +331,39 @@ def check_columns(
             f"policy_target returned {policy[game, ply, column]:.3g} for column {column_name(column)} in game {game}, "
             f"ply {ply}; expected 0, because the column is full"
         )
+
+
+def own_targets(values: Any, used: npt.NDArray[np.bool_], geometry: Geometry) -> dict[str, Target]:
+    """Return the result of `targets` for the plies ``used`` [G, C], in float32; raise ValueError if it is invalid."""
+    if not isinstance(values, Mapping) or not all(isinstance(target, Target) for target in values.values()):
+        raise ValueError(f"targets returned {values!r:.80}; expected a dictionary of names to alphac4.Target")
+    targets = {}
+    for name, target in values.items():
+        sizes = (*used.shape, *np.shape(target.values)[2:])
+        array = RESULTS["targets"].check(f"targets[{name!r}]", target.values, sizes, used)
+        if target.mirrored and sizes[2:][-1:] != (geometry.columns,):
+            raise ValueError(f"targets[{name!r}] returned {list(sizes)}, mirrored; expected the columns as last axis")
+        targets[str(name)] = Target(array.astype(np.float32), bool(target.mirrored))
+    return targets
+
+
+def check_samples(samples: Samples, like: Samples, name: str) -> None:
+    """Raise ValueError unless the samples of a function have the board, the arrays and the types of other samples."""
+    if samples.geometry != like.geometry:
+        raise ValueError(f"{name} returned samples of another board than the run's")
+    forms = [
+        {key: f"{array.dtype} {['S', *array.shape[1:]]}" for key, array in each.arrays().items()}
+        for each in (samples, like)
+    ]
+    for key in forms[0].keys() | forms[1].keys():
+        actual, expected = (form.get(key, "nothing") for form in forms)
+        if actual != expected:
+            raise ValueError(f"{name} returned {actual} as {key}; expected {expected}")
+    if len({len(array) for array in samples.arrays().values()}) > 1:
+        raise ValueError(f"{name} returned arrays of different lengths; expected one entry for each sample")
+    for key in ("policy", "value_target"):
+        values = getattr(samples, key)
+        Result(axes=("sample",), sums_to_1=True).check(f"{name}().{key}", values, values.shape)
 
 
 def as_probabilities(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

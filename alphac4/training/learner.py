@@ -222,8 +222,7 @@ class Learner:
         """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient norm [K + 2]."""
         positions = len(batch.planes)
         count = min(self._parts, positions)
-        split = [tensor.to(self.device, non_blocking=True).tensor_split(count) for tensor in batch]
-        parts = [LearningBatch(*part) for part in zip(*split, strict=True)]
+        parts = batch.split(count, self.device)
         replicas = self._replicas[:count]
         sums = self._differentiate_all(replicas, parts, positions, pool)
         for ours, *theirs in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
@@ -291,7 +290,7 @@ class Learner:
             policy=outputs.policy.float(),
             value=outputs.value.float(),
             ownership=None if outputs.ownership is None else outputs.ownership.float(),
-            extra=tuple(each.float() for each in outputs.extra),
+            extra={name: each.float() for name, each in outputs.extra.items()},
         )
         with torch.no_grad():
             entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))

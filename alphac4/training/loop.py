@@ -18,17 +18,27 @@ import numpy.typing as npt
 from alphac4.arena.match import MatchResult
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
+from alphac4.game.rules import as_integer
 from alphac4.machine import check_memory
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
-from alphac4.selfplay.samples import Block, Samples, join_blocks, make_samples, recorded_plies
+from alphac4.selfplay.samples import (
+    Block,
+    Samples,
+    concatenate,
+    join_blocks,
+    make_samples,
+    recorded_plies,
+    sort_by_content,
+)
 from alphac4.storage.records import quote
 from alphac4.training.config import TrainConfig, random_generator
 from alphac4.training.extensions import (
     MAX_PLANNED_ITERATIONS,
     Extensions,
+    ExtraSamples,
     Gate,
     LearningSchedule,
     Noise,
@@ -37,10 +47,13 @@ from alphac4.training.extensions import (
     Sampler,
     Simulations,
     Starts,
+    Targets,
     Temperature,
     ValueTarget,
     check_columns,
+    check_samples,
     make_schedule,
+    own_targets,
     start_positions,
 )
 from alphac4.training.learner import Learner, Schedule, make_learner
@@ -215,7 +228,8 @@ class TrainingLoop:
 
     def _play(self) -> SelfPlayReport:
         """Play games of the best network; samples beyond the required number count toward the next iteration."""
-        requested = max(1, self.number * self.config.samples - self.replay.total)
+        extra = self._extra_samples()
+        requested = max(1, self.number * self.config.samples - self.replay.total - sum(map(len, extra)))
         started, blocks, done = time.perf_counter(), list[Block](), 0
         report = partial(self.report_progress, "self-play", total=requested)
 
@@ -232,9 +246,13 @@ class TrainingLoop:
         last = self.number == self.config.iterations
         self.actors.play(requested, on_block, check, last=last, plan=self._plan())
         played = join_blocks(blocks)
-        self.replay.add(self._make_samples(played.games), self.number)
-        _, samples = self.replay.iterations[-1]
-        return selfplay_report(self.geometry, played, samples, started, self.actors)
+        samples = self._make_samples(played.games)
+        if self.replay.iterations and self.extensions.targets is not None:
+            check_samples(samples, self.replay.iterations[-1][1], "targets")
+        for each in extra:
+            check_samples(each, samples, "extra_samples")
+        self.replay.add(concatenate([samples, *extra]), self.number)
+        return selfplay_report(self.geometry, played, sort_by_content(samples), started, self.actors)
 
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
@@ -251,6 +269,16 @@ class TrainingLoop:
             own, occupied = start_positions(extensions.call("starts", window, rng), self.geometry)
             plan = plan._replace(starts=np.array([len(own)]), start_own=own, start_occupied=occupied)
         return plan
+
+    def _extra_samples(self) -> list[Samples]:
+        """Return the samples of the user's function, if there is one."""
+        if self.extensions.extra_samples is None:
+            return []
+        rng = random_generator(self.config.seed, self.number, "extra samples")
+        samples = self.extensions.call("extra_samples", self.number, copy.deepcopy(self.best.network), rng)
+        if not isinstance(samples, Samples):
+            raise ValueError(f"extra_samples returned {type(samples).__name__}; expected alphac4.Samples")
+        return [samples]
 
     def _budgets(self, iteration: int) -> npt.NDArray[np.int64]:
         """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply, by the function."""
@@ -276,7 +304,12 @@ class TrainingLoop:
         if extensions.value_target is not None:
             arguments, sizes = (copy.deepcopy(games), rng("value target")), (*used.shape, 3)
             value = extensions.numbers("value_target", *arguments, sizes=sizes, used=used)
-        return make_samples(self.geometry, self.config.selfplay, games, policy=policy, value_target=value)
+        targets = None
+        if extensions.targets is not None:
+            targets = own_targets(extensions.call("targets", copy.deepcopy(games), rng("targets")), used, self.geometry)
+        return make_samples(
+            self.geometry, self.config.selfplay, games, policy=policy, value_target=value, targets=targets
+        )
 
     def _learn(self) -> LearningReport:
         """Learn from the replay window; restore the earlier weights if they are not finite afterwards."""
@@ -297,6 +330,75 @@ class TrainingLoop:
         return report
 
 
+def learn(
+    samples: Samples,
+    config: TrainConfig,
+    *,
+    start: Network | None = None,
+    network: NetworkBuilder | None = None,
+    loss: Losses | None = None,
+    optimizer: OptimizerBuilder | None = None,
+    schedule: LearningSchedule | None = None,
+    sampler: Sampler | None = None,
+    steps: int | None = None,
+) -> Network:
+    """Train a network on samples, such as those of an earlier run; nothing is played.
+
+    Args:
+        samples: from `read_samples`, or parts of them (`Samples.take`).
+        config: settings of the network, of learning and of the machine; others are not used.
+        start: the network to start from, instead of random weights.
+        network: as in `iterate`, like the other functions.
+        loss: returns named losses.
+        optimizer: returns PyTorch optimisers.
+        schedule: returns the factor of the learning rates.
+        sampler: returns weights with which samples are drawn; by default, each pass has all samples once.
+        steps: gradient steps; by default those in which each sample is drawn `learning.replay_ratio` times.
+
+    Returns:
+        The average of the weights, as of a run's networks. `alphac4.load` and `alphac4.evaluate` take it.
+
+    Raises:
+        RuntimeError: as for `iterate`.
+        TypeError: for an argument of another type.
+        ValueError: for an invalid setting, no samples, an invalid result of a function, or weights that are not finite.
+    """
+    if not isinstance(samples, Samples):
+        raise TypeError(f"samples must be Samples, such as of alphac4.read_samples(run), not {quote(samples)}")
+    _check_arguments(config, start)
+    if not len(samples):
+        raise ValueError("there are no samples to learn from")
+    if samples.geometry != config.board.geometry():
+        raise ValueError("the samples are of another board than the settings")
+    extensions = Extensions(network=network, loss=loss, optimizer=optimizer, schedule=schedule, sampler=sampler)
+    config = dataclasses.replace(config, iterations=1, samples=len(samples))
+    count = config.learning_steps if steps is None else as_integer(steps, "steps", 1)
+    learner = make_learner(config, choose_compute(config.machine.device, config.machine.backend), extensions)
+    if start is not None:
+        learner.initialize_from(start)
+    replay = Replay()
+    replay.iterations.append((1, samples))
+    learner.learn(
+        replay,
+        len(samples),
+        steps=count,
+        schedule=make_schedule(extensions, CosineSchedule.of_run(config.learning, count), count),
+        rng=random_generator(config.seed, 1, "learning"),
+    )
+    if not learner.is_finite():
+        raise ValueError(f"the weights are not finite after {count} steps: lower the learning rate")
+    return learner.candidate()
+
+
+def _check_arguments(config: TrainConfig, start: Network | None) -> None:
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
+    if start is not None and not isinstance(start, Network):
+        raise TypeError(f"start must be a network, such as `iteration.best.network`, not {quote(start)}")
+    if config.start_from:
+        raise ValueError("files are not loaded here: leave start_from empty, and pass the network as `start`")
+
+
 def iterate(
     config: TrainConfig,
     *,
@@ -307,6 +409,8 @@ def iterate(
     schedule: LearningSchedule | None = None,
     policy_target: PolicyTarget | None = None,
     value_target: ValueTarget | None = None,
+    targets: Targets | None = None,
+    extra_samples: ExtraSamples | None = None,
     selection: Selection | None = None,
     simulations: Simulations | None = None,
     temperature: Temperature | None = None,
@@ -331,6 +435,8 @@ def iterate(
         schedule: returns the factor of the learning rates in a gradient step.
         policy_target: returns policy targets of finished games.
         value_target: returns value targets of finished games.
+        targets: returns further targets of finished games, for the loss.
+        extra_samples: returns samples in addition to those of self-play.
         selection: selects moves in the trees of self-play and matches, such as `alphac4.Puct`.
         simulations: returns the budget of a search by iteration, ply and kind.
         temperature: returns the temperature of a move by iteration and ply.
@@ -348,13 +454,8 @@ def iterate(
         TypeError: for anything but a `TrainConfig`, a ``start`` that is not a network, or callbacks of another type.
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
-    if not isinstance(config, TrainConfig):
-        raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
+    _check_arguments(config, start)
     check_callbacks(callbacks)
-    if start is not None and not isinstance(start, Network):
-        raise TypeError(f"start must be a network, such as `iteration.best.network`, not {quote(start)}")
-    if config.start_from:
-        raise ValueError("iterate() does not load files: leave start_from empty, and pass the network as `start`")
     extensions = Extensions(
         network=network,
         loss=loss,
@@ -362,6 +463,8 @@ def iterate(
         schedule=schedule,
         policy_target=policy_target,
         value_target=value_target,
+        targets=targets,
+        extra_samples=extra_samples,
         selection=selection,
         simulations=simulations,
         temperature=temperature,

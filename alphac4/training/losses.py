@@ -4,7 +4,7 @@ The standard loss is AlphaZero's (Silver et al. 2018) with a cross-entropy for t
 2019). Shapes: B positions, A moves, P planes, a board of R x C cells. All targets are for the side to move.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,20 @@ class LearningBatch(NamedTuple):
     value_target: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
     final_stones: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
     cell_weight: Tensor  # float32 [B]: of each empty cell's loss, `ownership_weight` * positions per empty cell
+    targets: dict[str, Tensor]  # float32 [B, ...] each: further targets by name
+
+    def split(self, sections: int | list[int], device: torch.device | None = None) -> "list[LearningBatch]":
+        """Return parts as of `torch.Tensor.tensor_split`, on a device."""
+
+        def parts(tensor: Tensor) -> Sequence[Tensor]:
+            return tensor.to(device, non_blocking=True).tensor_split(sections)
+
+        fields = [parts(tensor) for name, tensor in self._asdict().items() if name != "targets"]
+        named = {name: parts(tensor) for name, tensor in self.targets.items()}
+        return [
+            LearningBatch._make([*part, {name: tensors[index] for name, tensors in named.items()}])
+            for index, part in enumerate(zip(*fields, strict=True))
+        ]
 
 
 Losses = Callable[[Outputs, LearningBatch], Mapping[str, Tensor]]
@@ -63,8 +77,13 @@ def batches(
         policy_target[flip] = policy_target[flip][:, ::-1]
         policy_weight = np.where(chosen.full_searches, 1.0, fast_search_weight).astype(np.float32)
         value_target = chosen.value_target.astype(np.float32)
+        targets = {}
+        for name, target in chosen.targets.items():
+            if target.mirrored:
+                target.values[flip] = target.values[flip][..., ::-1]
+            targets[name] = torch.from_numpy(target.values)
         arrays = seen, policy_target, policy_weight, value_target, final_stones
-        yield with_weights(*map(torch.from_numpy, arrays), ownership_weight=ownership_weight)
+        yield with_weights(*map(torch.from_numpy, arrays), targets=targets, ownership_weight=ownership_weight)
 
 
 def with_weights(
@@ -74,6 +93,7 @@ def with_weights(
     value_target: Tensor,
     final_stones: Tensor,
     *,
+    targets: Mapping[str, Tensor] | None = None,
     ownership_weight: float = 1.0,
 ) -> LearningBatch:
     """Make a batch with normalised weights from the tensors of a whole batch, without waiting for the device."""
@@ -81,7 +101,9 @@ def with_weights(
     # At least 1, for batches in which all policies have the weight 0.
     policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
     cell_weight = (ownership_weight * (count / empty_cells(planes).sum().clamp(min=1.0))).expand(count)
-    return LearningBatch(planes, policy_target, policy_weight, value_target, final_stones, cell_weight)
+    return LearningBatch(
+        planes, policy_target, policy_weight, value_target, final_stones, cell_weight, dict(targets or {})
+    )
 
 
 def standard_losses(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:

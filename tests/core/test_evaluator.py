@@ -46,7 +46,7 @@ from alphac4.nn.evaluator import (
     size_is_batch_invariant,
     softmax,
 )
-from alphac4.nn.network import CustomNetwork, PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.network import PolicyValueNetwork, build_network, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint
 
 BACKENDS = backend_names("cpu")
@@ -533,7 +533,7 @@ def test_a_backend_that_is_not_batch_invariant_is_not_chosen_for_a_run(
         order[:] = ["torch-bf16"]
         assert Evaluator(network, device="cpu", batch_invariant=True).backend == "torch-bf16"
         assert "results depend on the number of cores" in caplog.text
-        assert not is_batch_invariant("torch-bf16", CustomNetwork(NetworkConfig(), Linear).eval())
+        assert not is_batch_invariant("torch-bf16", build_network(NetworkConfig(), Linear).eval())
     finally:
         size_is_batch_invariant.cache_clear()
 

@@ -1,5 +1,6 @@
 """User functions that replace parts of the algorithm: their arguments, effects and invalid results."""
 
+import copy
 import dataclasses
 import math
 import re
@@ -16,6 +17,7 @@ from helpers import Linear
 from torch import Tensor, nn
 
 import alphac4
+from alphac4.game import STANDARD, Position
 from alphac4.mcts.puct import Puct
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import checked_metrics
@@ -23,11 +25,12 @@ from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
 from alphac4.selfplay.games import Games
 from alphac4.selfplay.replay import load_shard
-from alphac4.selfplay.samples import Samples, lambda_returns
+from alphac4.selfplay.samples import Samples, lambda_returns, recorded_plies
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
 from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
 from alphac4.training.loop import Iteration
+from alphac4.training.losses import batches
 
 CONFIG = alphac4.TrainConfig.preset("tiny")
 
@@ -542,6 +545,173 @@ def test_run_that_resumes_with_changed_code_warns_and_records_it(
     (change,) = load_checkpoint(tmp_path / "checkpoints" / "000002.safetensors").provenance["changes"]
     names = [Extensions(schedule=each).names()["schedule"] for each in schedules]
     assert change == {"after_iteration": 1, "setting": "schedule", "from": names[0], "to": names[1]}
+
+
+def replies(games: Games, _rng: Any) -> dict[str, alphac4.Target]:
+    """Return the opponent's next move [G, C, A], 0 at the end of a game, and the plies left [G, C]."""
+    plies = np.arange(games.moves.shape[1])
+    following = np.roll(games.moves, -1, axis=1)
+    has_reply = plies + 1 < games.plies[:, None]
+    reply = np.eye(games.policy.shape[2])[following] * has_reply[:, :, None]
+    return {"reply": alphac4.Target(reply, mirrored=True), "left": alphac4.Target(games.plies[:, None] - plies, False)}
+
+
+def with_reply(outputs: Any, batch: Any) -> dict[str, Tensor]:
+    reply = alphac4.cross_entropy(outputs.extra["reply"], batch.targets["reply"])
+    return alphac4.standard_losses(outputs, batch) | {"reply": reply}
+
+
+def reply_network(config: Any) -> nn.Module:
+    return alphac4.PolicyValueNetwork(config, heads={"reply": config.columns})
+
+
+OWN_TARGETS: dict[str, Any] = {"targets": replies, "loss": with_reply, "network": reply_network}
+
+
+def test_own_targets_are_stored_and_learned_by_a_further_head(tmp_path: Path) -> None:
+    """They are those of each sample, and the network needs no function of the user afterwards."""
+    seen: list[Games] = []
+
+    def targets(games: Games, rng: Any) -> Any:
+        seen.append(copy.deepcopy(games))
+        return replies(games, rng)
+
+    options = {"progress": False, "tensorboard": False, "loss": with_reply, "network": reply_network}
+    run = alphac4.train("tiny", run=tmp_path, settings={"samples": 300}, targets=targets, **options)
+    assert run.history[-1].learning.losses["reply"] < math.log(7)
+    samples = alphac4.read_samples(tmp_path)
+    expected = {}
+    for games in seen:
+        for game, ply in np.argwhere(recorded_plies(games)):
+            key = int(games.own[game, ply]), int(games.occupied[game, ply]), int(games.plies[game] - ply)
+            move = games.moves[game, ply + 1] if key[2] > 1 else -1
+            expected.setdefault(key, set()).add(int(move))
+    assert len(samples) == sum(int(recorded_plies(games).sum()) for games in seen)
+    for row in range(len(samples)):
+        left, reply = int(samples.targets["left"].values[row]), samples.targets["reply"].values[row]
+        move = int(reply.argmax()) if reply.any() else -1
+        assert move in expected[int(samples.own[row]), int(samples.occupied[row]), left]
+    assert load_checkpoint(run.best).network.config.heads == {"reply": 7}
+    assert 0 <= alphac4.load(run.best).search("44", simulations=4).move < 7
+
+
+def test_targets_are_mirrored_with_their_positions_as_declared() -> None:
+    samples = alphac4.Samples.from_games(["1212121"])
+    targets = {
+        "column": alphac4.Target(samples.policy.astype(np.float32), mirrored=True),
+        "row": alphac4.Target(samples.policy.astype(np.float32), mirrored=False),
+    }
+    samples = dataclasses.replace(samples, targets=targets)
+    (batch,) = batches(samples, STANDARD, 7, 1, np.random.default_rng(0))
+    assert torch.equal(batch.targets["column"], batch.policy_target)
+    is_mirrored = batch.policy_target[:, 6] + batch.policy_target[:, 5] > 0
+    assert 0 < is_mirrored.sum() < 7
+    assert torch.equal(batch.targets["row"][~is_mirrored], batch.policy_target[~is_mirrored])
+    assert torch.equal(batch.targets["row"][is_mirrored], batch.policy_target[is_mirrored].flip(1))
+
+
+def test_samples_of_games_agree_with_the_game_by_hand() -> None:
+    samples = alphac4.Samples.from_games(["1212121", "1212121"], [np.eye(7)[[0, 1, 0, 1, 0, 1, 0]], np.zeros((7, 7))])
+    assert len(samples) == 7  # of the first game only
+    assert samples.outcome.tolist() == [1, -1, 1, -1, 1, -1, 1]
+    assert samples.value_target[:2].tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert samples.policy.argmax(axis=1).tolist() == [0, 1, 0, 1, 0, 1, 0]
+    board = np.zeros((6, 7), int)
+    board[:2, 0], board[0, 1] = 1, -1  # after 121, for the second player
+    np.testing.assert_array_equal(samples.boards[3], -board)
+    assert samples.planes("lines").shape == (7, 8, 6, 7)
+    end = Position.from_moves("1212121")
+    assert (samples.final_occupied == end.occupied).all()
+    assert samples.final_own.tolist() == [int(end.opponent), int(end.own)] * 3 + [int(end.opponent)]
+    for games, message in ((["1212"], "game 0, 1212, is not finished"), (["11111111"], "illegal move")):
+        with pytest.raises(ValueError, match=message):
+            alphac4.Samples.from_games(games)
+
+
+def test_extra_samples_take_a_part_of_an_iteration(tmp_path: Path) -> None:
+    extra = alphac4.Samples.from_games(["1212121"] * 10)
+    calls = []
+
+    def extra_samples(iteration: int, best: alphac4.Network, rng: np.random.Generator) -> alphac4.Samples:
+        calls.append((best.config.channels, iteration, rng.random()))
+        return extra
+
+    options: dict[str, Any] = {"progress": False, "tensorboard": False}
+    run = alphac4.train("tiny", run=tmp_path, extra_samples=extra_samples, **options)
+    first = load_shard(tmp_path / "replay" / "000001.safetensors")
+    own, _ = run.history
+    assert len(first) == own.selfplay.samples + 70
+    assert own.selfplay.samples < 100
+    assert np.isin(first.own, extra.own).sum() >= 70
+    assert [call[:2] for call in calls] == [(8, 1), (8, 2)]
+    assert calls[0][2] != calls[1][2]
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        (
+            {"targets": lambda *_: {"reply": np.zeros(3)}},
+            "targets returned .*; expected a dictionary of names to alpha",
+        ),
+        (
+            {"targets": lambda *_: {"reply": alphac4.Target(np.zeros((3, 42)), False)}},
+            r"targets\['reply'\] returned ndarray float64 \[3, 42\]; expected finite numbers, \[\d+, 42\] by game, ply",
+        ),
+        (
+            {"targets": lambda games, _rng: {"reply": alphac4.Target(games.value * np.nan, False)}},
+            r"targets\['reply'\] returned nan in game 0, ply \d; expected finite numbers",
+        ),
+        (
+            {"targets": lambda games, _rng: {"reply": alphac4.Target(games.value, True)}},
+            r"targets\['reply'\] returned \[\d+, 42\], mirrored; expected the columns as last axis",
+        ),
+        ({"extra_samples": lambda *_: None}, "extra_samples returned NoneType; expected alphac4.Samples"),
+        (
+            {"extra_samples": lambda *_: alphac4.Samples.from_games(["1212121"]), **OWN_TARGETS},
+            "extra_samples returned nothing as .*target",
+        ),
+        (
+            {
+                "extra_samples": lambda *_: dataclasses.replace(
+                    alphac4.Samples.from_games(["1212121"]), policy=np.zeros((7, 7), np.float16)
+                )
+            },
+            r"extra_samples\(\).policy returned \[0.*\] in sample 0; expected probabilities",
+        ),
+        (
+            {"network": lambda config: alphac4.PolicyValueNetwork(dataclasses.replace(config, rows=5))},
+            "expected .6, 7, 8",
+        ),
+    ],
+)
+def test_invalid_targets_and_samples_are_named(functions: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(**functions)
+
+
+def test_learning_from_samples_of_a_run_needs_no_selfplay(tmp_path: Path) -> None:
+    """The network learns the targets, with the functions of a run, and the same settings give the same weights."""
+    alphac4.train("tiny", run=tmp_path, progress=False, tensorboard=False)
+    samples = alphac4.read_samples(tmp_path)
+    assert set(samples.iteration) == {1, 2}
+    config = alphac4.TrainConfig.preset("tiny", learning={"ema_decay": 0.5})
+    networks = [alphac4.learn(samples, config, steps=steps) for steps in (40, 40, 1)]
+    losses = []
+    for network in networks:
+        policy, _ = network(torch.from_numpy(samples.planes("lines")))
+        target = torch.from_numpy(samples.policy.astype(np.float32))
+        losses.append(float(alphac4.cross_entropy(policy, target).mean()))
+    assert losses[0] == losses[1] < losses[2]
+    own = alphac4.learn(
+        samples, config, steps=2, network=Linear, optimizer=lambda module: torch.optim.SGD(module.parameters(), lr=0.1)
+    )
+    assert isinstance(own.module, Linear)
+    assert 0 <= alphac4.load(networks[0]).search("44", simulations=4).move < 7
+    with pytest.raises(ValueError, match="samples are of another board"):
+        alphac4.learn(samples, alphac4.TrainConfig.preset("tiny", board={"rows": 5}))
+    with pytest.raises(ValueError, match="no samples of a run here"):
+        alphac4.read_samples(tmp_path / "other")
 
 
 class Reports(alphac4.Callback):

@@ -55,6 +55,7 @@ def some_samples(count: int, seed: int = 0) -> Samples:
     rng = np.random.default_rng(seed)
     own, occupied = stones(random_positions(count, rng))
     return Samples(
+        geometry=STANDARD,
         own=own,
         occupied=occupied,
         policy=rng.dirichlet(np.ones(7), count).astype(np.float16),
@@ -65,6 +66,7 @@ def some_samples(count: int, seed: int = 0) -> Samples:
         value_target=rng.dirichlet(np.ones(3), count).astype(np.float16),
         final_own=own,
         final_occupied=occupied | STANDARD.bottom,
+        iteration=np.zeros(count, np.int32),
     )
 
 
@@ -132,10 +134,10 @@ def test_gradient_is_the_clipped_sum_over_all_parts() -> None:
     (batch,) = stream_of(some_samples(3 * PART_SIZE), 1, seed=0, size=3 * PART_SIZE)
     batch = batch._replace(value_target=100 * batch.value_target)  # makes the gradient large enough to be clipped
     expected = []
-    for part in zip(*(tensor.split(PART_SIZE) for tensor in batch), strict=True):
+    for part in batch.split(3):
         copied = copy.deepcopy(learner.network)
         copied.zero_grad()
-        losses, _ = learner.forward(copied, LearningBatch(*part))
+        losses, _ = learner.forward(copied, part)
         (sum(loss.sum() for loss in losses.values()) / (3 * PART_SIZE)).backward()  # type: ignore[union-attr]
         expected.append(torch.cat([p.grad.flatten() for p in copied.parameters() if p.grad is not None]))
     report = learner.learn_from([batch], SCHEDULE, 3 * PART_SIZE)
@@ -152,7 +154,7 @@ def test_losses_of_parts_equal_those_of_the_batch() -> None:
     learner.network.eval()
     (whole,) = stream_of(some_samples(32), 1, seed=0)
     losses, entropy = learner.forward(learner.network, whole)
-    parts = [LearningBatch(*part) for part in zip(*(tensor.tensor_split([5, 24]) for tensor in whole), strict=True)]
+    parts = whole.split([5, 24])
     outputs = [learner.forward(learner.network, part) for part in parts]
     for name, loss in losses.items():
         torch.testing.assert_close(torch.cat([part[name] for part, _ in outputs]), loss, msg=name)

@@ -202,6 +202,7 @@ def some_samples(count: int, start: int = 0) -> Samples:
     """Return samples of one position, numbered by their values in hundredths."""
     own, occupied = stones([Position.from_moves("4455")] * count)
     return Samples(
+        geometry=STANDARD,
         own=own,
         occupied=occupied,
         policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
@@ -212,6 +213,7 @@ def some_samples(count: int, start: int = 0) -> Samples:
         value_target=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
         final_own=own,  # as if the game ended in this position
         final_occupied=occupied,
+        iteration=np.zeros(count, np.int32),
     )
 
 

@@ -173,7 +173,8 @@ class DeviceLearner(Learner):
 
     def _batch(self) -> LearningBatch:
         rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
-        return with_weights(*self._window.batch(rows, mirrored), ownership_weight=self.config.ownership_weight)
+        tensors, targets = self._window.batch(rows, mirrored)
+        return with_weights(*tensors, targets=targets, ownership_weight=self.config.ownership_weight)
 
 
 def _is_capturable(optimizer: torch.optim.Optimizer) -> bool:

@@ -59,6 +59,7 @@ class DeviceReplay:
             "weight": empty(capacity),
             "value_target": empty(capacity, 3),
         }
+        self._targets: dict[str, tuple[Tensor, bool]] = {}  # a user's targets, and whether they are mirrored
         # Always in the same memory, so that a graph can be captured.
         self._positions = {name: empty(batch_size, dtype=torch.int64) for name in BOARD_FIELDS}
         self._mirrored = empty(batch_size, dtype=torch.int8)
@@ -95,6 +96,12 @@ class DeviceReplay:
         }
         for name, array in arrays.items():
             self._fields[name].index_copy_(0, rows, to_tensor(array, self.device))
+        for name, target in samples.targets.items():
+            values = to_tensor(target.values, self.device)
+            if name not in self._targets:
+                stored = torch.zeros((self.capacity, *values.shape[1:]), device=self.device)
+                self._targets[name] = stored, target.mirrored
+            self._targets[name][0].index_copy_(0, rows, values)
         self._next = (self._next + len(samples)) % self.capacity
         self.count = min(self.capacity, self.count + len(samples))
 
@@ -103,8 +110,10 @@ class DeviceReplay:
         rows: np.ndarray = (self._next - window + indices) % self.capacity
         return rows
 
-    def batch(self, rows: Tensor, mirrored: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return planes, policies, their weights, win/draw/loss and final stones, without waiting for the device.
+    def batch(
+        self, rows: Tensor, mirrored: Tensor
+    ) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
+        """Return planes, policies, their weights, win/draw/loss and final stones, and further targets by name.
 
         ``rows`` are int64 [B], ``mirrored`` int8 [B] with 1 to mirror a position. The next call overwrites the planes.
         """
@@ -116,4 +125,11 @@ class DeviceReplay:
             launch(write_boards, self.batch_size, self._geometry, boards)
         policy = fields["policy"][rows]
         policy = torch.where(mirrored[:, None] != 0, policy.flip(1), policy)
-        return self._planes, policy, fields["weight"][rows], fields["value_target"][rows], self._final
+        targets = {}
+        for name, (stored, is_mirrored) in self._targets.items():
+            values = stored[rows]
+            if is_mirrored:
+                flip = mirrored.reshape(-1, *[1] * (values.ndim - 1)) != 0
+                values = torch.where(flip, values.flip(-1), values)
+            targets[name] = values
+        return (self._planes, policy, fields["weight"][rows], fields["value_target"][rows], self._final), targets

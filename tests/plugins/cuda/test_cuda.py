@@ -50,7 +50,7 @@ from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples
+from alphac4.selfplay.samples import Block, Samples, Target, concatenate, make_samples
 from alphac4.training.config import LearningConfig, MachineConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
@@ -262,7 +262,18 @@ NETWORK = NetworkConfig(
 @pytest.fixture(scope="module")
 def samples() -> Samples:
     games = [block.games for block in cpu_actor().play(60, lambda: False)]
-    return concatenate([make_samples(GEOMETRY, CONFIG, part) for part in games])
+    recorded = concatenate([make_samples(GEOMETRY, CONFIG, part) for part in games])
+    targets = {
+        "policy": Target(recorded.policy.astype(np.float32), mirrored=True),
+        "value": Target(recorded.value, False),
+    }
+    return replace(recorded, targets=targets)
+
+
+def with_targets(outputs: Any, batch: Any) -> dict[str, Tensor]:
+    """Return the standard losses and one of a user's targets, one of which is mirrored."""
+    own = alphac4.cross_entropy(outputs.policy, batch.targets["policy"]) * batch.targets["value"] ** 2
+    return alphac4.standard_losses(outputs, batch) | {"own": own}
 
 
 def device_learner(capacity: int, extensions: Extensions | None = None) -> DeviceLearner:
@@ -306,7 +317,7 @@ def test_device_learner_matches_the_host_learner(
 
         monkeypatch.setattr("alphac4.plugins.cuda.learner.capture_graph", warm_up)
     replay, window = Replay(tmp_path), 70
-    extensions = Extensions(optimizer=optimizer)
+    extensions = Extensions(optimizer=optimizer, loss=with_targets)
     host = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1, extensions=extensions)
     device = device_learner(90, extensions)
     for iteration in range(3):
@@ -426,6 +437,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         samples=20,
         machine={"device": "cuda", "backend": "cuda-trees"},
         board={"rows": 4, "columns": 5, "run_length": 3},
+        learning={"batch_size": 16, "replay_ratio": 1.0},
         selfplay={"games": 4, "full_simulations": 8, "full_search_prob": 1.0, "policy_target": "visits"},
     )
     seen, visits = [], []
@@ -449,6 +461,8 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         selection=LeastVisited(),
         policy_target=policy_target,
         simulations=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings
+        temperature=lambda iteration, _ply: 1.0 / iteration,
+        noise=lambda _iteration, ply: 0.5 if ply < 4 else 0.0,
         starts=lambda _window, _rng: ["32"],
     )
     assert last.selfplay.evaluator == "cuda-trees"
