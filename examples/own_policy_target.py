@@ -27,18 +27,7 @@ def sharper(games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
 
 
 if __name__ == "__main__":
-    settings: dict[str, Any] = {"selfplay": {"policy_target": "visits"}}  # the target that the function changes
-    if "--fast" in sys.argv:
-        settings = {
-            "iterations": 1,
-            "samples": 100,
-            "machine": {"backend": "torch-fp32"},
-            "network": {"channels": 8, "blocks": 1},
-            "selfplay": {"policy_target": "visits", "games": 8, "full_simulations": 8, "fast_simulations": 4},
-            "learning": {"batch_size": 64},
-            "gate": {"pairs": 1, "simulations": 2},
-            "baseline": {"interval": 0, "rollouts": [5]},
-            "evaluation": {"interval": 0},
-        }
+    preset = "tiny" if "--fast" in sys.argv else "quick"
+    settings = {"selfplay": {"policy_target": "visits"}}  # the target that the function changes
     with tempfile.TemporaryDirectory() as folder:
-        print(alphac4.train("quick", run=folder, settings=settings, policy_target=sharper))
+        print(alphac4.train(preset, run=folder, settings=settings, policy_target=sharper))

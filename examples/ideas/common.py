@@ -9,17 +9,6 @@ from typing import Any
 
 import alphac4
 
-TINY = {  # settings of `--fast`, which only checks that an idea works
-    "samples": 100,
-    "machine": {"backend": "torch-fp32"},
-    "network": {"channels": 8, "blocks": 1},
-    "selfplay": {"games": 8, "full_simulations": 8, "fast_simulations": 4},
-    "learning": {"batch_size": 64},
-    "gate": {"pairs": 1, "simulations": 2},
-    "baseline": {"interval": 0, "rollouts": []},
-    "evaluation": {"interval": 0},
-}
-
 
 def train(run: str, **functions: Any) -> None:
     """Train `quick` with ``functions`` for some iterations, and print the result."""
@@ -29,6 +18,6 @@ def train(run: str, **functions: Any) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fast", action="store_true", help="two tiny iterations, to check that the idea works")
     options = parser.parse_args()
-    changes: dict[str, Any] = TINY | {"iterations": 2} if options.fast else {"iterations": options.iterations}
-    config = alphac4.TrainConfig.preset("quick", seed=options.seed, **changes)
+    preset, iterations = ("tiny", 2) if options.fast else ("quick", options.iterations)
+    config = alphac4.TrainConfig.preset(preset, seed=options.seed, iterations=iterations)
     print(alphac4.train(config, run=options.run, **functions))

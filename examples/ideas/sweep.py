@@ -12,7 +12,6 @@ It has been run with `--fast` only, as a check that it works.
 import sys
 
 import optuna
-from common import TINY
 
 import alphac4
 
@@ -22,8 +21,8 @@ FAST = "--fast" in sys.argv
 def objective(trial: optuna.Trial) -> float:
     """Return the policy loss after the last iteration of a trial."""
     learning = {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2, log=True)}
-    changes = TINY | {"learning": {"batch_size": 64} | learning} if FAST else {"learning": learning}
-    config = alphac4.TrainConfig.preset("quick", iterations=2 if FAST else 4, **changes)
+    preset, iterations = ("tiny", 2) if FAST else ("quick", 4)
+    config = alphac4.TrainConfig.preset(preset, iterations=iterations, learning=learning)
     loss = 0.0
     for iteration in alphac4.iterate(config):
         loss = iteration.learning.policy_loss

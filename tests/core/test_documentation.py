@@ -229,9 +229,25 @@ def test_idea_trains(
 ) -> None:
     if name == "sweep":
         pytest.importorskip("optuna", reason="needs pip install optuna")
-    options = [] if name == "sweep" else ["--run", str(tmp_path / "run")]
+    shown = {"sweep": "learning_rate", "offline": "nats"}.get(name, "Trained 2 iterations in")
+    options = [] if name in ("sweep", "offline") else ["--run", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--fast", *options])
     path = ROOT / "examples" / "ideas" / f"{name}.py"
     monkeypatch.syspath_prepend(path.parent)
     runpy.run_path(str(path), run_name="__main__")
-    assert ("learning_rate" if name == "sweep" else "Trained 2 iterations in") in capsys.readouterr().out
+    assert shown in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", IDEAS)
+def test_idea_has_few_lines_of_code(name: str) -> None:
+    text = (ROOT / "examples" / "ideas" / f"{name}.py").read_text()
+    tree = ast.parse(text)
+    documented = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    inside = {
+        line
+        for node in documented
+        if ast.get_docstring(node)
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    code = [line for number, line in enumerate(text.splitlines(), 1) if number not in inside and line.strip()]
+    assert len(code) <= MAX_LINES

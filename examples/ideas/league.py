@@ -1,0 +1,42 @@
+"""League: some games are played against earlier networks of the run (after AlphaStar, Vinyals et al. 2019).
+
+In each iteration the best network plays games against a random earlier one, and its own moves become samples: about a
+fifth of the iteration's. A run that is resumed begins with an empty league.
+
+    python examples/ideas/league.py
+
+Results: not measured yet.
+"""
+
+import sys
+
+import numpy as np
+from common import train
+
+import alphac4
+
+GAMES, SIMULATIONS = (4, 8) if "--fast" in sys.argv else (400, 64)
+past: list[alphac4.Network] = []
+
+
+def against_the_past(_iteration: int, best: alphac4.Network, rng: np.random.Generator) -> alphac4.Samples:
+    """Return the positions in which the best network moved, with its shares of visits as policy targets."""
+    past.append(best)
+    agents = alphac4.load(best), alphac4.load(past[rng.integers(len(past))])
+    boards, policies = [alphac4.Position()] * GAMES, [list[np.ndarray]() for _ in range(GAMES)]
+    for ply in range(42):
+        for side, agent in enumerate(agents):
+            mine = [g for g in range(GAMES) if (ply + g) % 2 == side and boards[g].outcome() is None]
+            results = agent.search([boards[g] for g in mine], simulations=SIMULATIONS) if mine else []
+            for g, result in zip(mine, results, strict=True):
+                shares = np.zeros(7)
+                for column, move in result.columns.items():
+                    shares[column] = move.visits
+                shares /= shares.sum()
+                policies[g].append(shares * (side == 0))  # the opponent's moves are not samples
+                boards[g] = boards[g].play(int(rng.choice(7, p=shares)))
+    return alphac4.Samples.from_games([str(board.moves) for board in boards], policies)
+
+
+if __name__ == "__main__":
+    train("league", extra_samples=against_the_past)

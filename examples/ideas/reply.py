@@ -1,0 +1,41 @@
+"""Reply head: the network also predicts the opponent's reply (KataGo's auxiliary policy target, Wu 2019).
+
+The target of the further head is the policy that the search found for the next position; its loss has the weight 0.15.
+The head is used for learning only, so search is as fast as without it.
+
+    python examples/ideas/reply.py
+
+Results: not measured yet.
+"""
+
+from typing import Any
+
+import numpy as np
+from common import train
+from torch import Tensor, nn
+
+import alphac4
+
+WEIGHT = 0.15
+
+
+def replies(games: alphac4.Games, _rng: np.random.Generator) -> dict[str, alphac4.Target]:
+    """Return the policy [G, C, A] of the next position at each ply, zeros at the end of a game."""
+    following = np.roll(games.policy, -1, axis=1)
+    has_reply = np.arange(games.policy.shape[1]) + 1 < games.plies[:, None]
+    return {"reply": alphac4.Target(following * has_reply[:, :, None], mirrored=True)}
+
+
+def with_reply(outputs: alphac4.Outputs, batch: alphac4.LearningBatch) -> dict[str, Tensor]:
+    """Return the standard losses [B] and that of the reply."""
+    reply = alphac4.cross_entropy(outputs.extra["reply"], batch.targets["reply"])
+    return alphac4.standard_losses(outputs, batch) | {"reply": WEIGHT * reply}
+
+
+def network(config: Any) -> nn.Module:
+    """Return the package's network with a further head."""
+    return alphac4.PolicyValueNetwork(config, heads={"reply": config.columns})
+
+
+if __name__ == "__main__":
+    train("reply", targets=replies, loss=with_reply, network=network)
