@@ -400,3 +400,20 @@ def wrap_text(text: str, stream: TextIO, *, indent: str = "    ") -> str:
         line if len(COLOUR_CODE.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
         for line in text.split("\n")
     )
+
+
+def format_table(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (), gap: str = "  ") -> list[str]:
+    """Return the lines of a table with right-aligned columns; those with the indices ``left`` are left-aligned.
+
+    A row of one cell is a line of its own, which does not affect the widths.
+    """
+    widths = [max(map(len, cells)) for cells in zip(*(row for row in rows if len(row) > 1), strict=True)]
+    return [
+        gap.join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ).rstrip()
+        if len(row) > 1
+        else row[0]
+        for row in rows
+    ]

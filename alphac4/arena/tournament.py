@@ -30,7 +30,7 @@ from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, describe
-from alphac4.machine import adapt_process, cores, picklable_errors, wrap_text
+from alphac4.machine import adapt_process, cores, format_table, picklable_errors, wrap_text
 from alphac4.nn.backends import require_backend
 from alphac4.storage.files import read_bytes
 from alphac4.storage.journal import Journal
@@ -348,16 +348,14 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
 
     order = sorted(ratings, key=strength, reverse=True)
     short = short_names(order)
-    width = max(len(name) for name in ("player", *short.values()))
-    head = f"{'':2} {'player':<{width}} {'Elo':>6} {'±':>5} {'games':>6} {'points':>7} "
-    lines = [head + "".join(f"{row:>5}" for row in range(1, len(order) + 1))]
+    rows = [["", "player", "Elo", "±", "games", "points", *map(str, range(1, len(order) + 1))]]
     for row, name in enumerate(order, start=1):
         rating, own, (total, games) = ratings[name], points[name], totals[name]
-        cells = "".join(f"{100 * own[other][0] / own[other][1]:5.0f}" if other in own else "    -" for other in order)
+        cells = [f"{100 * own[other][0] / own[other][1]:.0f}" if other in own else "-" for other in order]
         elo = "?" if math.isnan(rating.elo) else f"{rating.elo:+.0f}"
         error = "-" if math.isinf(rating.error) else f"{rating.error:.0f}"
-        lines.append(f"{row:>2} {short[name]:<{width}} {elo:>6} {error:>5} {games:6d} {total:7.1f} {cells}")
-    return "\n".join(lines)
+        rows.append([str(row), short[name], elo, error, str(games), f"{total:.1f}", *cells])
+    return "\n".join(format_table(rows, left=[1]))
 
 
 def short_names(players: list[str] | tuple[str, ...]) -> dict[str, str]:

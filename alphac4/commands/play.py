@@ -309,12 +309,13 @@ class SolveCommand:
     def _as_table(self, position: "Position", scores: Sequence[int | None]) -> str:
         """Format the board, the side to move, and the score of each column with its meaning."""
         from alphac4.game import column_name
+        from alphac4.machine import format_table
         from alphac4.play.screen import Screen
         from alphac4.solver.solver import Verdict, best_columns
 
         screen, best = Screen(sys.stdout), best_columns(scores)
         lines = [screen.drawn(position), "", f"{screen.side(0 if position.first_to_move else 1)} to move", ""]
-        lines.append("column  score  with best play (* best)")
+        rows = [("column", "score", "with best play (* best)")]
         for column, score in enumerate(scores):
             if score is None:
                 meaning = "full"
@@ -322,9 +323,9 @@ class SolveCommand:
                 meaning = "wins" if score > 0 else "loses"
             else:
                 meaning = Verdict.of(position, score).text
-            shown = "." if score is None else score
-            lines.append(f"{column_name(column):>6}  {shown:>5}  {meaning}{'  *' if column in best else ''}")
-        return "\n".join(lines)
+            mark = "  *" if column in best else ""
+            rows.append((column_name(column), "." if score is None else str(score), f"{meaning}{mark}"))
+        return "\n".join([*lines, *format_table(rows, left=[2])])
 
     def _solve_lines(self, solver: "Solver") -> int:
         """Score line by line; report an invalid line or a wrong score with the line's number, and continue."""

@@ -10,7 +10,7 @@ from alphac4.arena.ratings import Z95
 from alphac4.evaluation.metrics import Estimate, Metrics
 from alphac4.evaluation.positions import ALL
 from alphac4.game.position import count_of
-from alphac4.machine import terminal_width
+from alphac4.machine import format_table, terminal_width
 from alphac4.storage.records import finite_or_null
 
 FORMAT = "alphac4 strength report 4"
@@ -139,35 +139,26 @@ def _table(
 
 
 def _aligned(rows: list[list[str]], max_width: int | None) -> list[str]:
-    """Align the columns; if the lines are too long, narrow the columns, then split the table into several.
+    """Align the columns; if the lines are too long, narrow the columns, then split the table into several."""
 
-    A row of one cell is a line of its own, which does not affect the widths.
-    """
+    def lines(columns: Sequence[int]) -> list[str]:
+        return format_table([row if len(row) == 1 else [row[index] for index in columns] for row in rows], gap=" ")
 
-    def widths(rows: list[list[str]]) -> list[int]:
-        return [max(len(row[index]) for row in rows if len(row) > 1) for index in range(len(rows[0]))]
+    def is_too_wide(columns: Sequence[int]) -> bool:
+        widths = [len(line) for line, row in zip(lines(columns), rows, strict=True) if len(row) > 1]
+        return max_width is not None and max(widths) > max_width
 
-    if max_width is not None and sum(widths(rows)) + len(rows[0]) - 1 > max_width:
+    if is_too_wide(range(len(rows[0]))):
         heads = [heading.rsplit("-", 1) for heading in rows[0]]
         first = [f"{parts[0]}-" if len(parts) > 1 else "" for parts in heads]
-        rows = [
-            first,
-            [parts[-1] for parts in heads],
-            *([cell.replace(" ± ", "±") for cell in row] for row in rows[1:]),
-        ]
-    sizes = widths(rows)
-    parts, length = [[0]], sizes[0]
-    for index in range(1, len(sizes)):
-        length += 1 + sizes[index]
-        if max_width is not None and length > max_width and len(parts[-1]) > 1:
+        narrow = [[cell.replace(" ± ", "±") for cell in row] for row in rows[1:]]
+        rows = [first, [parts[-1] for parts in heads], *narrow]
+    parts = [[0]]
+    for index in range(1, len(rows[0])):
+        if len(parts[-1]) > 1 and is_too_wide([*parts[-1], index]):
             parts.append([0])
-            length = sizes[0] + 1 + sizes[index]
         parts[-1].append(index)
-    return [
-        row[0] if len(row) == 1 else " ".join(row[index].rjust(sizes[index]) for index in part)
-        for part in parts
-        for row in rows
-    ]
+    return [line for part in parts for line in lines(part)]
 
 
 def _budget(budget: BudgetReport) -> str:

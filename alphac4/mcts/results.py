@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of
+from alphac4.machine import format_table
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
 MAX_PV_MOVES = 20
@@ -231,16 +232,17 @@ class SearchedPosition:
         ``name`` formats a 0-based column, by default as move strings do. Moves without visits show neither value nor
         score, and moves of a position that no network has evaluated show no prior.
         """
-        lines = ["column  visits   value   prior   score"]
+        rows = [("column", "visits", "value", "prior", "score", "")]
         for item in self.columns.values():
             numbers = (item.value, item.score) if item.visits else (None, None)
             value, score = ("-" if number is None else f"{number:+.3f}" for number in numbers)
             prior = "-" if item.prior is None else f"{item.prior:.3f}"
-            line = f"{name(item.column):>6}  {item.visits:>6}  {value:>6}  {prior:>6}  {score:>6}"
-            lines.append(f"{line}{'  *' if item.column == self.move else ''}  {item.proof}".rstrip())
+            mark = "*  " if item.column == self.move else ""
+            rows.append((name(item.column), str(item.visits), value, prior, score, f"{mark}{item.proof}"))
         win, draw, loss = (100 * share for share in self.wdl)
         rate = self.simulations / max(self.seconds, 1e-9)
-        lines += [
+        lines = [
+            *format_table(rows, left=[5]),
             "",
             f"value {self.value:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
             f"best line {' '.join(map(name, self.pv))}",

@@ -10,7 +10,7 @@ import numpy as np
 from alphac4.bars import Bar
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
-from alphac4.machine import NOTICE_DELAY_S, notify_if_slow, terminal_width, wrap_text
+from alphac4.machine import NOTICE_DELAY_S, format_table, notify_if_slow, terminal_width, wrap_text
 from alphac4.mcts.results import SearchedPosition
 from alphac4.solver.solver import Solver, exact, shared_solver
 
@@ -83,16 +83,16 @@ class Screen:
     def analysis(self, analysis: SearchedPosition) -> None:
         """Show a bar of visits for each move, and the chances of the side to move."""
         self.line()
-        self.line("  column  visits                        value  prior", style=DIM)
+        rows = [("  column", "visits", "", "value", "prior", "")]
         for item in analysis.columns.values():
             bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.visit_share)
             value = signed(item.value) if item.value is not None else "-"
-            prior = f"{100 * item.prior:3.0f} %" if item.prior is not None else "-"
-            mark = " *" if item.column == analysis.move else "  "
-            self.line(
-                f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.visit_share:4.0f} %  "
-                f"{value:>5}  {prior:>5}  {item.proof}"
-            )
+            prior = f"{100 * item.prior:.0f} %" if item.prior is not None else "-"
+            name = column_name(item.column) + (" *" if item.column == analysis.move else "  ")
+            rows.append((name, f"{bar:<{BAR}}", f"{100 * item.visit_share:.0f} %", value, prior, item.proof))
+        head, *lines = format_table(rows, left=[1, 5])
+        self.line(head, style=DIM)
+        self.line("\n".join(lines))
         self.line("  * the search's choice; outcomes in words are proven, numbers are estimates", style=DIM)
         win, draw, loss = (f"{100 * share:.0f} %" for share in analysis.wdl)
         side = self.side(0 if analysis.position.first_to_move else 1)

@@ -69,9 +69,9 @@ def test_results_of_an_arena_equal_those_computed_by_hand() -> None:
     tournament = Tournament(players=(player, "b"), pairs=10)
     results = {(player, "b"): MatchResult(wins=4, draws=6, losses=10, pair_scores=pair_scores)}
     assert describe_results(tournament, results).splitlines() == [
-        "   player    Elo     ±  games  points     1    2",
-        " 1 b          +0     0     20    13.0     -   65",
-        " 2 a@9      -108   160     20     7.0    35    -",
+        "   player   Elo    ±  games  points   1   2",
+        "1  b         +0    0     20    13.0   -  65",
+        "2  a@9     -108  160     20     7.0  35   -",
         "Elo by maximum likelihood, b = 0, with 95 % intervals; scores in per cent.",
         "",
         "a@9 v. b: 4 won, 6 drawn, 10 lost, 35.0% [13.7%, 56.3%], Elo -108 [-320, +44]",
