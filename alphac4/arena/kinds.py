@@ -1,12 +1,11 @@
 """The kinds of players: networks, classic MCTS, alpha-beta search, and other authors' players."""
 
 import copy
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_type_hints
 
 from alphac4.arena import PlayerError
 from alphac4.arena.registry import (
@@ -19,6 +18,7 @@ from alphac4.arena.registry import (
 )
 from alphac4.storage.networks import SHIPPED
 from alphac4.storage.records import (
+    MAX_NUMBER,
     MAX_SIMULATIONS,
     Range,
     did_you_mean,
@@ -44,6 +44,10 @@ CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
+SEARCH_OPTIONS = {
+    "temperature": Annotated[float, Range(0, MAX_NUMBER)],
+    "leaves": Annotated[int, Range(1, MAX_LEAVES)],
+}
 
 
 def network_form(names: str) -> re.Pattern[str]:
@@ -150,15 +154,11 @@ class NetworkKind(PlayerKind):
         try:
             if found["limit"] == "@":
                 raise ValueError("a limit is missing after @")
-            types = {**get_type_hints(Puct), "temperature": float, "leaves": int}
+            types = {**get_type_hints(Puct), **SEARCH_OPTIONS}
             given = parse_options(found["options"] or "", types)
             given = {name: read_value(types[name], value, name) for name, value in given.items()}
             self.temperature = given.pop("temperature", 0.0)  # of the choice among moves; see `NetworkPlayer`
             self.leaves = given.pop("leaves", LEAVES)  # the most leaves of a tree that it evaluates together
-            if not 0 <= self.temperature < math.inf:
-                raise ValueError(f"temperature must be at least 0 and finite, not {self.temperature:g}")
-            if not 1 <= self.leaves <= MAX_LEAVES:
-                raise ValueError(f"leaves must be from 1 to {MAX_LEAVES}, not {self.leaves}")
             self.selection: Selection = check_selection(Puct(**given))
             self.path = checkpoint_file(Path(self.written))
         except ValueError as error:
