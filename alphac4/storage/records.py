@@ -145,12 +145,8 @@ def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
     Annotations in quotes, of types that take long to import, are left to the function.
     """
     signature = inspect.signature(function)
-    hints = {
-        item.name: item.annotation
-        for item in signature.parameters.values()
-        if not isinstance(item.annotation, str) and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
-    }
-    hints = {name: hint for name, hint in hints.items() if hint is not inspect.Parameter.empty}
+    hints = {name: item.annotation for name, item in signature.parameters.items()}
+    hints = {name: hint for name, hint in hints.items() if not isinstance(hint, str) and hint is not signature.empty}
 
     @functools.wraps(function)
     def call(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
@@ -230,7 +226,7 @@ def _describe(hint: Any) -> str:
         return "an object"
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return f"an object with the fields of {hint.__name__}"
-    return {Callable: "a function"}.get(origin, getattr(origin, "__name__", str(origin)))
+    return "a function" if origin is Callable else str(origin.__name__)
 
 
 def _read_annotated(hint: Any, value: Any, name: str) -> Any:
@@ -238,9 +234,9 @@ def _read_annotated(hint: Any, value: Any, name: str) -> Any:
     try:
         value = read_value(kind, value, name)
     except WrongTypeError:
-        if any(isinstance(part, str) for part in parts):
-            raise _wrong_type(hint, value, name) from None
-        raise
+        if not any(isinstance(part, str) for part in parts):
+            raise
+        raise _wrong_type(hint, value, name) from None
     for part in parts:
         if hasattr(part, "check"):
             part.check(name, value)
@@ -251,13 +247,12 @@ def _read_union(hint: Any, value: Any, name: str) -> Any:
     kinds = typing.get_args(hint)
     if value is None and types.NoneType in kinds:
         return None
-    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
-    for kind in kinds:
-        try:
+    first, *others = (kind for kind in kinds if kind is not types.NoneType)
+    if not others:
+        return read_value(first, value, name)
+    for kind in (first, *others):
+        with contextlib.suppress(WrongTypeError):
             return read_value(kind, value, name)
-        except WrongTypeError:
-            if len(kinds) == 1:
-                raise
     raise _wrong_type(hint, value, name)
 
 
