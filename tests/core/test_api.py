@@ -180,26 +180,6 @@ def test_load_finds_the_planes_that_a_module_takes(planes: int) -> None:
     assert alphac4.load(module).search("44", simulations=0).move == int(policy.argmax())
 
 
-def test_evaluate_measures_the_same_network_in_every_form(checkpoint: Path, network: PolicyValueNetwork) -> None:
-    def function(planes: Planes) -> Any:
-        with torch.inference_mode():
-            policy, wdl, *_ = network(torch.from_numpy(planes))
-        return policy, wdl.softmax(dim=1)
-
-    options: dict[str, Any] = {"count": 4, "backend": "torch-fp32", "device": "cpu"}
-    expected = alphac4.evaluate(checkpoint, simulations=[0, 8], **options)
-    agent = load(checkpoint)
-    for player in (network, agent, agent.player):
-        report = alphac4.evaluate(player, simulations=[0, 8], references=["random"], **options)
-        assert [report.mistakes(budget) for budget in (0, 8)] == [expected.mistakes(budget) for budget in (0, 8)]
-    assert alphac4.evaluate(function, count=1).subjects[0].budgets[0].simulations == 0
-    own_limit = alphac4.evaluate(load(f"{checkpoint}@8"), count=4)
-    assert own_limit.mistakes() == expected.mistakes(8)
-    small = alphac4.load(RandomPlayer(np.random.default_rng(0)), geometry=alphac4.make_geometry(5, 6))
-    with pytest.raises(ValueError, match="positions of the standard board only"):
-        alphac4.evaluate(small)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_load_takes_a_module_of_half_precision_that_returns_probabilities(dtype: torch.dtype) -> None:
     module = Module(2, "probabilities").eval().to(dtype)
@@ -453,15 +433,21 @@ def test_matches_accept_all_kinds_of_players_and_depend_on_the_seed(
     assert chosen[0] != chosen[1]
 
 
-def test_evaluate_agrees_with_the_command(checkpoint: Path, run_command: Callable[..., str]) -> None:
-    report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
+def test_evaluate_agrees_with_the_command_in_every_form_of_a_network(
+    checkpoint: Path, network: PolicyValueNetwork, run_command: Callable[..., str]
+) -> None:
     command = f"evaluate {checkpoint} --simulations 0 8 --count 3 --backend torch-fp32 --device cpu --json"
     budgets = json.loads(run_command(command))["subjects"][0]["budgets"]
-    for index, budget in enumerate((0, 8)):
-        expected = {name: figures["mistakes"]["value"] for name, figures in budgets[index]["sets"].items()}
-        assert report.mistakes(budget) == expected
-    last = 100 * expected["all"]
-    assert repr(report).splitlines()[-1].startswith(f"Mistakes in 18 positions: {last:.1f} ± ")
+    agent = load(checkpoint)
+    for player in (checkpoint, network, agent, agent.player):
+        report = alphac4.evaluate(player, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
+        for index, budget in enumerate((0, 8)):
+            expected = {name: figures["mistakes"]["value"] for name, figures in budgets[index]["sets"].items()}
+            assert report.mistakes(budget) == expected
+        last = 100 * expected["all"]
+        assert repr(report).splitlines()[-1].startswith(f"Mistakes in 18 positions: {last:.1f} ± ")
+    assert alphac4.evaluate(load(f"{checkpoint}@8"), count=3).mistakes() == expected  # with its own limit
+    assert alphac4.evaluate(always([0] * 7, 0), simulations=[0], count=1).mistakes()
 
 
 def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
