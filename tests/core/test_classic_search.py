@@ -27,7 +27,7 @@ from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig, final_move
 from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
-from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN
 
 VARIANTS = {
     "default": UctConfig(),
@@ -106,6 +106,8 @@ def test_final_move_follows_each_rule_by_hand() -> None:
     assert final_move(visits, values, scores, losses, "rate") == 1  # the slowest loss
     one_loss = np.array([5 - PROVEN_WIN, UNPROVEN, UNPROVEN, ILLEGAL])
     assert final_move(visits, values, scores, one_loss, "visits") == 1
+    drawn = np.array([UNPROVEN, PROVEN_DRAW, UNPROVEN, ILLEGAL])
+    assert final_move(visits, values, scores, drawn, "rate") == 2  # a proven draw is worth 0
     tie = np.array([6, 6, 2, 0])
     assert final_move(tie, values, scores, proofs, "visits") == 1  # the better mean
 

@@ -98,10 +98,15 @@ def serving(application: WebApplication) -> Iterator[int]:
         assert not thread.is_alive()
 
 
-def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["exact", "analyze"])
+def test_a_search_stops_when_its_visitor_leaves(
+    name: str, application: WebApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analysis is a stream, which has no line yet."""
     began, stopped = threading.Event(), threading.Event()
 
-    def search(_position: object, stop: Stop) -> None:
+    def search(*arguments: object) -> None:
+        (stop,) = (argument for argument in arguments if isinstance(argument, Stop))
         began.set()
         try:
             while True:
@@ -113,10 +118,10 @@ def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, mon
 
     async def leave(port: int) -> None:
         async with connected(port) as (_, writer):
-            writer.write(post("exact", moves="44"))
+            writer.write(post(name, moves="44", session="somebody"))
             await asyncio.to_thread(began.wait, TIMEOUT_S)
 
-    monkeypatch.setattr(application.service, "exact", search)
+    monkeypatch.setattr(application.service, name, search)
     with serving(application) as port:
         asyncio.run(leave(port))
         assert stopped.wait(TIMEOUT_S)
