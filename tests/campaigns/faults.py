@@ -20,8 +20,8 @@ from campaigns.deletions import ROOT, copy_project
 TIMEOUT_S = 900.0  # for the tests of a fault; a fault that makes a test wait forever is caught
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 
-# Blocks of lines: a title, the text before and after the edit, and the modules of the tests that should catch it, which
-# are run without slow tests. The text before must occur exactly once in the package.
+# Blocks of lines: a title, the text before and after the edit, and the modules of the tests that should catch it, without
+# their slow tests unless the word "slow" follows. The text before must occur exactly once in the package.
 TABLE = Path(__file__).with_suffix(".txt")
 
 
@@ -29,7 +29,8 @@ class Fault(NamedTuple):
     title: str
     before: str
     after: str
-    tests: list[str]  # names of modules
+    modules: list[str]  # of tests
+    slow: bool
 
 
 def read_table() -> list[Fault]:
@@ -37,7 +38,8 @@ def read_table() -> list[Fault]:
     for block in TABLE.read_text().strip().split("\n\n"):
         title, *edit, tests = block.splitlines()
         before, after = ("\n".join(line[2:] for line in edit if line[0] == sign) for sign in "-+")
-        faults.append(Fault(title, before, after, tests.split()))
+        modules = tests.removesuffix(" slow").split()
+        faults.append(Fault(title, before, after, modules, tests.endswith(" slow")))
     return faults
 
 
@@ -70,13 +72,13 @@ def find_catcher(copy: Path, fault: Fault, passing: set[str]) -> str:
     places = [path for path in sources for _ in range(path.read_text().count(fault.before))]
     if len(places) != 1:
         return f"cannot be tried: its lines occur {len(places)} times in the package, so the table is out of date"
-    modules = [str(path.relative_to(copy)) for name in fault.tests for path in copy.glob(f"tests/**/{name}.py")]
-    if len(modules) != len(fault.tests):
-        return f"cannot be tried: not all of {fault.tests} exist, so the table is out of date"
+    modules = [str(path.relative_to(copy)) for name in fault.modules for path in copy.glob(f"tests/**/{name}.py")]
+    if len(modules) != len(fault.modules):
+        return f"cannot be tried: not all of {fault.modules} exist, so the table is out of date"
     (path,), text = places, places[0].read_text()
     path.write_text(text.replace(fault.before, fault.after))
     try:
-        done = run_tests(copy, ["-x", "-m", "not slow", *modules])
+        done = run_tests(copy, ["-x", *modules, *([] if fault.slow else ["-m", "not slow"])])
     except subprocess.TimeoutExpired:
         return "caught: by waiting"
     finally:
