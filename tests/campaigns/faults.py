@@ -20,8 +20,8 @@ from campaigns.deletions import ROOT, copy_project
 TIMEOUT_S = 900.0  # for the tests of a fault; a fault that makes a test wait forever is caught
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 
-# Blocks of lines: a title, the text before and after the edit, and the modules of the tests that should catch it, without
-# their slow tests unless the word "slow" follows. The text before must occur exactly once in the package.
+# Blocks of lines: a title, the text before and after the edit, and the modules of the tests that should catch it,
+# without slow tests unless the word "slow" follows. The text before must occur exactly once in the package.
 TABLE = Path(__file__).with_suffix(".txt")
 
 
