@@ -11,7 +11,7 @@ position. Levels with more than ``--width`` positions are sampled in proportion 
 share's expectation as it is.
 
 It prints a row per network, budget and opening, and the mistakes. Both are also written, the mistakes to another file
-beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share over the time of runs.
+beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share, of runs over their time.
 """
 
 import argparse
@@ -220,21 +220,23 @@ def write_csv(path: Path, rows: Sequence[dict[str, str]]) -> None:
 
 
 def draw(rows: Sequence[dict[str, str]], path: Path) -> None:
-    """Draw the share of the first opening over the minutes of runs, a line per run and budget."""
+    """Draw the share of the first opening: of runs over their minutes, of other networks by budget."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.subplots()
-    curves: defaultdict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    curves: defaultdict[str, list[tuple[float | str, float]]] = defaultdict(list)
     for row in rows:
-        if row["minutes"] and row["opening"] == rows[0]["opening"]:
+        if row["opening"] == rows[0]["opening"] and row["minutes"]:
             run = Path(row["network"]).parts[-3]
-            curves[row["budget"], run].append((float(row["minutes"]), 100 * float(row["kept"])))
-    budgets, runs = list(dict.fromkeys(b for b, _ in curves)), list(dict.fromkeys(run for _, run in curves))
-    for (budget, run), points in curves.items():
-        style = f"C{budgets.index(budget)}{('-', '--', ':')[runs.index(run) % 3]}o"
-        axes.plot(*zip(*points, strict=True), style, markersize=3, label=f"{run}@{budget}")
-    axes.set(xlabel="minutes of training", ylabel="best defences beaten, %", ylim=(-3, 103))
+            curves[f"{run}@{row['budget']}"].append((float(row["minutes"]), 100 * float(row["kept"])))
+        elif row["opening"] == rows[0]["opening"]:
+            budget = {"0": "raw policy"}.get(row["budget"], row["budget"])
+            curves[Path(row["network"]).stem].append((budget, 100 * float(row["kept"])))
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), "o-", markersize=4, label=name)
+    unit = "minutes of training" if rows[0]["minutes"] else "simulations per move"
+    axes.set(xlabel=unit, ylabel="best defences beaten, %", ylim=(0, 103))
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=130)
 
@@ -248,7 +250,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=4096, help="positions of a level from which on it is sampled")
     parser.add_argument("--scores", type=Path, help="file that keeps the exact scores for the next call")
     parser.add_argument("--csv", type=Path, default=Path("keeping-the-win.csv"), help="file of the rows")
-    parser.add_argument("--picture", type=Path, help="draw the share over the minutes of runs")
+    parser.add_argument("--picture", type=Path, help="draw the share over the minutes of runs, or by budget")
     options = parser.parse_args()
     mistakes_path = options.csv.with_name(f"{options.csv.stem}-mistakes.csv")
     rows, mistakes, scores = read_csv(options.csv), read_csv(mistakes_path), ExactScores(options.scores)

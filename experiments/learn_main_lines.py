@@ -40,13 +40,13 @@ from alphac4.training.losses import LearningBatch, batches, standard_losses
 from alphac4.training.optimizer import CosineSchedule
 
 BUDGETS = ((14, 600), (24, 400), (42, 200))  # simulations in positions with fewer stones than the first number
-MAX_STONES = 28
+MAX_STONES = 22
 CHOICE_TEMPERATURE = 0.06  # of values in [-1, 1], when the lines branch
 PRIOR_SHARE = 0.3  # of a move's probability in the lines
 VALUE_SCALE = 40.0  # policy targets are softmax(log prior + VALUE_SCALE * value)
 BACKED_UP = 0.8  # weight of the best reply's value in a value target
 SEARCHED_TOGETHER = 128
-QUICK_SIMULATIONS = 6  # per move of the games whose positions the network shall not forget
+QUICK_SIMULATIONS = 2  # per move of the games whose positions the network shall not forget
 
 
 @dataclass(kw_only=True)
