@@ -1,6 +1,6 @@
 """Continue a network with deep searches of the lines that its own searches consider best.
 
-    python experiments/learn_main_lines.py gpu-best runs/main-lines --rounds 3
+    python experiments/learn_main_lines.py gpu-best runs/main-lines --rounds 2
 
 Each round searches the positions of the main lines, level by level from the empty board: the moves that the search
 considers good, of both sides, lead to the next level, and the likeliest positions of each level are kept. Values are
@@ -10,6 +10,7 @@ exact solver.
 """
 
 import argparse
+import copy
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,14 +40,16 @@ from alphac4.training.learner import Learner
 from alphac4.training.losses import LearningBatch, batches, standard_losses
 from alphac4.training.optimizer import CosineSchedule
 
-BUDGETS = ((14, 600), (24, 400), (42, 200))  # simulations in positions with fewer stones than the first number
+EARLY_STONES = 14  # positions with fewer stones are searched longer
+EARLY_SIMULATIONS, LATE_SIMULATIONS = 360, 240
 MAX_STONES = 22
 CHOICE_TEMPERATURE = 0.06  # of values in [-1, 1], when the lines branch
 PRIOR_SHARE = 0.3  # of a move's probability in the lines
 VALUE_SCALE = 40.0  # policy targets are softmax(log prior + VALUE_SCALE * value)
 BACKED_UP = 0.8  # weight of the best reply's value in a value target
 SEARCHED_TOGETHER = 128
-QUICK_SIMULATIONS = 2  # per move of the games whose positions the network shall not forget
+PARALLEL_GAMES = 48  # per core
+QUICK_SIMULATIONS = 6  # per move of the games whose positions the network shall not forget
 
 
 @dataclass(kw_only=True)
@@ -67,8 +70,8 @@ def key_of(position: Position) -> int:
     return int(canonical_key(STANDARD, position.own, position.occupied))
 
 
-def explore(network: Network, width: int, scale: float) -> dict[int, Node]:
-    """Search the main lines; ``scale`` multiplies the simulations."""
+def explore(network: Network, width: int) -> dict[int, Node]:
+    """Search the main lines, and back up their values."""
     search = NetworkSearch(Evaluator(network, backend="openvino-int8"), cache=2**20)
     nodes = dict[int, Node]()
     level = {key_of(Position()): (Position(), 1.0)}
@@ -76,7 +79,7 @@ def explore(network: Network, width: int, scale: float) -> dict[int, Node]:
         following = dict[int, tuple[Position, float]]()
         kept = sorted(level.values(), key=lambda entry: -entry[1])[:width]
         plies = kept[0][0].plies
-        budget = Budget(simulations=int(scale * next(number for stones, number in BUDGETS if plies < stones)))
+        budget = Budget(simulations=EARLY_SIMULATIONS if plies < EARLY_STONES else LATE_SIMULATIONS)
         for first in range(0, len(kept), SEARCHED_TOGETHER):
             part = kept[first : first + SEARCHED_TOGETHER]
             result = search.search([position for position, _ in part], budget)
@@ -176,7 +179,9 @@ def play(network: Network, config: TrainConfig, count: int, seed: int) -> Sample
     """
     selfplay = replace(config.selfplay, full_simulations=QUICK_SIMULATIONS, fast_simulations=QUICK_SIMULATIONS)
     evaluator = Evaluator(network, threads=1)
-    actors = [Actor(STANDARD, selfplay, evaluator, 128, np.random.default_rng([seed, n])) for n in range(cores())]
+    actors = [
+        Actor(STANDARD, selfplay, evaluator, PARALLEL_GAMES, np.random.default_rng([seed, n])) for n in range(cores())
+    ]
 
     def work(actor: Actor) -> list[Samples]:
         blocks = actor.play(-(-count // (cores() * actor.slots)), lambda: False)
@@ -222,16 +227,28 @@ def learn(
     return learner.candidate()
 
 
+def mean(start: Network, network: Network) -> Network:
+    """Return a network with the mean of two networks' weights, which forgets less (Wortsman et al. 2022, WiSE-FT)."""
+    result, before = copy.deepcopy(network), start.state_dict()
+    weights = {name: (value + before[name]) / 2 for name, value in network.state_dict().items()}
+    result.load_state_dict({name: value.to(before[name].dtype) for name, value in weights.items()})
+    return result
+
+
+def save(path: Path, network: Network) -> None:
+    """Write a network's file."""
+    save_checkpoint(path, Checkpoint(network=network, geometry=STANDARD, provenance={}))
+
+
 def main() -> None:
     """Explore, play and learn in rounds; save the network of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--width", type=int, default=150, help="positions of a level")
-    parser.add_argument("--scale", type=float, default=1.0, help="factor of all simulations in the lines")
-    parser.add_argument("--games", type=int, default=100_000, help="positions of quick games")
-    parser.add_argument("--steps", type=int, default=600, help="gradient steps per round")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--width", type=int, default=48, help="positions of a level")
+    parser.add_argument("--games", type=int, default=8000, help="positions of quick games")
+    parser.add_argument("--steps", type=int, default=200, help="gradient steps per round")
     parser.add_argument("--learning-rate", type=float, default=4e-4)
     parser.add_argument("--lines-share", type=float, default=0.5, help="of the positions that are learned")
     parser.add_argument("--seed", type=int, default=0)
@@ -240,13 +257,13 @@ def main() -> None:
     preset = PRESETS["gpu-best"]
     rates = {"learning_rate": options.learning_rate, "final_learning_rate": options.learning_rate / 10}
     config = replace(preset, learning=replace(preset.learning, batch_size=128, ema_decay=0.99, **rates))
-    network = named_checkpoint(options.network).load().network
+    start = network = named_checkpoint(options.network).load().network
     started = time.perf_counter()
     played = play(network, config, options.games, options.seed)
     print(f"{len(played)} positions of games, {time.perf_counter() - started:.0f} s", flush=True)
     for number in range(1, options.rounds + 1):
         started = time.perf_counter()
-        nodes = explore(network, options.width, options.scale)
+        nodes = explore(network, options.width)
         root = nodes[key_of(Position())]
         print(f"round {number}: {len(nodes)} positions of lines, {time.perf_counter() - started:.0f} s", flush=True)
         print(f"  value of the empty board {root.wdl[0] - root.wdl[2]:+.3f}", flush=True)
@@ -260,8 +277,8 @@ def main() -> None:
             steps=options.steps,
             seed=options.seed * 1000 + number,
         )
-        path = options.folder / f"{number:06d}.safetensors"
-        save_checkpoint(path, Checkpoint(network=network, geometry=STANDARD, provenance={"round": number}))
+        save(options.folder / f"{number:06d}.safetensors", network)
+        save(options.folder / f"{number:06d}-mean.safetensors", mean(start, network))
 
 
 if __name__ == "__main__":
