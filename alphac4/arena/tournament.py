@@ -37,7 +37,7 @@ from alphac4.storage.journal import Journal
 from alphac4.storage.records import finite_or_null, read_record, read_value
 
 if TYPE_CHECKING:
-    from alphac4.compute.pool import Pool, Shared
+    from alphac4.compute.pool import Pool
 
 FORMAT = "alphac4-tournament"
 PAIRS_PER_PART = 25  # pairs of games that a process plays in lockstep
@@ -219,13 +219,13 @@ def play_part(
     tournament: Tournament,
     part: MatchPart,
     threads: int,
-    networks: "Shared[Mapping[str, NetworkFile | None]] | None" = None,
+    networks: Callable[[], Mapping[str, NetworkFile | None]] | None = None,
 ) -> MatchResult:
     """Create both players and play; their random numbers depend only on the tournament and the part.
 
-    In a process of a pool, ``networks`` holds the content of the networks' files by player.
+    In a process of a pool, ``networks`` returns the content of the networks' files by player.
     """
-    files, players = None if networks is None else networks.get(), list[Player]()
+    files, players = None if networks is None else networks(), list[Player]()
     for side, name in enumerate(part.pairing):
         backend = tournament.backends.get(name) or "auto"
         there = (tournament.device, backend) if files is None else ("cpu", require_backend(backend))

@@ -5,14 +5,6 @@ from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Shared(Protocol[T_co]):
-    """A value that the processes of a pool can get."""
-
-    def get(self) -> T_co:
-        """Return the value, in this process or in one of the pool."""
 
 
 class Pool(Protocol):
@@ -20,8 +12,8 @@ class Pool(Protocol):
 
     cores: int  # number of processes, one per core
 
-    def share(self, value: T) -> Shared[T]:
-        """Store a value once, for several calls."""
+    def share(self, value: T) -> Callable[[], T]:
+        """Store a value once, for several calls; return a function that gets it in any process."""
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
         """Call a function in the first free process."""

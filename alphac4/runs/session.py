@@ -155,7 +155,8 @@ class TrainingSession:
             if state.iteration:
                 seeds = partial(random_generator, config.seed, state.iteration, "new games")
                 if not loop.actors.restore(state.actors, seeds):
-                    logger.warning("discarded the games in progress, which do not fit the settings; new games begin")
+                    reason = "which fit other settings or were played elsewhere"
+                    logger.warning("discarded the games in progress, %s; new games begin", reason)
             if loop.actors.idle_cores:
                 advice = f"selfplay.games = {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")

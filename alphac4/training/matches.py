@@ -23,7 +23,7 @@ from alphac4.training.config import GateConfig, random_generator
 from alphac4.training.extensions import Gate
 
 if TYPE_CHECKING:
-    from alphac4.compute.pool import Pool, Shared
+    from alphac4.compute.pool import Pool
 
 CACHE_ENTRIES = 2**16  # cached evaluations per search
 TREE_REUSE: Reuse = "proofs"  # what is kept from one search of a game to the next
@@ -173,10 +173,15 @@ _providers: dict[tuple[int, str], PlayerProvider] = {}  # in a pool's process, b
 
 
 def _player_in_pool(
-    number: int, network: "Shared[Network]", backend: str, geometry: Geometry, selection: Selection, simulations: int
+    number: int,
+    network: Callable[[], Network],
+    backend: str,
+    geometry: Geometry,
+    selection: Selection,
+    simulations: int,
 ) -> Player:
     """Return a player that uses one core of a pool's process; earlier ones of the same provider become invalid."""
-    weights = network.get().eval()
+    weights = network().eval()
     if (number, backend) not in _providers:
         compute = choose_compute("cpu", backend if has_backend(backend, "cpu") else "auto", threads=1)
         _providers[number, backend] = PlayerProvider(compute, weights, geometry, selection)

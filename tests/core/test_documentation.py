@@ -236,18 +236,3 @@ def test_idea_trains(
     monkeypatch.syspath_prepend(path.parent)
     runpy.run_path(str(path), run_name="__main__")
     assert shown in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", IDEAS)
-def test_idea_has_few_lines_of_code(name: str) -> None:
-    text = (ROOT / "examples" / "ideas" / f"{name}.py").read_text()
-    tree = ast.parse(text)
-    documented = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
-    inside = {
-        line
-        for node in documented
-        if ast.get_docstring(node)
-        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
-    }
-    code = [line for number, line in enumerate(text.splitlines(), 1) if number not in inside and line.strip()]
-    assert len(code) <= MAX_LINES

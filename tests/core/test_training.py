@@ -442,8 +442,8 @@ class LocalPool:
 
     cores = 1
 
-    def share(self, value: object) -> Mock:
-        return Mock(get=lambda: value)
+    def share(self, value: object) -> Callable[[], object]:
+        return lambda: value
 
     def call(self, _index: int, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)

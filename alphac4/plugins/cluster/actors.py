@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -18,7 +19,7 @@ from alphac4.machine import CHECK_INTERVAL_S, adapt_process, picklable_errors
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
 from alphac4.plugins.cluster.connection import Connection, import_ray
-from alphac4.plugins.cluster.pool import RayShared
+from alphac4.plugins.cluster.pool import fetch
 from alphac4.selfplay.actor import UNLIMITED_MOVES
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
@@ -50,7 +51,7 @@ class Weights:
     """A version of the network."""
 
     version: int
-    network: RayShared[Network]
+    network: Callable[[], Network]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class RemoteActor:
         # A restarted actor must not play the same games again.
         self._task, self._rng = task, np.random.default_rng() if context.was_current_actor_reconstructed else rng
         self._blocks: Iterator[Block] = iter(())
-        self._version, self._latest = -1, Weights(version=-1, network=RayShared(reference=[]))
+        self._version, self._latest = -1, Weights(version=-1, network=partial(fetch, None))
         self._has_ended = False
 
     def update(self, weights: Weights) -> None:
@@ -92,7 +93,7 @@ class RemoteActor:
         """Play a block with the latest weights of `play` and `update`; return None after `end`."""
         latest = max(weights, self._latest, key=lambda each: each.version)
         if latest.version > self._version:
-            network = latest.network.get().eval()
+            network = latest.network().eval()
             if self._version < 0:
                 adapt_process()
                 self._actors = make_actors(self._task, network, self._rng)
@@ -140,7 +141,7 @@ class ClusterActors(Actors):
         resources = {"num_cpus": 1, "num_gpus": int(task.device == "cuda")}
         restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {CONTROL_GROUP: 1}}
         self._remote = self._ray.remote(**resources, **restarts, scheduling_strategy="SPREAD")(RemoteActor)
-        self._weights = Weights(version=0, network=RayShared(reference=[self._ray.put(network)]))
+        self._weights = Weights(version=0, network=partial(fetch, self._ray.put(network)))
         self._actors: list[Any] = []  # Ray's handles
         self._calls: dict[Any, int] = {}  # the actor's index, by the reference to its block
         self._locations: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
@@ -159,7 +160,7 @@ class ClusterActors(Actors):
 
     def update(self, network: Network) -> None:
         version = self._weights.version + 1
-        self._weights = Weights(version=version, network=RayShared(reference=[self._ray.put(network)]))
+        self._weights = Weights(version=version, network=partial(fetch, self._ray.put(network)))
         for actor in self._actors:
             actor.update.options(concurrency_group=CONTROL_GROUP).remote(self._weights)
 

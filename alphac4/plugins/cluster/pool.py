@@ -2,10 +2,10 @@
 
 import logging
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast, final
+from functools import partial
+from typing import Any, TypeVar, cast, final
 
 from alphac4.machine import adapt_process, picklable_errors
 from alphac4.plugins.cluster.connection import Connection, import_ray, on_node
@@ -18,14 +18,9 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 10  # attempts at a call whose process dies each time
 
 
-@dataclass(frozen=True, kw_only=True)
-class RayShared(Generic[T]):
-    """A `Shared` in the object store of a cluster."""
-
-    reference: Sequence[Any]  # one of Ray's, in a list: Ray would fetch the value of a bare one at every call
-
-    def get(self) -> T:
-        return cast(T, import_ray().get(self.reference[0]))
+def fetch(reference: Any) -> Any:
+    """Return a value in the object store of a cluster."""
+    return import_ray().get(reference)
 
 
 class Worker:
@@ -68,9 +63,9 @@ class RayPool:
             self._free.put(index)
         self._threads = ThreadPoolExecutor(self.cores)
 
-    def share(self, value: T) -> RayShared[T]:
+    def share(self, value: T) -> Callable[[], T]:
         """Store a value in the cluster once, for several calls."""
-        return RayShared(reference=[self._ray.put(value)])
+        return partial(fetch, self._ray.put(value))
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
         """Call a function in the first free process. The future raises the errors of `call`."""

@@ -30,12 +30,15 @@ class CudaKind(TorchKind):
         """Create the compute, on the cores if the GPU fails its self-test."""
         from alphac4.compute.cores import Compute
         from alphac4.compute.devices import choose_device
-        from alphac4.plugins.cuda.compute import DeviceCompute, is_simulated
+        from alphac4.plugins.cuda.device import is_simulated
 
-        if self.text == "cuda" and is_simulated():
-            return DeviceCompute("cpu", threads, for_run=for_run)
-        device, backend = choose_device(self.text, backend)
-        if device == "cuda" and backend in ("auto", CUDA_TREES):
+        if is_fake := self.text == "cuda" and is_simulated():
+            device = "cpu"
+        else:
+            device, backend = choose_device(self.text, backend)
+        if backend in ("auto", CUDA_TREES) and (device == "cuda" or is_fake):
+            from alphac4.plugins.cuda.compute import DeviceCompute  # imports the learner
+
             try:
                 return DeviceCompute(device, threads, for_run=for_run)
             except RuntimeError as error:

@@ -10,7 +10,6 @@ from alphac4.mcts.simulation import Selection
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
 from alphac4.plugins.cuda.device import cuda_device
-from alphac4.plugins.cuda.device import is_simulated as is_simulated
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import window_size
 from alphac4.training.config import TrainConfig

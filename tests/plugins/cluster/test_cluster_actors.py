@@ -5,6 +5,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights
 from alphac4.plugins.cluster.connection import Connection, Node, check_nodes
-from alphac4.plugins.cluster.pool import RayPool, RayShared
+from alphac4.plugins.cluster.pool import RayPool, fetch
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 from alphac4.version import __version__
@@ -121,7 +122,7 @@ def test_a_restarted_actor_plays_different_games(
 ) -> None:
     """Ray creates it with the arguments of the lost one."""
     monkeypatch.setattr("alphac4.selfplay.actor.MAX_BLOCK_INTERVAL_S", float("inf"))
-    weights = Weights(version=0, network=RayShared(reference=[make_network()]))
+    weights = Weights(version=0, network=partial(fetch, make_network()))
     games = []
     for ray_of_actors.was_current_actor_reconstructed in (False, False, True):
         actor = RemoteActor(TASK, np.random.default_rng(0))
