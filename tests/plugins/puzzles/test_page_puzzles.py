@@ -197,3 +197,39 @@ def test_puzzles_that_cannot_be_loaded_leave_the_game(browser: Browser, address:
     page.click("#mode-puzzles")
     expect(page, "#status", "to move and win")
     browser.errors.clear()  # the failed request
+
+
+def test_a_puzzle_has_the_controls_of_a_game(browser: Browser, address: str) -> None:
+    """One can step through it, try it again, share and analyse it, and return to an earlier one."""
+    puzzle = next(p for p in reversed(packaged_puzzles()) if p.difficulty == 5)
+    page, plies = open_puzzles(browser, address, puzzle), len(puzzle.moves)
+    assert page.input_value("#difficulty") == "5"
+    assert page.locator("#undo").is_hidden()
+    press(page, "s")
+    expect_count(page, ".ring.run", 4)
+    expect(page, "#status", f"^{puzzle.solution + 1} wins in")
+    end = page.locator("g.stone:not(.possible)").count()
+    press(page, ["ArrowLeft", "ArrowLeft"])
+    expect_count(page, "g.stone:not(.possible)", end - 2)
+    expect(page, "#status", f"^After {end - 2} stones. (Red|Yellow) to move.$")
+    page.click("#share")
+    assert len(page.input_value("#share-moves")) == end - 2
+    press(page, ["Escape"])
+    page.click("#puzzle-again")
+    expect(page, "#status", "to move and win")
+    expect_count(page, "g.stone:not(.possible)", plies)
+    page.evaluate("localStorage.alphac4 = JSON.stringify({ streak: 3 })")
+    finish(page, puzzle)
+    expect(page, "#streak", "3")  # after the solution was shown
+    page.click("#puzzle-next")
+    expect(page, "#status", "to move and win")
+    assert shown(page) != puzzle
+    page.click("#puzzle-previous")
+    assert shown(page) == puzzle
+    audit(page)
+    page.click("#puzzle-analyse")
+    expect_moves(page, puzzle.moves)
+    assert page.is_checked("#analyse")
+    page.go_back()
+    expect(page, "#status", "to move and win")
+    assert shown(page) == puzzle

@@ -47,22 +47,25 @@ const analysis = new Analysis({ rules, setup, engine, solver }, {
     show();
   },
 });
-const record = new Record(rules, { onGo: (ply) => (leave(), go(ply)) });
-new Share({ board, text: () => game.text, link: setup.link ?? "" });
+const record = new Record(rules, { onGo: (ply) => modes[mode].go(ply) });
+new Share({ board, text: () => modes[mode].text, link: setup.link ?? "" });
 let mode = "game", hint = null, message = "", thinking = null;
 let progress = ""; // of a level's move, such as " 5 s"
 let preview = []; // moves of a line that are shown after the position
 let previous = null; // snapshot of the game before a new one, for undo
 const games = new Map(); // entry of the browser's history -> snapshot of an earlier game
 
-// A mode decides what the board shows: { keys: ids of buttons by key, help: text about them, drop(column), open(linked) },
-// where `linked` is what follows the mode's name in the address. Elements with the attribute data-mode belong to one mode.
+// A mode decides what the board shows: { keys: ids of buttons by key, help: text about them, drop(column), open(linked),
+// go(ply), text }, where `linked` is what follows the mode's name in the address, go(ply) shows the position after `ply`
+// moves of the record, and `text` is the move string on the board. Elements with the attribute data-mode belong to one mode.
 const modes = {
   game: {
     keys: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume", a: "analyse" },
     help: "← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis",
     drop: dropInGame,
     open: update,
+    go: (ply) => (leave(), go(ply)),
+    get text() { return game.text; },
   },
 };
 
@@ -74,7 +77,7 @@ const modes = {
 //   leave()   ends the exercise, because the game goes on or another position is shown
 //   marks     cells with a ghost stone: { column, row, side }
 //   state     what belongs to the game and not to the position, such as results; undefined is the state of a new game
-const page = { rules, setup, engine, entries, game, board, record, values, update, go, show, fail, analyse };
+const page = { rules, setup, engine, entries, game, board, record, values, update, go, show, fail, analyse, open };
 const panels = [];
 const created = await Promise.allSettled(setup.panels.map(async (name) => {
   const panel = await (await import(`./${name}/panel.js`)).create(page);
@@ -329,6 +332,15 @@ function turnTo(chosen) {
   if (chosen === mode) return;
   entries.push(chosen === "game" ? game.text : chosen);
   choose(chosen);
+}
+
+// Show other moves as the game, as a step of the browser's history.
+function open(moves, ply) {
+  leave();
+  for (const panel of panels) panel.state = undefined;
+  entries.push();
+  game.load(moves, { ply });
+  choose("game");
 }
 
 function changeTheme() {

@@ -12,11 +12,12 @@ export async function create(page) {
 }
 
 class Puzzles {
-  help = "h hint, s solution, n next";
-  keys = { n: "puzzle-next", h: "puzzle-hint", s: "puzzle-solution" };
+  help = "← → step, h hint, s solution, r try again, a analyse, p previous, n next";
+  keys = { n: "puzzle-next", p: "puzzle-previous", h: "puzzle-hint", s: "puzzle-solution", r: "puzzle-again", a: "puzzle-analyse" };
 
-  constructor({ rules, engine, board, entries }, file) {
-    Object.assign(this, { rules, engine, board, entries });
+  constructor({ rules, engine, board, entries, record, open }, file) {
+    Object.assign(this, { rules, engine, board, entries, record });
+    this.seen = []; // puzzles in the order in which they were shown
     this.all = file.trim().split("\n").slice(1).map((line) => {
       const [moves, column, distance, difficulty] = line.split(" ");
       // The id is the position in the file's orientation, also for a mirrored puzzle.
@@ -30,9 +31,15 @@ class Puzzles {
     $("difficulty").value = recall("difficulty", "1");
     $("difficulty").addEventListener("change", () => {
       remember("difficulty", $("difficulty").value);
-      this.next();
+      this.turn(this.draw());
     });
-    onPress("puzzle-next", () => this.next());
+    onPress("puzzle-next", () => this.turn(this.seen[this.index + 1] ?? this.draw()));
+    onPress("puzzle-previous", () => this.turn(this.seen[this.index - 1]));
+    onPress("puzzle-again", () => this.begin(this.puzzle, this.helped || this.over));
+    onPress("puzzle-analyse", () => {
+      open(this.moves, this.ply);
+      if (!$("analyse").checked) $("analyse").click();
+    });
     onPress("puzzle-hint", () => this.hint());
     onPress("puzzle-solution", () => this.demonstrate());
   }
@@ -52,30 +59,44 @@ class Puzzles {
     return { ...puzzle, moves, solution: image(puzzle.solution) };
   }
 
-  // Start an unsolved puzzle if there is one, easy and near wins first. Half of the puzzles are mirrored.
-  next() {
+  // The number of the puzzle among those seen.
+  get index() { return this.seen.indexOf(this.puzzle); }
+
+  // Show another puzzle, as a step of the browser's history.
+  turn(puzzle) {
+    this.entries.push(`puzzles/${puzzle.moves}`);
+    this.begin(puzzle);
+  }
+
+  // Draw an unsolved puzzle if there is one, easy and near wins first. Half of the puzzles are mirrored.
+  draw() {
     this.recallSolved();
     const fresh = this.chosen.filter(({ id }) => !this.solved.has(id) && id !== this.puzzle?.id);
     const from = (fresh.length ? fresh : this.chosen)
       .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST_COUNT);
     const puzzle = from[Math.floor(from.length * Math.random())];
-    this.begin(Math.random() < 0.5 ? puzzle : this.mirrored(puzzle));
+    return Math.random() < 0.5 ? puzzle : this.mirrored(puzzle);
   }
 
   // Show the puzzle of a link; without a link, the current or the next one.
   open(moves) {
     const named = (puzzle) => puzzle.moves === moves;
-    const linked = this.all.find(named) ?? (moves && this.all.map((puzzle) => this.mirrored(puzzle)).find(named));
+    const linked = this.seen.find(named) ?? this.all.find(named) ?? (moves && this.all.map((puzzle) => this.mirrored(puzzle)).find(named));
+    if (linked && $("difficulty").value) $("difficulty").value = String(linked.difficulty);
     if (linked && linked.moves !== this.puzzle?.moves) this.begin(linked);
     else if (this.puzzle) this.show();
-    else this.next();
+    else this.begin(this.draw());
     if (moves && !linked) this.say(`Puzzle ${moves} was not found; here is another one.`);
   }
 
-  begin(puzzle) {
+  // helped: whether the puzzle was solved before, or its solution was shown.
+  begin(puzzle, helped = false) {
+    if (!this.seen.includes(puzzle)) this.seen.splice(this.index + 1, Infinity, puzzle);
     this.puzzle = puzzle;
     this.start = this.moves = this.rules.read(puzzle.moves); // start: the moves that lead to the puzzle
-    this.helped = this.busy = this.over = false;
+    this.ply = this.moves.length; // number of moves on the board
+    this.busy = this.over = false;
+    this.helped = helped;
     this.wrong = new Map(); // column -> its label on the board
     this.say("");
   }
@@ -84,9 +105,18 @@ class Puzzles {
 
   say(text) {
     const task = `${COLOURS[this.side]} to move and win in ${counted(this.puzzle.distance, "move")}.`;
-    this.text = this.over || this.moves !== this.start ? text : `${task} ${text}`;
-    if (this.isVisible) announce(this.text);
+    this.message = this.over || this.moves !== this.start ? text : `${task} ${text}`;
+    if (this.isVisible) announce(this.message);
     this.show();
+  }
+
+  // The move string on the board.
+  get text() { return this.rules.write(this.moves.slice(0, this.ply)); }
+
+  go(ply) {
+    this.ply = Math.max(0, Math.min(ply, this.moves.length));
+    this.show();
+    announce($("status").textContent);
   }
 
   // Whether the page shows puzzles; the solver may answer after it has changed to the game.
@@ -95,18 +125,21 @@ class Puzzles {
   show() {
     if (!this.isVisible) return;
     this.entries.save({ hash: `puzzles/${this.puzzle.moves}` });
-    const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
-    showStatus(this.text);
+    const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this, isLast = this.ply === this.moves.length;
+    showStatus(isLast ? this.message : `After ${counted(this.ply, "stone")}. ${COLOURS[this.ply % 2]} to move.`);
     $("puzzle-heading").textContent = `Puzzle ${stars}`;
     $("streak").textContent = recall("streak", 0);
     $("best-streak").textContent = recall("bestStreak", 0);
     $("solved").textContent = `${chosen.filter(({ id }) => this.solved.has(id)).length} of ${chosen.length}`;
     $("puzzle-next").textContent = this.over ? "Next" : "Another";
     $("puzzle-next").classList.toggle("strong", this.over);
-    const active = !this.over && !this.busy;
+    const active = !this.over && !this.busy && isLast;
     enable("puzzle-hint", active && this.moves === this.start && this.possible.length > 2);
     enable("puzzle-solution", active);
-    this.board.draw(this.moves, { active, labels: active ? this.wrong : new Map() });
+    enable("puzzle-previous", this.index > 0);
+    enable("puzzle-again", this.moves !== this.start || this.wrong.size > 0);
+    this.record.show({ moves: this.moves, ply: this.ply, value: () => undefined });
+    this.board.draw(this.moves.slice(0, this.ply), { active, labels: active ? this.wrong : new Map() });
   }
 
   // The columns that are not ruled out.
@@ -128,7 +161,7 @@ class Puzzles {
 
   async drop(column) {
     const { puzzle, rules } = this, first = this.moves === this.start;
-    if (this.over || this.busy || this.wrong.has(column)) return;
+    if (this.over || this.busy || this.ply < this.moves.length || this.wrong.has(column)) return;
     if (!this.possible.includes(column)) return this.say(rules.columnFullMessage(column));
     if (first && column === puzzle.solution) return this.advance(column);
     if (first) this.refuse(column, "does not win", "no"); // the solver adds the reason
@@ -166,6 +199,7 @@ class Puzzles {
 
   place(column) {
     this.moves = [...this.moves, column];
+    this.ply = this.moves.length;
     this.wrong.clear();
     this.show();
   }
@@ -196,7 +230,7 @@ class Puzzles {
     const { puzzle, rules } = this;
     this.endStreak();
     this.over = true;
-    this.text = `The solution: ${COLOURS[this.side]} wins in ${counted(puzzle.distance, "move")}.`;
+    this.message = `The solution: ${COLOURS[this.side]} wins in ${counted(puzzle.distance, "move")}.`;
     if (this.moves === this.start) this.place(puzzle.solution);
     while (!rules.result(this.moves)) {
       const found = await this.verdicts(MIN_ANSWER_MS);
