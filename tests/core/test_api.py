@@ -122,17 +122,17 @@ def test_invalid_outputs_of_a_network_are_rejected(network: Any, message: str) -
 
 
 class Module(nn.Module):
-    """Network of one convolution that returns logits, win/draw/loss probabilities, or a value."""
+    """Network of one layer for each cell that returns logits, win/draw/loss probabilities, or a value."""
 
     def __init__(self, planes: int = 2, answers: str = "logits") -> None:
         super().__init__()
         torch.manual_seed(3)
-        self.convolution = nn.Conv2d(planes, 4, 3, padding=1)
+        self.embed = nn.Linear(planes, 4)
         self.norm = nn.BatchNorm2d(4)
         self.policy, self.outcome, self.answers = nn.Linear(168, 7), nn.Linear(168, 3), answers
 
     def forward(self, planes: torch.Tensor) -> Any:
-        features = self.norm(self.convolution(planes)).flatten(1)
+        features = self.norm(self.embed(planes.movedim(1, 3)).movedim(3, 1)).flatten(1)
         policy, outcome = self.policy(features), self.outcome(features)
         if self.answers == "value":
             return policy, torch.tanh(outcome[:, :1])
@@ -156,28 +156,6 @@ def test_load_takes_a_module_that_returns_logits_or_probabilities(planes: int) -
     assert (result.player, result.move) == ("Module", int(np.argmax(prior)))
     value = alphac4.load(Module(planes, "value")).search("44", simulations=0).value
     assert value == pytest.approx(math.tanh(outcome[0, 0]), abs=1e-5)
-
-
-class CellModule(nn.Module):
-    """Network whose first layer sees the planes of one cell, as in examples/ideas/mixer.py."""
-
-    def __init__(self, planes: int) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.embed, self.policy, self.outcome = nn.Linear(planes, 4), nn.Linear(168, 7), nn.Linear(168, 3)
-
-    def forward(self, planes: torch.Tensor) -> Any:
-        features = self.embed(planes.flatten(2).transpose(1, 2)).flatten(1)
-        return self.policy(features), self.outcome(features)
-
-
-@pytest.mark.parametrize("planes", [2, 8])
-def test_load_finds_the_planes_that_a_module_takes(planes: int) -> None:
-    position = alphac4.Position.from_moves("44")  # its own mirror image
-    module = CellModule(planes)
-    with torch.no_grad():
-        policy, _ = module(torch.from_numpy(make_planes(position.geometry, *stones([position]), planes)))
-    assert alphac4.load(module).search("44", simulations=0).move == int(policy.argmax())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
