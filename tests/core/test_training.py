@@ -287,7 +287,7 @@ def recorded_matches(
     """Return a run's matches without games, and a list that gets the players and openings of each."""
     played: list[tuple[Any, Any, list[str | None]]] = []
 
-    def play(players: Any, opponents: Any, openings: Any, **_options: Any) -> MatchResult:
+    def play(players: Any, opponents: Any, openings: Any, _on_games: Any) -> MatchResult:
         played.append((players[0], opponents[0], [opening.moves for opening in openings]))
         evaluators = {"evaluator": backends_of(players), "opponent_evaluator": backends_of(opponents)}
         points = (1.1,) * 10  # draws count half: 11 of 20 points
