@@ -73,6 +73,13 @@ def force_inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return _njit(function, nrt=False, forceinline=True)
 
 
+def users_compiled(function: Any) -> Any:
+    """Compile a user's function without the cache on disk. It may create arrays, unlike the search that calls it."""
+    njit: Any = numba.njit
+    source = getattr(function, "py_func", function)  # of a function that the user has compiled
+    return njit(nogil=True, error_model="numpy", _nrt=True)(source)
+
+
 def _njit(function: Callable[_P, _R], *, nrt: bool, **options: object) -> Callable[_P, _R]:
     """Compile with Numba, with the machine code in `machine_code_folder`.
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.core.errors import NumbaError
 
-from alphac4.compiled import compiled, force_inlined, inlined
+from alphac4.compiled import compiled, force_inlined, inlined, users_compiled
 from alphac4.game.planes import write_planes
 from alphac4.game.rules import STANDARD, canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
@@ -92,11 +92,10 @@ def check_selection(selection: Any) -> Selection:
             Range(-MAX_NUMBER if is_signed else MIN_POSITIVE, MAX_NUMBER).check(name, number)
     if kind is Puct:
         return Puct(*map(float, selection))  # so that a search is compiled once
-    score, name = getattr(kind.score, "py_func", kind.score), f"{kind.__name__}.score"
-    arguments = tuple(inspect.signature(score).parameters)
+    function, name = users_compiled(kind.score), f"{kind.__name__}.score"
+    arguments = tuple(inspect.signature(function.py_func).parameters)
     if len(arguments) != len(SCORE_ARGUMENTS):
         raise ValueError(f"{name} takes ({', '.join(arguments)}); expected ({', '.join(SCORE_ARGUMENTS)})")
-    function: Any = numba.njit(error_model="numpy")(score)
     examples = selection, make_trees(0, 0, STANDARD, np.random.default_rng(0)), 0, 0, 0, NodeTotals(0, 0.0, 0.0)
     try:
         function.compile(tuple(map(numba.typeof, examples)))

@@ -9,12 +9,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from numba.extending import overload
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import compiled, inlined, users_compiled
 from alphac4.game.rules import play
 from alphac4.mcts.tree import (
     ILLEGAL,
@@ -133,8 +132,8 @@ def _functions(kind: Any) -> tuple[Callable[..., int], Callable[..., None]]:
     if hasattr(kind, "select"):  # classic search, whose choice among unvisited actions is random
         return kind.select, kind.write_scores
     score = kind.score
-    if not hasattr(score, "py_func"):
-        score = numba.njit(nogil=True, error_model="numpy")(score)  # it may create arrays, unlike the search
+    if not kind.__module__.startswith("alphac4."):
+        score = users_compiled(score)
 
     def select(selection: Any, trees: Trees, t: int, node: int) -> int:
         totals = node_totals(trees, t, node)
