@@ -145,9 +145,9 @@ class _MachineCode:
 
 
 def _has_foreign_type(key: Any) -> bool:
-    """Return whether a function has an argument whose type is a named tuple from outside the package."""
-    tuples = [kind for kind in getattr(key[0], "args", key[0]) if isinstance(kind, numba.types.NamedTuple)]
-    return any(kind.instance_class.__module__.partition(".")[0] != "alphac4" for kind in tuples)
+    """Return whether a function has an argument of a class, such as a named tuple, from outside the package."""
+    classes = [kind.instance_class for kind in getattr(key[0], "args", key[0]) if hasattr(kind, "instance_class")]
+    return any(kind.__module__.partition(".")[0] != "alphac4" for kind in classes)
 
 
 @contextlib.contextmanager
