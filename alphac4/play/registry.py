@@ -36,8 +36,8 @@ class Panel:
     """Files that are added or replaced in an exported page, which has no server."""
     handler: str = ""
     """ "module:function" that answers requests to /api/NAME, called with the application and the request."""
-    supports: "Callable[[Geometry], bool]" = lambda _geometry: True
-    """Whether pages of a board have the panel."""
+    standard_board_only: bool = False
+    """Whether only pages of the standard board have the panel."""
 
     def load_handler(self) -> "Handler":
         """Import the handler."""
@@ -79,8 +79,10 @@ def register_panel(panel: Panel) -> None:
 
 def find_panels(geometry: "Geometry") -> list[Panel]:
     """Return the panels on a page of a board."""
+    from alphac4.game import STANDARD
+
     load_plugins()
-    return [panel for panel in _panels if panel.supports(geometry)]
+    return [panel for panel in _panels if geometry == STANDARD or not panel.standard_board_only]
 
 
 def register_terminal_command(name: str, *, summary: str, target: str) -> None:
