@@ -1,6 +1,6 @@
 """Sizes of networks. This module does not import PyTorch, so that settings can be read quickly."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from alphac4.storage.records import CheckedSettings, Range
@@ -44,8 +44,8 @@ class NetworkConfig(NetworkSize):
     """Columns of the board, and moves of the policy."""
     ownership: bool = False
     """Whether the network also learns to predict the owner of each cell at the end (KataGo's ownership target)."""
-    heads: dict[str, int] = field(default_factory=dict)
-    """Sizes of further heads by name, for own losses."""
+    heads: tuple[tuple[str, int], ...] = ()
+    """Names and sizes of further heads, for own losses."""
     architecture: str = RESIDUAL
     """"residual", or the qualified name of the function that builds the module."""
 

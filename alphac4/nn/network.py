@@ -95,7 +95,7 @@ class PolicyValueNetwork(Network):
 
     def __init__(self, config: NetworkConfig, heads: Mapping[str, int] | None = None) -> None:
         super().__init__()
-        self.config = config = config if heads is None else replace(config, heads=dict(heads))
+        self.config = config = config if heads is None else replace(config, heads=tuple(heads.items()))
         cells = config.rows * config.columns
         self.stem = ConvNorm(config.input_planes, config.channels, 3)
         self.tower = nn.Sequential(*(ResidualBlock(config.channels) for _ in range(config.blocks)))
@@ -109,9 +109,7 @@ class PolicyValueNetwork(Network):
             if not output.weight.is_meta:  # on the meta device, PyTorch would import its compiler for seconds
                 nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
-        self.extra = nn.ModuleDict(
-            {name: nn.Linear(config.head_channels * cells, size) for name, size in config.heads.items()}
-        )
+        self.extra = nn.ModuleDict({name: nn.Linear(config.head_channels * cells, size) for name, size in config.heads})
 
     def forward_all(self, planes: Tensor) -> Outputs:
         features = self.tower(torch.relu_(self.stem(planes)))

@@ -136,6 +136,7 @@ class Samples:
         return {name: getattr(self, name) for name in names} | targets
 
     def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
+        """Return the samples of a slice or of row numbers."""
         return Samples.from_arrays(self.geometry, {name: array[index] for name, array in self.arrays().items()})
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 import alphac4
 from alphac4.game import STANDARD, Position
 from alphac4.mcts.puct import Puct
+from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import checked_metrics
 from alphac4.runs.session import TrainingSession
@@ -369,7 +370,7 @@ def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: P
         "gate": lambda play: play().score > 0.4,
     }
     options: dict[str, Any] = {"progress": False, "tensorboard": False}
-    left = 1 if name != "loss" else 2 * CONFIG.learning_steps  # correct calls; two parts per step
+    left = 1 if name != "loss" else CONFIG.learning_steps  # correct calls, those of the first iteration
 
     def function(*arguments: Any) -> Any:
         nonlocal left
@@ -565,6 +566,13 @@ def reply_network(config: Any) -> nn.Module:
     return alphac4.PolicyValueNetwork(config, heads={"reply": config.columns})
 
 
+def test_further_heads_do_not_change_the_choice_of_the_backend() -> None:
+    network = reply_network(alphac4.TrainConfig.preset("tiny").network_config()).eval()
+    evaluator = Evaluator(network, batch_size=4, batch_invariant=True)
+    assert network(torch.zeros(1, 8, 6, 7))[0].shape == (1, 7)
+    assert evaluator.backend
+
+
 OWN_TARGETS: dict[str, Any] = {"targets": replies, "loss": with_reply, "network": reply_network}
 
 
@@ -591,7 +599,7 @@ def test_own_targets_are_stored_and_learned_by_a_further_head(tmp_path: Path) ->
         left, reply = int(samples.targets["left"].values[row]), samples.targets["reply"].values[row]
         move = int(reply.argmax()) if reply.any() else -1
         assert move in expected[int(samples.own[row]), int(samples.occupied[row]), left]
-    assert load_checkpoint(run.best).network.config.heads == {"reply": 7}
+    assert load_checkpoint(run.best).network.config.heads == (("reply", 7),)
     assert 0 <= alphac4.load(run.best).search("44", simulations=4).move < 7
 
 
@@ -732,7 +740,7 @@ def test_callbacks_get_the_reports_of_committed_iterations(tmp_path: Path) -> No
         "tiny", run=tmp_path, settings=settings, callbacks=[callback], progress=False, tensorboard=False
     )
     assert callback.seen == run.history
-    assert [report.matches[0].games_played for report in callback.seen] == [2]
+    assert [report.matches[0].played for report in callback.seen] == [2]
     assert not (tmp_path / "tensorboard").exists()
 
 
