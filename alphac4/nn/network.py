@@ -112,6 +112,7 @@ class PolicyValueNetwork(Network):
         self.extra = nn.ModuleDict({name: nn.Linear(config.head_channels * cells, size) for name, size in config.heads})
 
     def forward_all(self, planes: Tensor) -> Outputs:
+        """Compute all outputs, for learning."""
         features = self.tower(torch.relu_(self.stem(planes)))
         policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
