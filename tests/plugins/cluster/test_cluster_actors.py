@@ -279,6 +279,7 @@ def test_an_address_without_a_cluster_is_rejected_quickly(
     pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
     command = f"train --run {tmp_path} --machine.device"
     assert "HOST:PORT" in error_line(command, "ray:nowhere")
+    assert "only plays the games of train" in error_line("evaluate random --device ray:auto")
     assert "no Ray cluster at 127.0.0.1:9: " in error_line(command, "ray:127.0.0.1:9")
     monkeypatch.setattr("alphac4.plugins.cluster.connection.CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
