@@ -186,7 +186,7 @@ def test_a_reload_at_once_after_a_move_keeps_it(browser: Browser, address: str) 
     page = browser.new_page()
     page.route("**/api/move", lambda route: route.fulfill(json={"column": 0, "player": "beginner"}))
     page.goto(address + "#4455")
-    page.locator("#resume").wait_for()
+    page.wait_for_selector(".column[aria-disabled='false']")
     for column, moves in ((2, "445531"), (6, "44553171")):
         with page.expect_navigation():
             page.evaluate(DROP_AND_RELOAD, column)

@@ -152,11 +152,31 @@ def test_review_starts_with_the_persons_own_mistake(reviewed: Any) -> None:
     page, review = reviewed()
     side = review["reviewed"][review["mistakes"][0] - 1]["side"]
     own = next(ply for ply in review["mistakes"] if review["reviewed"][ply - 1]["side"] != side)
-    page.reload()
+    link = page.url.partition("#")[0] + f"#{review['moves']}"
+    page.goto("about:blank")
+    page.goto(link)  # as a new game, which has no review
     page.select_option(f"#{('first', 'second')[side]}", "beginner")
     page.click("#review-ask")
     expect(page, "#mistake-number", f"^Mistake {review['mistakes'].index(own) + 1} of")
     expect_moves(page, review["moves"][: own - 1])
+
+
+def test_review_is_kept_after_a_reload_and_with_earlier_games(reviewed: Any) -> None:
+    page, review = reviewed()
+    count, asked = len(review["mistakes"]), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    expect(page, "#mistake-number", f"^{count} mistakes$")
+    assert page.locator("#chart .outcome").count() == len(review["reviewed"])
+    page.click("#next")
+    expect(page, "#status", "^Find a better move")
+    page.click("#new")
+    page.reload()
+    expect(page, "#status", "to move|Your move")
+    assert page.locator("#mistake-number").is_hidden()
+    page.go_back()
+    expect(page, "#mistake-number", f"of {count}$|^{count} mistakes$")
+    assert not [url for url in asked if url.endswith("/review")]
 
 
 def test_incomplete_review_offers_to_judge_the_rest(reviewed: Any) -> None:

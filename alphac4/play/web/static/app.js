@@ -76,21 +76,24 @@ const modes = {
 //             board.js, and, while a move is asked for, guess(column); meanwhile analysis and hints are hidden
 //   leave()   ends the exercise, because the game goes on or another position is shown
 //   marks     cells with a ghost stone: { column, row, side }
-//   state     what belongs to the game and not to the position, such as results; undefined is the state of a new game
+//   state     what belongs to the game and not to the position, such as results, as plain data that the browser stores;
+//             undefined is the state of a new game
 const page = { rules, setup, engine, entries, game, board, record, values, update, go, show, fail, analyse, open };
-const panels = [];
+const named = {}; // panels
 const created = await Promise.allSettled(setup.panels.map(async (name) => {
   const panel = await (await import(`./${name}/panel.js`)).create(page);
   if (panel.mode) modes[name] = panel.mode;
-  panels.push(panel);
+  named[name] = panel;
 }));
+const panels = Object.values(named);
 const exercise = () => panels.map((panel) => panel.exercise).find(Boolean) ?? {};
 const leave = () => panels.forEach((panel) => panel.leave?.());
-const snapshot = () => ({ moves: game.moves, values: [...values], states: new Map(panels.map((panel) => [panel, panel.state])) });
+const states = () => Object.fromEntries(Object.entries(named).map(([name, { state }]) => [name, state]));
+const snapshot = () => ({ moves: game.moves, values: [...values], states: states() });
 
-function restore(kept) {
-  for (const [moves, value] of kept.values) values.set(moves, value);
-  for (const [panel, state] of kept.states) panel.state = state;
+function restore({ values: stored = [], states = {} }) {
+  for (const [moves, value] of stored) values.set(moves, value);
+  for (const [name, panel] of Object.entries(named)) panel.state = states[name];
 }
 
 function drop(column) { modes[mode].drop(column); }
@@ -132,7 +135,7 @@ function update() {
   analysis.stop();
   $("problem").hidden = true;
   const { paused, shared, players } = game;
-  entries.save({ hash: game.text, moves: rules.write(game.moves), paused, shared, players });
+  entries.save({ hash: game.text, moves: rules.write(game.moves), paused, shared, players, states: states() });
   if (game.player && !game.waits && !game.result) answer();
   show();
   analyse();
@@ -282,7 +285,7 @@ function begin() {
   }
   values.clear();
   leave();
-  for (const panel of panels) panel.state = undefined;
+  restore({});
   game.load([]);
   update();
   announce(`A new game. ${$("status").textContent}`);
@@ -337,7 +340,7 @@ function turnTo(chosen) {
 // Show other moves as the game, as a step of the browser's history.
 function open(moves, ply) {
   leave();
-  for (const panel of panels) panel.state = undefined;
+  restore({});
   entries.push();
   game.load(moves, { ply });
   choose("game");
@@ -420,10 +423,8 @@ function load(isReload) {
   if (shown !== "game" && Object.hasOwn(modes, shown)) return choose(shown, linked);
   const moves = rules.read(text), earlier = games.get(entries.id);
   if (kept && areOffered(kept.players)) choosePlayers(kept.players);
-  if (earlier) {
-    previous = null;
-    restore(earlier);
-  }
+  if (earlier) previous = null;
+  if (earlier ?? kept?.states) restore(earlier ?? { states: kept.states });
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) {
     const { paused, shared } = kept;
     game.load(rules.read(kept.moves), { paused, shared, ply: moves.length });

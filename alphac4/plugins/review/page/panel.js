@@ -54,8 +54,13 @@ class Review {
 
   set state(found) {
     this.stop();
-    if (!found) this.answered.clear();
-    this.found = found ?? null;
+    if (found?.moves !== this.found?.moves) this.answered.clear();
+    this.store(Array.isArray(found?.reviewed) ? found : null); // another version of the page may have stored something else
+  }
+
+  store(review) {
+    this.found = review;
+    review?.values.forEach((value, ply) => this.page.values.set(review.moves.slice(0, ply), value));
   }
 
   get question() {
@@ -154,12 +159,12 @@ class Review {
   // Store a review, and ask about the first mistake among the newly judged moves; with one person, only about theirs.
   keep(review) {
     const judged = this.current?.moves.length ?? 0, { people } = this.game;
-    this.found = review;
-    review.values.forEach((value, ply) => this.page.values.set(review.moves.slice(0, ply), value));
+    this.store(review);
     if (!this.current) return;
     if (!judged) this.answered.clear();
     const first = review.mistakes.find((ply) => ply > judged && (people.length !== 1 || people[0] === review.reviewed[ply - 1].side));
     if (first) this.ask(first);
+    else this.page.update(); // which stores the review
     const accuracy = review.sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : percent(share / 100)}`);
     announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(review.mistakes.length, "mistake")}. ${this.question}`);
   }
