@@ -24,7 +24,7 @@ from torch import Tensor
 from alphac4.arena.kinds import named_checkpoint
 from alphac4.game import Position
 from alphac4.game.planes import make_planes, stones
-from alphac4.game.rules import STANDARD, canonical_key
+from alphac4.game.rules import STANDARD, canonical_key, column_cells
 from alphac4.machine import cores
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
@@ -35,11 +35,12 @@ from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.samples import Samples, concatenate, make_samples
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, TrainConfig
-from alphac4.training.extensions import Extensions, open_columns
+from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
 from alphac4.training.losses import LearningBatch, batches, standard_losses
 from alphac4.training.optimizer import CosineSchedule
 
+COLUMNS = np.array([column_cells(STANDARD, column) for column in range(STANDARD.columns)], np.uint64)
 EARLY_STONES = 14  # positions with fewer stones are searched longer
 EARLY_SIMULATIONS, LATE_SIMULATIONS = 360, 240
 MAX_STONES = 22
@@ -149,6 +150,7 @@ def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float
     for number in np.unique(plies):  # a game visits each level once
         probabilities[plies == number] /= probabilities[plies == number].sum()
     samples = Samples(
+        geometry=STANDARD,
         own=own,
         occupied=occupied,
         policy=policies.astype(np.float16),
@@ -159,6 +161,7 @@ def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float
         value_target=wdl.astype(np.float16),
         final_own=own,  # unknown: `losses` leaves them out
         final_occupied=occupied,
+        iteration=np.zeros(len(every), np.int32),
     )
     return samples, probabilities / probabilities.sum()
 
@@ -194,7 +197,7 @@ def play(network: Network, config: TrainConfig, count: int, seed: int) -> Sample
         rows = slice(first, first + SEARCHED_TOGETHER)
         own, occupied = samples.own[rows], samples.occupied[rows]
         logits, wdl = evaluator.evaluate(make_planes(STANDARD, own, occupied, evaluator.input_planes))
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True)) * open_columns(STANDARD, occupied)
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True)) * (occupied[:, None] & COLUMNS != COLUMNS)
         policies[rows], values[rows] = weights / weights.sum(axis=1, keepdims=True), wdl
     return replace(samples, policy=policies, value_target=values, full_searches=np.ones(len(samples), np.bool_))
 
