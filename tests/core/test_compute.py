@@ -305,9 +305,9 @@ def test_memory_is_counted_before_it_is_allocated() -> None:
     tracemalloc.stop()
     assert len(made) == 5
     assert used == pytest.approx(100 * bytes_per_game(geometry, config, 300), rel=0.01)
-    # A sample has 62 bytes on the standard board. Two windows of samples are kept, and one is copied to learn from it.
-    assert replay_bytes(STANDARD, 900, 1000) == 62 * (900 + 900)
-    assert replay_bytes(STANDARD, 5000, 1000) == 62 * 3 * window_size(5000, 1000)
+    # A sample has 66 bytes on the standard board. Two windows of samples are kept, and one is copied to learn from it.
+    assert replay_bytes(STANDARD, 900, 1000) == 66 * (900 + 900)
+    assert replay_bytes(STANDARD, 5000, 1000) == 66 * 3 * window_size(5000, 1000)
 
 
 def test_memory_that_does_not_exist_is_refused_and_that_of_others_only_warned_of(

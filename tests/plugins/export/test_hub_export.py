@@ -66,7 +66,7 @@ def test_the_exported_folder_has_the_network_in_two_formats_and_its_settings(exp
     pytest.importorskip("onnx").checker.check_model(ready / "model.onnx")
     config = json.loads((ready / "config.json").read_text())
     assert config["board"] == dataclasses.asdict(BoardConfig())
-    assert config["network"] == dataclasses.asdict(original.network.config)
+    assert config["network"] == json.loads(json.dumps(dataclasses.asdict(original.network.config)))
     assert (config["training"], config["strength"]) == (PROVENANCE, STRENGTH)
     assert not (ready / "LICENSE").exists()  # it names the authors of alphac4
 
