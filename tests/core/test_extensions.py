@@ -20,6 +20,7 @@ import alphac4
 from alphac4.game import STANDARD, Position
 from alphac4.mcts.puct import Puct
 from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import build_network
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import checked_metrics
 from alphac4.runs.session import TrainingSession
@@ -27,7 +28,7 @@ from alphac4.selfplay.config import PRIOR_TEMPERATURE
 from alphac4.selfplay.games import Games
 from alphac4.selfplay.replay import load_shard
 from alphac4.selfplay.samples import Samples, lambda_returns, recorded_plies
-from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import FileError
 from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
 from alphac4.training.loop import Iteration
@@ -571,6 +572,23 @@ def test_further_heads_do_not_change_the_choice_of_the_backend() -> None:
     evaluator = Evaluator(network, batch_size=4, batch_invariant=True)
     assert network(torch.zeros(1, 8, 6, 7))[0].shape == (1, 7)
     assert evaluator.backend
+
+
+def test_subclass_of_the_network_is_not_loaded_without_its_function(tmp_path: Path) -> None:
+    """Its file has the weights of the package's network, but not what the subclass computes from them."""
+
+    class Scaled(alphac4.PolicyValueNetwork):
+        def forward_all(self, planes: Tensor) -> alphac4.Outputs:
+            outputs = super().forward_all(planes)
+            return outputs._replace(policy=2 * outputs.policy)
+
+    network = build_network(CONFIG.network_config(), Scaled).eval()
+    save_checkpoint(tmp_path / "scaled.safetensors", Checkpoint(network=network, geometry=STANDARD))
+    planes = torch.ones(1, 8, 6, 7)
+    loaded = load_checkpoint(tmp_path / "scaled.safetensors", Scaled).network
+    assert torch.equal(loaded.eval()(planes)[0], network(planes)[0])
+    with pytest.raises(FileError, match="pass that function as `network`"):
+        load_checkpoint(tmp_path / "scaled.safetensors")
 
 
 OWN_TARGETS: dict[str, Any] = {"targets": replies, "loss": with_reply, "network": reply_network}
