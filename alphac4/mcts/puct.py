@@ -1,9 +1,10 @@
-"""Network-guided search in one tree: the PUCT rule, expansion by an evaluation, noise at the root.
+"""Network-guided search in one tree: PUCT, expansion by an evaluation, noise at the root.
 
 A simulation calls `alphac4.mcts.simulation.select_leaf`, `write_leaf`, the network, and `expand`, which stores the
 leaf's priors and backs its value up.
 """
 
+import functools
 import inspect
 import math
 from numbers import Real
@@ -75,10 +76,7 @@ def first_play_value(totals: NodeTotals, node: int, parameters: Puct) -> float:
 
 
 def check_selection(selection: Any) -> Selection:
-    """Return a selection, `Puct` with all numbers as floats; raise TypeError or ValueError if it cannot be used.
-
-    A user's method is compiled separately, so that errors in it are reported without the search around it.
-    """
+    """Return a selection, `Puct` with all numbers as floats; raise TypeError or ValueError if it cannot be used."""
     kind = type(selection)
     if isinstance(selection, type):
         raise ValueError(f"a selection is an instance: write {selection.__name__}()")
@@ -92,13 +90,24 @@ def check_selection(selection: Any) -> Selection:
             Range(-MAX_NUMBER if is_signed else MIN_POSITIVE, MAX_NUMBER).check(name, number)
     if kind is Puct:
         return Puct(*map(float, selection))  # so that a search is compiled once
+    _check_score(numba.typeof(selection))  # type: ignore[no-untyped-call]
+    return selection  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _check_score(selection: Any) -> None:
+    """Raise ValueError for an unsuitable method of a user's selection, whose type in Numba is given.
+
+    The method is compiled separately, so that errors in it are reported without the search around it.
+    """
+    kind = selection.instance_class
     function, name = users_compiled(kind.score), f"{kind.__name__}.score"
     arguments = tuple(inspect.signature(function.py_func).parameters)
     if len(arguments) != len(SCORE_ARGUMENTS):
         raise ValueError(f"{name} takes ({', '.join(arguments)}); expected ({', '.join(SCORE_ARGUMENTS)})")
-    examples = selection, make_trees(0, 0, STANDARD, np.random.default_rng(0)), 0, 0, 0, NodeTotals(0, 0.0, 0.0)
+    examples = make_trees(0, 0, STANDARD, np.random.default_rng(0)), 0, 0, 0, NodeTotals(0, 0.0, 0.0)
     try:
-        function.compile(tuple(map(numba.typeof, examples)))
+        function.compile((selection, *map(numba.typeof, examples)))
     except NumbaError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         problem = next(line for line in [*lines, "unknown"] if not line.startswith("Failed in"))
@@ -107,7 +116,6 @@ def check_selection(selection: Any) -> Selection:
     (returned,) = function.nopython_signatures
     if not isinstance(returned.return_type, numba.types.Number | numba.types.Boolean):
         raise ValueError(f"{name} returns {returned.return_type}; expected a number in every case")
-    return selection  # type: ignore[no-any-return]
 
 
 @inlined
