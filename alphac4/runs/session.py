@@ -132,6 +132,7 @@ class TrainingSession:
             folder.replay.load(state.iteration)
             state.record_functions(extensions.names())
             compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
+            opened.callback(compute.close)
             learner = make_learner(config, compute, extensions)
             if start is not None:
                 learner.initialize_from(start[0])

@@ -166,7 +166,6 @@ class TrainingLoop:
         self.best = best  # the network that plays
         self.number = 0  # number of the current iteration
 
-        opened.callback(compute.close)
         budgets = [0]
         if extensions.simulations is not None:
             if config.iterations > MAX_PLANNED_ITERATIONS:
@@ -473,12 +472,13 @@ def iterate(
         sampler=sampler,
         gate=gate,
     )
-    compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
-    learner = make_learner(config, compute, extensions)
-    if start is not None:
-        learner.initialize_from(start)
-    best = Contender(network=learner.candidate(), iteration=0)
     with contextlib.ExitStack() as opened, contextlib.suppress(StopTraining):
+        compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
+        opened.callback(compute.close)
+        learner = make_learner(config, compute, extensions)
+        if start is not None:
+            learner.initialize_from(start)
+        best = Contender(network=learner.candidate(), iteration=0)
         loop = TrainingLoop(
             config,
             compute,
