@@ -181,7 +181,7 @@ def load(
     is_written, is_object = isinstance(player, str | Path), hasattr(player, "choose")
     is_own_network = callable(player) and not is_object
     is_file = network is not None or runs_network(player)
-    has_rule = is_own_network or (is_written and find_network(str(player)) is not None)
+    has_network = is_own_network or (is_written and find_network(str(player)) is not None)
     for name, value, default, applies in (
         ("device", device, "auto", is_file),
         ("backend", backend, "auto", is_file),
@@ -189,7 +189,7 @@ def load(
         ("seed", seed, 0, not is_object),
         ("threads", threads, None, is_written),
         ("planes", planes, None, is_own_network),
-        ("selection", selection, None, has_rule),
+        ("selection", selection, None, has_network),
     ):
         if value != default and not applies:
             raise PlayerError(f"{name} does not apply to {getattr(player, 'name', player)}: leave it out")

@@ -109,7 +109,10 @@ def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
         start_own=empty,
         start_occupied=empty,
         completed_q=np.array([config.policy_target == "completed_q"]),
-        **{name: np.array([getattr(config, name)]) for name in GamePlan._fields[7:]},
+        full_search_prob=np.array([config.full_search_prob]),
+        dirichlet_alpha=np.array([config.dirichlet_alpha]),
+        opening_plies=np.array([config.opening_plies]),
+        opening_prob=np.array([config.opening_prob]),
     )
 
 

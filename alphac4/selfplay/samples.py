@@ -34,9 +34,7 @@ class Samples:
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    full_searches: npt.NDArray[
-        np.bool_
-    ]  # [S] whether the policy is a full search's; a fast one's has `fast_search_weight`
+    full_searches: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; others weigh less
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw

@@ -249,7 +249,7 @@ class Extensions:
     def names(self) -> dict[str, str]:
         """Return names of the given functions with digests of their code, by argument, such as "mine.loss #0f3a".
 
-        The name of a selection includes its numbers, as in "mine.Rule(c=1.5, prior_temperature=1.0)".
+        The name of a selection includes its numbers, as in "mine.Selection(c=1.5, prior_temperature=1.0)".
         """
         names = dict[str, str]()
         for item in dataclasses.fields(self):
