@@ -1,4 +1,4 @@
-"""Kinds of compute: what a device's specification, a short text such as "cuda", can be, and what follows from it.
+"""Kinds of compute: the devices that a specification, a short text such as "cuda", can name.
 
 `register` adds a kind to the settings, the options and the messages of all commands. This module loads nothing slow
 until a compute is created.
@@ -54,7 +54,7 @@ _Kind = TypeVar("_Kind", bound=type[ComputeKind])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Add a kind, as a decorator. Of several kinds that match a specification, the last one has it."""
+    """Add a kind, as a decorator. If several kinds match a specification, the last one is used."""
     _kinds.append(kind)
     return kind
 
