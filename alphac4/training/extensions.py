@@ -302,12 +302,11 @@ def start_positions(
     if isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ValueError(f"starts returned {starts!r:.80}; expected a list of positions or move strings such as '44'")
     positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
-    for position in positions:
-        if not isinstance(position, Position):
-            raise ValueError(f"starts returned {position!r:.80}; expected positions or move strings such as '44'")
     if not 0 < len(positions) <= MAX_STARTS:
         raise ValueError(f"starts returned {len(positions)} positions; expected 1 to {MAX_STARTS:,}")
     for position in positions:
+        if not isinstance(position, Position):
+            raise ValueError(f"starts returned {position!r:.80}; expected positions or move strings such as '44'")
         if position.geometry != geometry:
             raise ValueError("starts returned a position of another board than the run's")
         if position.outcome() is not None:
