@@ -32,6 +32,8 @@ def against_the_past(_iteration: int, best: alphac4.Network, rng: np.random.Gene
                 shares = np.zeros(7)
                 for column, move in result.columns.items():
                     shares[column] = move.visits
+                if not shares.any():  # the root was proven without a visit
+                    shares[result.move] = 1.0
                 shares /= shares.sum()
                 policies[g].append(shares * (side == 0))  # the opponent's moves are not samples
                 boards[g] = boards[g].play(int(rng.choice(7, p=shares)))
