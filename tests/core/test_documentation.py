@@ -207,14 +207,13 @@ def test_training_does_what_the_example_says_and_finds_a_run_done(
 
     def train_twice(preset: str, *, run: str, settings: dict[str, Any], policy_target: Any) -> Any:
         trained = train(preset, run=run, settings=settings, policy_target=policy_target)
-        assert (len(trained.history), len(trained.closing)) == (1, 1)
+        assert (len(trained.history), len(trained.closing)) == (2, 0)
         assert load_checkpoint(trained.best).network.config.channels == 8
         again = train(run=run, policy_target=policy_target)
         assert (again.history, again.config) == (trained.history, trained.config)
         return trained
 
     monkeypatch.setattr(alphac4, "train", train_twice)
-    monkeypatch.setattr("alphac4.runs.session.CLOSING_PAIRS", 1)
     run_example("own_policy_target")
 
 

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 from alphac4.arena.kinds import NetworkKind, network_form
 from alphac4.arena.registry import register
-from alphac4.plugins.foreign.hub import hub_file
 from alphac4.storage.networks import register_scheme
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from alphac4.arena.players import BuildOptions
     from alphac4.game import Geometry
     from alphac4.mcts.network_search import SupportsEvaluate
@@ -52,4 +53,10 @@ class OnnxKind(NetworkKind):
         return OnnxEvaluator(self.path, options.threads)
 
 
-register_scheme("hf", hub_file)
+def _hub_file(name: str) -> "Path":
+    from alphac4.plugins.foreign.hub import hub_file
+
+    return hub_file(name)
+
+
+register_scheme("hf", _hub_file)
