@@ -131,9 +131,9 @@ class MatchPart:
 
 def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
     """Return the pairing, the number and the result of a part from its entry in the journal."""
-    pairing = read_value(tuple[str, str], entry.pop("players", None), "players")
     part = read_value(int, entry.pop("part", None), "part")
-    return (pairing, part), read_record(MatchResult, entry)
+    result = read_record(MatchResult, entry)
+    return ((result.player, result.opponent), part), result
 
 
 def play_round_robin(
@@ -153,8 +153,11 @@ def play_round_robin(
         Bar(total=games, initial=recorded, unit="game") as bar,
     ):
         for part, result in _results_as_completed(_unplayed_parts(tournament, done), count, start):
+            first, second = part.pairing
+            # Records do not depend on where parts were played: a network's own name does, and so does the time.
+            result = dataclasses.replace(result, player=first, opponent=second, seconds=0.0)
             done[part.pairing][part.number] = result
-            journal.add({"players": part.pairing, "part": part.number, **dataclasses.asdict(result)})
+            journal.add({"part": part.number, **dataclasses.asdict(result)})
             bar.update(result.played)
     return {pairing: tournament.combine_parts(parts)[0] for pairing, parts in done.items()}
 

@@ -123,9 +123,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copyfile(next((folder / "run").glob(form.source)), folder / form.name)
     tournament = Journal(folder / "tournament.jsonl", TOURNAMENT_FORMAT, TOURNAMENT)
     walk = KnownMoves(STANDARD, folder / "walk.jsonl", WALK)
-    result = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
+    result = MatchResult(
+        player="a", opponent="b", wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321")
+    )
     for part in range(5):
-        tournament.add({"players": ("a", "b"), "part": part, **dataclasses.asdict(result)})
+        tournament.add({"part": part, **dataclasses.asdict(result)})
     for key, column in WALKED.items():
         walk.add([Moves.of_kind(MoveKind.ANSWER, np.array([key], np.uint64), np.array([column]))])
     book = KnownScores(np.arange(3, 90, 3, dtype=np.uint64), np.arange(29, dtype=np.int8), 4)

@@ -37,7 +37,7 @@ def arena(path: Path | None = None, **options: Any) -> None:
 
 def recorded(path: Path) -> dict[str, list[str]]:
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
-    return {f"{line['players']} {line['part']}": line["games"] for line in lines}
+    return {f"{line['player']} {line['opponent']} {line['part']}": line["games"] for line in lines}
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ EXAMPLES = {
     "own_player": "cautious against random: 4 won",
     "own_evaluator": "lines, 100 simulations, against random: 2 won",
     "own_puct": "quick@10,AlphaGoZero against the usual selection: ",
-    "own_policy_target": "Trained 1 iteration in",
+    "own_policy_target": "Trained 2 iterations in",
 }
 
 

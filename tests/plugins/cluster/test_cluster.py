@@ -206,11 +206,7 @@ def test_commands_have_the_same_results_on_a_cluster(
     here, lines = printed(*arena), record.read_text().splitlines()
     record.write_text("\n".join(lines[:3]) + "\n")
     assert printed(*arena, *there) == here
-    matches = [
-        sorted(repr({name: value for name, value in json.loads(line).items() if name != "seconds"}) for line in part)
-        for part in (lines, record.read_text().splitlines())
-    ]
-    assert matches[0] == matches[1]
+    assert sorted(record.read_text().splitlines()) == sorted(lines)
     assert len(lines) > 5
 
     selfplay = ("selfplay", "--output", str(tmp_path), "--samples", "100", "--games", "8", "--full-simulations", "4")
