@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
 from alphac4.selfplay.replay import find_shards, load_shard
 from alphac4.selfplay.samples import Samples, concatenate
-from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked
+from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked, did_you_mean
 from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback
@@ -121,6 +122,9 @@ def train(
     """
     if not str(run):
         raise ValueError("run must be a path such as 'runs/mine', not ''")
+    known = [item.name for item in fields(Extensions)]
+    for name in functions.keys() - known:
+        raise TypeError(f"train() has no argument {name!r}{did_you_mean(name, known)}")
     folder, given = Path(run), settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     return train_run(

@@ -27,7 +27,7 @@ def policy_loss(network: alphac4.Network, samples: alphac4.Samples) -> float:
 
 
 if __name__ == "__main__":
-    preset, run = "quick", sys.argv[1]
+    preset, run = "quick", sys.argv[1] if len(sys.argv) > 1 else "runs/latest"
     if run == "--fast":
         preset, run = "tiny", tempfile.mkdtemp()
         alphac4.train("tiny", run=run, progress=False)
