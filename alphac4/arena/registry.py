@@ -94,20 +94,15 @@ class PlayerKind(ABC):
 
 
 class CountedKind(PlayerKind):
-    """A kind whose specifications have a number after the colon."""
+    """A kind whose specifications have a ``number`` after the colon, such as "negamax:4"."""
 
-    @property
-    def number(self) -> int:
-        """The number after the colon.
-
-        Raises:
-            PlayerError: if there is none.
-        """
-        kind, _, text = self.text.partition(":")
-        if not is_whole_number(text, 1, MAX_SIMULATIONS):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        kind, _, number = text.partition(":")
+        if not is_whole_number(number, 1, MAX_SIMULATIONS):
             expected = f"a number from 1 to {MAX_SIMULATIONS:,}; write {kind}:4"
-            raise PlayerError(f"{self.text!r:.200}: {text!r:.60} is not {expected}")
-        return int(text)
+            raise PlayerError(f"{text!r:.200}: {number!r:.60} is not {expected}")
+        self.number = int(number)
 
 
 _kinds: list[type[PlayerKind]] = []
