@@ -3,7 +3,7 @@
 Modules import PyTorch, Numba and most of the package only when a command runs, so that help and errors are fast.
 """
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from alphac4.discovery import load_plugins
@@ -21,8 +21,7 @@ class Command(NamedTuple):
 
     def load(self) -> Any:
         """Import the command's class."""
-        module, _, name = self.target.partition(":")
-        return getattr(import_module(module), name)
+        return resolve_name(self.target)
 
 
 _commands = {

@@ -1,11 +1,11 @@
-"""What plugins add to games: panels of the page, and commands in the terminal."""
+"""Parts that plugins add to games: panels of the page, and commands in the terminal."""
 
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, NamedTuple
 
 from alphac4.discovery import load_plugins
 
@@ -41,7 +41,7 @@ class Panel:
 
     def load_handler(self) -> "Handler":
         """Import the handler."""
-        handler: Handler = _load(self.handler)
+        handler: Handler = resolve_name(self.handler)
         return handler
 
     def parts(self) -> dict[str, str]:
@@ -59,13 +59,8 @@ class TerminalCommand(NamedTuple):
 
     def load(self) -> "Callable[[Session, Screen], None]":
         """Import the function."""
-        function: Callable[[Session, Screen], None] = _load(self.target)
+        function: Callable[[Session, Screen], None] = resolve_name(self.target)
         return function
-
-
-def _load(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
 
 
 _panels: list[Panel] = []

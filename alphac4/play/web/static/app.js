@@ -74,7 +74,7 @@ const modes = {
 //   show()    shows the game; called after each change
 //   exercise  null, or { text, labels, guess } for the position on the board: a text above it, labels of columns as in
 //             board.js, and, while a move is asked for, guess(column); meanwhile analysis and hints are hidden
-//   leave()   ends the exercise, because the game goes on or another position is shown
+//   leave()   ends the exercise, because the game continues or another position is shown
 //   marks     cells with a ghost stone: { column, row, side }
 //   state     what belongs to the game and not to the position, such as results, as plain data that the browser stores;
 //             undefined is the state of a new game
