@@ -16,6 +16,11 @@ class Level:
     proven: bool = False  # plays proven moves where a plugin has one, and otherwise searches adaptively
     perfect: bool = False  # plays the exact solver's moves
 
+    @property
+    def title(self) -> str:
+        """Name and number, such as "beginner (level 1)"."""
+        return f"{self.name} (level {LEVELS.index(self) + 1})"
+
     def specification(self, network: str) -> str:
         """Return the specification of the level's player, without proven moves, with a network such as "best"."""
         if self.perfect:

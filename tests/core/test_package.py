@@ -121,5 +121,5 @@ def test_the_installed_wheel_plays(built: Path, tmp_path: Path) -> None:
     command = installed / "bin" / "alphac4"
     assert run(command, "--version", folder=tmp_path, path=str(installed)) == f"alphac4 {__version__}\n"
     output = run(sys.executable, "-c", PROGRAM, folder=tmp_path, path=str(installed))
-    for expected in (f"from {installed}", "best (level beginner) plays", "x to move, best@0"):
+    for expected in (f"from {installed}", "beginner (level 1) plays", "x to move, best@0"):
         assert expected in output, output

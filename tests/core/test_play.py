@@ -236,7 +236,7 @@ def test_lazy_player_loads_in_the_background() -> None:
 def test_level_command_changes_the_opponent() -> None:
     game, text = run_game(["level 2", "level", "level beginner"])
     assert [line.split()[1] for line in text.splitlines() if "<- now" in line] == ["novice"]
-    assert [player and player.name for player in game.players] == [None, "quick (level beginner)"]
+    assert [player and player.name for player in game.players] == [None, "beginner (level 1)"]
 
 
 def test_level_command_accepts_any_player_and_suggests_one(run_command: Callable[..., str]) -> None:
@@ -251,6 +251,7 @@ def test_only_the_perfect_level_plays_on_boards_without_a_network(run_command: C
     assert "not on 4 x 5 with runs of 4" in output
     assert "random plays" in output  # the game continued
     assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
+    assert "perfect (level 8) plays" in output
 
 
 def test_levels_from_club_up_take_immediate_wins() -> None:
@@ -270,7 +271,7 @@ def test_master_plays_proven_moves_and_otherwise_searches(monkeypatch: pytest.Mo
     wins = Position.from_moves("112233")
     assert proven.choose([Position(), wins]) == [6, 3]
     assert searching.choose([wins, Position()]) == [3, 3]
-    assert proven.name == searching.name == "quick (level master)"
+    assert proven.name == searching.name == "master (level 7)"
 
 
 def test_a_proven_result_is_shown_if_the_solver_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
