@@ -1,7 +1,9 @@
 """Write reports to TensorBoard as curves and images."""
 
+import fnmatch
 import io
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,11 +27,12 @@ PICTURE_INTERVAL_S = 30.0  # drawing takes two seconds
 
 # TensorBoard sorts groups by name, capital letters first: Mistakes, with three cards, and Strength come first.
 # All curves of a run have one colour, so each chart has one curve; the image "Mistakes/by set" shows all sets.
+# The opponents of the run take the place of *.
 CHARTS = {
     "Is it getting stronger?": (
         *("Mistakes/raw", "Mistakes/with search"),
         *("mistakes by set/raw begin-hard", "mistakes by set/with search begin-hard"),  # the hardest set
-        *("Strength/against .*", "Strength/closing match against .*"),
+        *("Strength/against *", "Strength/closing match against *"),
         *("Strength/value error raw", "Strength/value error with search"),
     ),
     "Is it learning?": (
@@ -60,6 +63,7 @@ class Monitor:
         self._history = list(history)
         self._next_pictures = 0.0
         self._undrawn = self._history[-1] if self._history else None  # a killed run may not have drawn them
+        self._charted = set[str]()  # tags whose charts this session has written
         last = self._history[-1].iteration if self._history else 0
         with add_path_to_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -72,9 +76,6 @@ class Monitor:
             self._write(file_version="brain.Event:2")
             hidden = last + 1 if self._history else 0  # this step and later ones, of earlier files
             self._write(step=hidden, session_log=SessionLog(status=SessionLog.START))
-            if not self._history:
-                charts = {group: {tag: ["Multiline", [tag]] for tag in tags} for group, tags in CHARTS.items()}
-                self._write(summary=custom_scalars(charts))
             if has_changed or not self._history:
                 rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
                 table = "\n".join(["| setting | value |", "|---|---|", *rows])
@@ -83,6 +84,20 @@ class Monitor:
 
     def _write(self, **fields: Any) -> None:
         self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
+
+    def _write_curves(self, values: Mapping[str, float], step: int) -> None:
+        """Write a value of each curve, and charts of all curves so far; a chart without a curve would be empty."""
+        for tag, value in values.items():
+            self._write(step=step, summary=scalar(tag, value))
+        tags = self._charted.union(values, *(scalars([report]) for report in self._history))
+        if tags != self._charted:
+            self._charted = tags
+            layout = {}
+            for group, patterns in CHARTS.items():
+                shown = [tag for pattern in patterns for tag in fnmatch.filter(sorted(tags), pattern)]
+                if shown:
+                    layout[group] = {tag: ["Multiline", [f"{re.escape(tag)}$"]] for tag in shown}
+            self._write(step=step, summary=custom_scalars(layout))
 
     def close(self) -> None:
         """Write the images of the last iteration and close the file."""
@@ -93,8 +108,7 @@ class Monitor:
         self._history.append(report)
         self._undrawn = report
         with add_path_to_errors(self._folder):
-            for tag, value in scalars(self._history).items():
-                self._write(step=report.iteration, summary=scalar(tag, value))
+            self._write_curves(scalars(self._history), report.iteration)
             for warning in report.warnings:
                 self._write(step=report.iteration, summary=text("warnings", warning))
             self._file.flush()
@@ -112,9 +126,9 @@ class Monitor:
     def record_closing(self, matches: Sequence[MatchResult], iteration: int) -> None:
         """Write the closing matches of a run, as points at its last ``iteration`` and as text."""
         with add_path_to_errors(self._folder):
+            scores = {f"Strength/closing match against {match.opponent}": match.score for match in matches}
+            self._write_curves(scores, iteration)
             for match in matches:
-                tag = f"Strength/closing match against {match.opponent}"
-                self._write(step=iteration, summary=scalar(tag, match.score))
                 result = f"against {match.opponent}: {match}"
                 self._write(step=iteration, summary=text("closing matches", result))
             self._file.flush()

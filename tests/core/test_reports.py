@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import io
 import math
+import re
 import resource
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from alphac4.arena.match import MatchResult
 from alphac4.game import make_geometry
@@ -223,6 +225,11 @@ def test_curves_have_the_values_of_the_reports(tmp_path: Path) -> None:
     assert {tag: steps[3] for tag, steps in points.items() if 2 not in steps} == pytest.approx(LAST_CURVES)
     assert points["gate/promotions"] == {1: 1, 2: 2, 3: 2}
     assert points["Mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
+    layout = Layout.FromString(events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0])
+    charts = {chart.title: list(chart.multiline.tag) for group in layout.category for chart in group.chart}
+    assert {"Strength/against uct:1000", "Strength/closing match against uct:1000", "loss/policy"} < charts.keys()
+    for title, patterns in charts.items():  # TensorBoard matches them at the beginning of a tag
+        assert [tag for tag in points if any(re.match(pattern, tag) for pattern in patterns)] == [title]
 
 
 def test_iteration_rows_are_aligned_with_the_headings() -> None:
