@@ -1,9 +1,17 @@
 """Progress bars on a terminal."""
 
+import logging
 import sys
+import time
 from typing import Any
 
 from tqdm import tqdm
+
+logger = logging.getLogger(__name__)
+
+# From then on, the speed so far predicts the rest; the first work is slower, because code is compiled.
+ESTIMATE_DELAY_S = 10.0
+ESTIMATE_SHARE = 0.02
 
 
 class Bar(tqdm):  # type: ignore[misc] # it has no types
@@ -11,11 +19,26 @@ class Bar(tqdm):  # type: ignore[misc] # it has no types
 
     The thread, which would stay in the caller's process, refreshes bars that expect many updates between two refreshes.
     These bars expect one.
+
+    Where no bar can be shown, one with an ``estimate`` logs once how long the rest takes.
     """
 
     monitor_interval = 0
     get_lock, set_lock = tqdm.get_lock, tqdm.set_lock  # the same lock as for bars of the caller
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, estimate: bool = False, **options: Any) -> None:
         defaults = {"miniters": 1, "leave": False, "disable": None if sys.stderr else True}  # None: not on a terminal
         super().__init__(*arguments, **(defaults | options))
+        self._estimates = estimate and self.disable
+        self._started, self._done = time.monotonic(), 0.0
+
+    def update(self, n: float = 1) -> Any:
+        """Add to the progress."""
+        self._done += n
+        seconds = time.monotonic() - self._started
+        missing = (self.total or 0) - self.n  # of a bar that is not shown, n stays the initial one
+        if self._estimates and seconds >= ESTIMATE_DELAY_S and self._done >= ESTIMATE_SHARE * missing:
+            self._estimates = False
+            rest = (missing - self._done) * seconds / self._done
+            logger.info("about %.0f %s left", *((rest, "seconds") if rest < 90 else (rest / 60, "minutes")))
+        return super().update(n)

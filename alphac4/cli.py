@@ -87,7 +87,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
     kind = commands[name].load()
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    for module in "alphac4.commands", kind.__module__:  # other modules only print warnings
+    for module in "alphac4.bars", "alphac4.commands", kind.__module__:  # other modules only print warnings
         logging.getLogger(module).setLevel(logging.INFO)
     command = kind.read(rest) if hasattr(kind, "read") else read_arguments(kind, rest, name)
     return int(command())

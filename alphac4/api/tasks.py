@@ -30,7 +30,6 @@ from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback
 
-DEFAULT_BUDGETS = (0, 100)  # simulations of `evaluate`
 MAX_GAMES = 1_000_000  # of a match
 
 RunPath = Annotated[str | os.PathLike[str], "a path such as 'runs/mine'"]
@@ -208,7 +207,7 @@ def evaluate(
     written = [str(each) for each in players if isinstance(each, str | Path)]
     measurement = Measurement(
         sets=choose_sets(board, [Path(path) for path in positions], count),
-        budgets=choose_budgets(simulations or (), DEFAULT_BUDGETS, written if len(written) == len(players) else ()),
+        budgets=choose_budgets(simulations or (), written if len(written) == len(players) else ()),
         seed=seed,
         compute=choose_compute(device, backend),
     )

@@ -150,7 +150,7 @@ def play_round_robin(
     games = 2 * tournament.pairs * len(done)
     with (
         _workers(tournament, min(processes, missing), pool) as (count, start),
-        Bar(total=games, initial=recorded, unit="game") as bar,
+        Bar(total=games, initial=recorded, unit="game", estimate=True) as bar,
     ):
         for part, result in _results_as_completed(_unplayed_parts(tournament, done), count, start):
             first, second = part.pairing

@@ -162,7 +162,7 @@ class SelfplayCommand(CheckedSettings):
                 )
                 with (
                     contextlib.closing(actors),
-                    Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True) as bar,
+                    Bar(total=self.samples, desc="self-play", unit="pos", unit_scale=True, estimate=True) as bar,
                 ):
                     started = time.perf_counter()
                     actors.play(self.samples, on_block, last=True)

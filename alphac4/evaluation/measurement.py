@@ -24,13 +24,15 @@ from alphac4.nn.network import PolicyValueNetwork, torch_seed
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.records import quote, shorten
 
+DEFAULT_BUDGETS = (0, 100)  # the packaged sets and an untrained network take less than a minute on two cores
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """Positions and budgets, the same for every subject of a report."""
 
     sets: Sequence[PositionSet]
-    budgets: Sequence[int]  # simulations per position for networks; 0 is the raw policy
+    budgets: Sequence[int] = DEFAULT_BUDGETS  # simulations per position for networks; 0 is the raw policy
     seed: int = 0
     compute: Compute = field(default_factory=choose_compute)
 
@@ -77,7 +79,7 @@ def measure_strength(
         copy = untrained_copy(network.load(), measurement.seed)
         subjects.insert(1, _network_subject(UNTRAINED, network, copy, measurement))
     work = sum(subject.simulations(budget) for subject in subjects for budget in subject.budgets)
-    with Bar(total=sum(map(len, measurement.sets)) * work, unit="sim", unit_scale=True) as bar:
+    with Bar(total=sum(map(len, measurement.sets)) * work, unit="sim", unit_scale=True, estimate=True) as bar:
         return StrengthReport(subjects=[_measure(subject, measurement, bar) for subject in subjects])
 
 
@@ -118,12 +120,12 @@ def _network_subject(
     return Subject(name=name, make=make, budgets=measurement.budgets, size=size, digest=digest)
 
 
-def choose_budgets(requested: Sequence[int], default: Sequence[int], players: Sequence[str]) -> list[int]:
-    """Return the budgets for networks, ascending: those that are ``requested``, or else the default."""
+def choose_budgets(requested: Sequence[int], players: Sequence[str]) -> list[int]:
+    """Return the budgets for networks, ascending: those that are ``requested``, or else the default ones."""
     if requested and players and not any(map(unlimited_network, players)):
         names = ", ".join(map(shorten, players))
         raise ValueError(f"simulations apply to a checkpoint without a limit, such as best: leave them out for {names}")
-    return sorted(set(requested or default))
+    return sorted(set(requested or DEFAULT_BUDGETS))
 
 
 def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:

@@ -21,6 +21,7 @@ from helpers import Terminal, load_script, new_threads_end, save_untrained
 
 from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
+from alphac4.bars import Bar
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.evaluation import metrics
@@ -254,6 +255,27 @@ def test_report_is_printed_even_if_its_picture_cannot_be_written(
         output = capsys.readouterr()
         assert expected in output.out
         assert output.err.startswith(f"alphac4 evaluate: {path}: No space left on device")
+
+
+def test_evaluate_logs_once_how_long_it_takes_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("alphac4.bars.ESTIMATE_DELAY_S", 0.0)
+    assert main(["evaluate", "random", "--references", "negamax:1", "--count", "2"]) == 0
+    (message,) = (record.getMessage() for record in caplog.records if record.name == "alphac4.bars")
+    assert re.fullmatch(r"about \d+ (seconds|minutes) left", message)
+
+
+def test_bar_without_a_terminal_estimates_from_the_speed_so_far(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="alphac4.bars")
+    clock = iter((100.0, 105.0, 160.0, 170.0))
+    monkeypatch.setattr("alphac4.bars.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with Bar(total=1000, initial=100, estimate=True) as bar:
+        for done in (20, 80, 50):
+            bar.update(done)
+    assert caplog.messages == ["about 8 minutes left"]  # 800 more, where 100 took a minute
 
 
 @pytest.fixture

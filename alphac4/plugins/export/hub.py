@@ -28,7 +28,6 @@ CARD = "README.md"
 NETWORK_FILE = "model.safetensors"  # the file that hf://OWNER/NAME means
 ONNX_FILE = "model.onnx"
 PROJECT_LICENSE = "mit"
-BUDGETS = (0, 100)  # simulations per position in the measurement, which takes about a minute on two cores
 TASK = "reinforcement-learning"
 
 TEMPLATE = """\
@@ -98,7 +97,7 @@ def export_hub(name: Path, folder: Path, license_id: str) -> None:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         report = None
         if checkpoint.geometry == STANDARD:
-            measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose_compute())
+            measurement = Measurement(sets=packaged_positions(), compute=choose_compute())
             report = measure_strength(str(new / NETWORK_FILE), measurement, untrained=False)
             report.subjects[0] = dataclasses.replace(report.subjects[0], name=shown)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
