@@ -70,7 +70,8 @@ def parse_options(text: str, types: Mapping[str, Any]) -> dict[str, Any]:
         if not part:
             raise ValueError("an option is missing before or after a comma")
         if not equals or name not in known:
-            raise ValueError(f"unknown option {part!r:.60}; write NAME=VALUE with a name of {', '.join(known)}")
+            guess = did_you_mean(name, known)
+            raise ValueError(f"unknown option {part!r:.60}{guess}; write NAME=VALUE with a name of {', '.join(known)}")
         if known[name] in given:
             raise ValueError(f"{name} is given twice")
         given[known[name]] = _read_option(name, value, types[known[name]])

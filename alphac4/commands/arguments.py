@@ -18,7 +18,7 @@ from alphac4.arena.registry import check_players
 from alphac4.compute.registry import DeviceCheck, device_forms
 from alphac4.machine import notify_if_slow
 from alphac4.play.levels import LEVELS_BY_NAME
-from alphac4.storage.records import deferred_checks, quote
+from alphac4.storage.records import deferred_checks, did_you_mean, find_synonyms, quote, setting_names
 
 if TYPE_CHECKING:
     from alphac4.compute.cores import Compute
@@ -34,6 +34,10 @@ def read_arguments(
         _join_lines(kind)
         missing = "Unset PYTHONOPTIMIZE to see what the command does: with -OO, Python discards that text."
         print(_paragraphs(inspect.getdoc(kind) or "" if sys.flags.optimize < 2 else missing), end="\n\n")
+    options = [f"--{name.replace('_', '-')}" for name in setting_names(kind)]
+    for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
+        if word.replace("_", "-") not in options and find_synonyms(word, options):
+            raise ValueError(f"unknown option {word}{did_you_mean(word, options)}")
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message), deferred_checks():

@@ -28,6 +28,29 @@ MAX_QUOTE_LENGTH = 200  # characters of a user's input in a message
 MAX_MESSAGE_LENGTH = 1200
 MAX_NUMBER_LENGTH = 30  # characters
 NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_SIMULATIONS = "num_simulations n_simulations num_mcts_sims num_sims sims playouts n_playout visits max_visits rollouts"
+SYNONYMS = {
+    "batch_size": "batch bs minibatch",
+    "blocks": "num_blocks res_blocks num_res_blocks residual_blocks depth layers",
+    "c_init": "c_puct puct pb_c_init exploration exploration_constant",
+    "channels": "num_channels filters num_filters width",
+    "dirichlet_alpha": "alpha noise_alpha root_dirichlet_alpha",
+    "dirichlet_fraction": "epsilon dirichlet_epsilon noise noise_fraction root_exploration_fraction",
+    "ema_decay": "ema swa",
+    "final_learning_rate": "final_lr min_lr lr_min eta_min",
+    "full_simulations": f"simulations {_SIMULATIONS}",
+    "games": "num_games parallel_games episodes num_eps actors num_actors",
+    "iterations": "num_iterations num_iters epochs generations",
+    "learning_rate": "lr lr_init max_lr",
+    "min_window": "window window_size buffer_size replay_size replay_buffer_size",
+    "pairs": "games num_games",
+    "simulations": _SIMULATIONS,
+    "temperature": "temp tau",
+    "temperature_halflife": "temp_threshold temperature_threshold temperature_moves",
+    "threshold": "update_threshold win_rate",
+    "weight_decay": "wd l2 l2_reg l2_weight",
+}
+"""Names of settings in other programs."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -185,8 +208,38 @@ def is_whole_number(text: str, minimum: int, maximum: int) -> bool:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a suggestion for a misspelt word, as " (is it ...?)", or "" if no known word is close."""
-    matches = difflib.get_close_matches(word, list(known), n=1)
+    names = list(known)
+    matches = find_synonyms(word, names) or difflib.get_close_matches(word, names, n=1)
     return f" (is it {matches[0]}?)" if matches else ""
+
+
+def find_synonyms(word: str, known: Iterable[str]) -> list[str]:
+    """Return the known settings that ``word`` means in another program or in another group, its own group first."""
+    group, _, name = word.rpartition(".")
+    spelt = _spelling(name)
+    matches = [path for path in known if spelt in _spellings(path.rpartition(".")[2])]
+    return sorted(matches, key=lambda path: path.rpartition(".")[0] != group)
+
+
+def _spellings(setting: str) -> set[str]:
+    return {_spelling(setting), *map(_spelling, SYNONYMS.get(setting.strip("-").replace("-", "_"), "").split())}
+
+
+def _spelling(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def setting_names(record: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the settings of a dataclass, those of a group with its name: "learning.batch_size".
+
+    A group whose type is annotated adds no name, as on the command line.
+    """
+    for item in dataclasses.fields(record):
+        kind = getattr(item.type, "__origin__", item.type)
+        if dataclasses.is_dataclass(kind):
+            yield from setting_names(kind, prefix if kind is not item.type else f"{prefix}{item.name}.")
+        else:
+            yield prefix + item.name
 
 
 def shorten(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
@@ -271,11 +324,14 @@ def _read_dataclass(record: type, value: Mapping[str, Any], name: str) -> Any:
     hints = typing.get_type_hints(record)
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
-        first, dot, rest = str(unknown[0]).partition(".")
-        advice = did_you_mean(str(unknown[0]), fields)
+        word, inner = str(unknown[0]), value[unknown[0]]
+        first, dot, rest = word.partition(".")
         if dot and first in fields:
             advice = f"; write {{{first!r}: {{{rest!r}: ...}}}}"
-        raise ValueError(f"unknown entry {prefix + str(unknown[0])!r:.80}{advice:.200}")
+        else:
+            word = f"{word}.{next(iter(inner))}" if isinstance(inner, Mapping) and inner else word
+            advice = did_you_mean(word, [*fields, *setting_names(record)])
+        raise ValueError(f"unknown entry {prefix + word!r:.80}{advice:.200}")
     for item in fields.values():
         optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING
         if item.name not in value and not optional:

@@ -35,7 +35,12 @@ COMMAND_TYPES: dict[str, Any] = {name: command.load() for name, command in all_c
         ("train --presett quick", "Perhaps you meant: --preset"),
         ("train --preset quik", "invalid choice 'quik' for argument '--preset'"),
         ("arena a b --games", "Missing value for argument '--games'"),
-        ("train --learning.batchsize 64", "Perhaps you meant: --learning.batch-size"),
+        ("train --learning.batchsize 64", "unknown option --learning.batchsize (is it --learning.batch-size?)"),
+        ("train --search.cpuct 2", "unknown option --search.cpuct (is it --selfplay.c-init?)"),
+        ("train --lr=0.1", "unknown option --lr (is it --learning.learning-rate?)"),
+        ("train --gate.num_simulations 9", "unknown option --gate.num_simulations (is it --gate.simulations?)"),
+        ("evaluate --num-sims 9", "unknown option --num-sims (is it --simulations?)"),
+        ("arena best@10,c-puct=2", "unknown option 'c-puct=2' (is it c-init?)"),
     ],
 )
 def test_invalid_options_are_reported_with_the_most_similar_one(

@@ -376,6 +376,9 @@ def test_preset_accepts_changes_of_settings_and_groups() -> None:
         ({"iteration": 3}, "iteration"),
         ({"learning": {"batchsize": 3}}, "learning.batchsize"),
         ({"learning": GateConfig()}, "unknown entry 'learning.pairs'"),
+        ({"learning": {"lr": 1.0}}, r"unknown entry 'learning.lr' \(is it learning_rate\?\)"),
+        ({"search": {"cpuct": 1.0}}, r"unknown entry 'search.cpuct' \(is it selfplay.c_init\?\)"),
+        ({"batch": 64}, r"unknown entry 'batch' \(is it learning.batch_size\?\)"),
     ):
         with pytest.raises(ValueError, match=message):
             TrainConfig.preset("quick", **changes)
