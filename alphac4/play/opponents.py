@@ -82,11 +82,11 @@ class Opponents:
     def prepare(self, name: str) -> Player:
         """Return a player that is made later if this takes seconds; it raises the errors of `make` when it moves."""
         level = LEVELS_BY_NAME.get(name)
-        levels_network = named_checkpoint(self._network).written
-        runner = name if level is None else level.specification(levels_network)
-        if (network := find_network(runner)) is not None:
+        levels_network = named_checkpoint(self._network)
+        network = find_network(name) if level is None else None if level.perfect else levels_network
+        if network is not None:
             network.check(self._geometry)  # before the board is shown
-        elif (kind := find_kind(runner)) is None or not kind.runs_network:
+        elif (kind := find_kind(name)) is None or not kind.runs_network:
             return self.make(name)
         shown = name if level is None else level.title
         make = self._make_with_code if self._background else self.make
