@@ -2,9 +2,11 @@
 
     python examples/alphazero.py                                # three in a row on 4 x 5 cells
     python examples/alphazero.py --rows 5 --columns 5 --run 4   # four in a row on 5 x 5 cells
-    python examples/alphazero.py --play                         # play the network that it has trained
+    python examples/alphazero.py --judge                        # count the trained network's mistakes
+    python examples/alphazero.py --play                         # play the network that was trained last
 
-Read it from top to bottom. The package does the same, compiled and in large batches; a test compares both searches.
+Read it from top to bottom. The package does the same, compiled and in large batches; a test compares both searches. To
+see whether a change helps, compare `--judge` before and after, with several seeds: networks of two seeds differ, too.
 
 Values are in [-1, 1] and for the side to move: +1 means that it wins. Columns count from 0.
 
@@ -16,13 +18,18 @@ import copy
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from alphac4.evaluation.metrics import Estimate
 
 Array = npt.NDArray[np.float32]
 Position = tuple[int, int]  # own stones (those of the side to move) and all stones, as the bits of two integers
@@ -350,14 +357,21 @@ def play_match(game: Game, ours: Player, theirs: Player) -> float:
 
 
 def show_game(game: Game, evaluate: Evaluate, simulations: int, *, human: bool) -> None:
-    """Print a game move by move with the search's opinion. The network plays itself, or a ``human``, who begins."""
+    """Print a game move by move with the search's opinion. The network plays itself, or a ``human``, who begins.
+
+    The end of the input, such as Ctrl-D, ends the game.
+    """
     position, ply = (0, 0), 0
     while (outcome := game.outcome(position)) is None:
         root, side = Node(game, position), "xo"[ply % 2]
         if human and side == "x":
             columns = {str(move): move for move in root.moves}
-            while (column := columns.get(input(f"{side}, your column, one of {root.moves}: ").strip(), -1)) < 0:
-                pass
+            try:
+                while (column := columns.get(input(f"{side}, your column, one of {root.moves}: ").strip(), -1)) < 0:
+                    pass
+            except EOFError:
+                print()
+                return
         else:
             evaluate([root])
             search(game, [root], evaluate, simulations)
@@ -369,6 +383,37 @@ def show_game(game: Game, evaluate: Evaluate, simulations: int, *, human: bool) 
         rows = [" ".join(".xo"[cell] for cell in row) for row in x + 2 * o]
         print(*rows, " ".join(map(str, range(game.columns))), "", sep="\n")
     print(f"{side} wins" if outcome else "a draw")
+
+
+# --- Exact play, by the package's solver; it judges and never teaches -------------------------------------------------
+def decisive_positions(game: Game, count: int) -> dict[Position, dict[int, int]]:
+    """Positions of random games, always the same, in which a move can be a mistake; with each move's exact outcome."""
+    import alphac4  # the rest of the file does not need it
+
+    board, rng = alphac4.make_geometry(game.rows, game.columns, game.run), np.random.default_rng(0)
+    found: dict[Position, dict[int, int]] = {}
+    for _ in range(20 * count):  # small boards have fewer
+        position = (0, 0)
+        for _ in range(rng.integers(1, game.rows * game.columns // 2)):
+            if game.outcome(position) is None:
+                position = game.play(position, int(rng.choice(game.legal(position[1]))))
+        if game.outcome(position) is None and position not in found:
+            own, occupied = map(np.uint64, position)
+            verdict = alphac4.analyze(alphac4.Position(own, occupied, geometry=board))
+            outcomes = {move: int(np.sign(column.score)) for move, column in verdict.columns.items()}
+            if len(set(outcomes.values())) > 1:
+                found[position] = outcomes
+        if len(found) == count:
+            break
+    return found
+
+
+def mistake_rate(player: Player, positions: dict[Position, dict[int, int]]) -> "Estimate":
+    """The share of positions in which a player gives away a win or a draw, with its 95 % interval."""
+    from alphac4.evaluation.metrics import proportion
+
+    moves = zip(player(list(positions)), positions.values(), strict=True)
+    return proportion(np.array([outcomes[move] < max(outcomes.values()) for move, outcomes in moves]))
 
 
 # --- The loop -------------------------------------------------------------------------------------------------------
@@ -394,24 +439,51 @@ def train(settings: Settings) -> tuple[Game, Network]:
     return game, best
 
 
+def load(file: Path) -> tuple[Settings, Game, Network]:
+    """Return a trained network, its settings and its game."""
+    saved = torch.load(file, weights_only=True)
+    settings = Settings(**saved["settings"])
+    game = Game(settings.rows, settings.columns, settings.run)
+    network = Network(game, settings.channels, settings.blocks)
+    network.load_state_dict(saved["weights"])
+    return settings, game, network
+
+
 def main() -> None:
     """Train, play matches against random moves and classic tree search, then show a game."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name in ("rows", "columns", "run", "iterations", "games", "simulations", "rollouts", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name), help="%(default)s")
     parser.add_argument("--fast", action="store_true", help="settings that take seconds and learn little")
-    parser.add_argument("--play", action="store_true", help="play the trained network yourself")
+    parser.add_argument("--judge", action="store_true", help="count mistakes against exact play; needs the package")
+    parser.add_argument("--play", action="store_true", help="play the network trained last, if there is one")
     options = vars(parser.parse_args())
     options |= {"iterations": 1, "games": 10, "simulations": 8, "rollouts": 5} if options.pop("fast") else {}
-    human, settings = options.pop("play"), Settings(**options)
+    judge, human, settings = options.pop("judge"), options.pop("play"), Settings(**options)
     torch.set_num_threads(1)  # convolutions as small as these are slower on several cores
-    game, network = train(settings)
+    file = Path("runs", f"alphazero-{settings.rows}x{settings.columns}-{settings.run}.pt")
+    if human and file.exists():
+        settings, game, network = load(file)
+    else:
+        game, network = train(settings)
+        file.parent.mkdir(exist_ok=True)
+        torch.save({"settings": asdict(settings), "weights": network.state_dict()}, file)
     rng = np.random.default_rng(settings.seed)
     ours = search_player(game, evaluate_by(game, network), settings.simulations)
     classic = search_player(game, evaluate_by_rollouts(game, rng), settings.rollouts, ucb1)
     any_move: Player = lambda positions: [int(rng.choice(game.legal(occupied))) for _, occupied in positions]  # noqa: E731
-    print(f"against random moves: {play_match(game, ours, any_move):.0%} of the points")
-    print(f"against UCT with {settings.rollouts} rollouts: {play_match(game, ours, classic):.0%} of the points")
+    rollouts = f"UCT with {settings.rollouts} rollouts"
+    if not human:
+        print(f"against random moves: {play_match(game, ours, any_move):.0%} of the points")
+        print(f"against {rollouts}: {play_match(game, ours, classic):.0%} of the points")
+    if judge:
+        positions = decisive_positions(game, 500)
+        print(f"mistakes in {len(positions)} positions, with the 95 % interval:")
+        raw = search_player(game, evaluate_by(game, network), 1)  # the first simulation tries the policy's best move
+        names = ("raw network", f"with {settings.simulations} simulations", rollouts)
+        for name, player in zip(names, (raw, ours, classic), strict=True):
+            rate = mistake_rate(player, positions)
+            print(f"  {name:<22} {rate.value:6.1%}  [{rate.low:.1%}, {rate.high:.1%}]")
     show_game(game, evaluate_by(game, network), settings.simulations, human=human)
 
 

@@ -1,5 +1,6 @@
 """Comparison of the compiled search with the plain one of examples/alphazero.py."""
 
+import io
 import runpy
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,39 @@ def test_compiled_search_has_the_visits_of_the_plain_search(
             compared += 1
     assert compared > 300
     assert largest == leaves
+
+
+def test_example_counts_mistakes_by_exact_play(plain: dict[str, Any]) -> None:
+    game = plain["Game"](4, 5, 3)
+    positions = plain["decisive_positions"](game, 20)
+    assert len(positions) == 20
+    for (own, occupied), outcomes in positions.items():
+        position = Position(np.uint64(own), np.uint64(occupied), geometry=make_geometry(4, 5, 3))
+        assert list(outcomes) == position.legal_columns()
+        assert all(outcomes[move] == 1 for move in outcomes if position.play(move).outcome() == -1)
+        assert len(set(outcomes.values())) > 1
+    for choose, expected in (max, 0.0), (min, 1.0):
+        rate = plain["mistake_rate"](
+            lambda cases, by=choose: [by(positions[c], key=positions[c].get) for c in cases], positions
+        )
+        assert rate.value == expected
+        assert rate.low < rate.high
+
+
+def test_example_plays_its_network_without_training_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with the input."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("2\n"))
+    shown = []
+    for options in (["--fast"], ["--play"]):
+        monkeypatch.setattr("sys.argv", ["alphazero.py", *options])
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+        shown.append(capsys.readouterr().out)
+    assert ["policy loss" in text for text in shown] == [True, False]
+    assert shown[1].count("x, your column") == 2
+    assert shown[1].count("o plays") == 1
 
 
 def test_example_lets_a_person_play_the_network(
