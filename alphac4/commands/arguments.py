@@ -34,10 +34,10 @@ def read_arguments(
         _join_lines(kind)
         missing = "Unset PYTHONOPTIMIZE to see what the command does: with -OO, Python discards that text."
         print(_paragraphs(inspect.getdoc(kind) or "" if sys.flags.optimize < 2 else missing), end="\n\n")
-    options = [f"--{name.replace('_', '-')}" for name in setting_names(kind)]
+    known = [f"--{name.replace('_', '-')}" for name in setting_names(kind)]
     for word in (word.partition("=")[0] for word in arguments if word.startswith("--")):
-        if word.replace("_", "-") not in options and find_synonyms(word, options):
-            raise ValueError(f"unknown option {word}{did_you_mean(word, options)}")
+        if word.replace("_", "-") not in known and find_synonyms(word, known):
+            raise ValueError(f"unknown option {word}{did_you_mean(word, known)}")
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message), deferred_checks():
