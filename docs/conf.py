@@ -27,7 +27,7 @@ version = release = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "checkpoints/README.md", "docs/**.md"]
+include_patterns = ["*.md", "checkpoints/README.md", "docs/**.md", "docs/notebooks/*.ipynb"]
 exclude_patterns = [".*", "build", "dist", "runs", "alphac4"]
 
 # A line in single backticks is code in docstrings, as it is on every page.

@@ -82,7 +82,8 @@ class SolvedPosition:
 
     def __repr__(self) -> str:
         found = f"{self.outcome.name.lower()}, score {self.score} (columns count from 0)"
-        lines = [f"after {self.position.moves!r}: {found}"]
+        moves = self.position.moves
+        lines = [found if moves is None else f"after {moves!r}: {found}"]
         for column, verdict in self.columns.items():
             mark = " *" if verdict.best else ""
             lines.append(f"  column {column}: {verdict.score:+d}, {verdict.text}{mark}")

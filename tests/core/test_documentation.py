@@ -1,5 +1,6 @@
 import inspect
 import itertools
+import json
 import re
 import runpy
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import load_script
 
 import alphac4
 from alphac4 import cli, commands, discovery
@@ -33,10 +35,21 @@ EXAMPLES = {
 
 
 def pages() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md", "*.ipynb"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if listed.returncode:
         pytest.skip("lists the pages with git: install it, and run in a checkout")
     return [ROOT / name for name in listed.stdout.split()]
+
+
+def text_of(page: Path) -> str:
+    """The text of a page; the code of a notebook's cells is fenced, as in Markdown."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = (("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(text)["cells"])
+    return "\n\n".join(source if kind == "markdown" else f"```\n{source}\n```" for source, kind in cells)
 
 
 def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
@@ -53,7 +66,7 @@ def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
 
 
 def without_code(page: Path) -> str:
-    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
@@ -76,7 +89,7 @@ def test_every_relative_link_leads_to_a_file_and_to_a_heading() -> None:
             if "://" in path:
                 continue
             linked = page.parent / path if path else page
-            if not linked.exists() or (anchor and linked.suffix == ".md" and anchor not in anchors(linked)):
+            if not linked.exists() or (anchor and linked.suffix in (".md", ".ipynb") and anchor not in anchors(linked)):
                 dead.append(f"{page.relative_to(ROOT)}: {target}")
     assert not dead
 
@@ -107,13 +120,9 @@ def is_method(member: Any) -> bool:
 def test_every_page_of_the_documentation_is_in_the_contents() -> None:
     listed = {DOCS / "index.md"}
     for page in pages():
-        trees = "".join(re.findall(r"```{toctree}(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
+        trees = "".join(re.findall(r"```{toctree}(.*?)```", text_of(page), re.DOTALL))
         for entry in re.findall(r"^(?:\S.*<)?([\w./*-]+)>?$", trees, re.MULTILINE):
-            listed |= (
-                {path.resolve() for path in page.parent.glob(f"{entry}.md")}
-                if "*" in entry
-                else {(page.parent / f"{entry}.md").resolve()}
-            )
+            listed |= {path.resolve() for suffix in ("md", "ipynb") for path in page.parent.glob(f"{entry}.{suffix}")}
     assert {page for page in pages() if DOCS in page.parents} <= listed
 
 
@@ -121,7 +130,7 @@ def test_every_experiment_is_in_the_index_and_every_file_of_figures_is_linked() 
     folder = DOCS / "experiments"
     linked = set()
     for page in pages():
-        targets = re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
+        targets = re.findall(r"\]\(([^)\s#]+)", text_of(page))
         linked |= {(page.parent / target).resolve() for target in targets if page.parent == folder}
     assert {path for path in folder.iterdir() if path.name != "index.md"} <= linked
 
@@ -143,7 +152,7 @@ def test_every_option_of_the_commands_in_pages_exists(capsys: pytest.CaptureFixt
     for page in pages():
         if page.parent.name == "experiments":
             continue
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        text = text_of(page).replace("\\\n", " ")
         for command in re.findall(r"(?:^|[`/ ])alphac4 ([a-z][^`#|\n]*)", text, re.MULTILINE):
             name = max((name for name in all_commands() if f"{command} ".startswith(f"{name} ")), key=len, default="")
             options = re.findall(r"(?<!\S)--[a-z][\w.-]*", command)
@@ -169,6 +178,18 @@ def test_picture_table_and_contract_show_the_same_layers_and_every_package_is_on
     assert re.findall(r"<text x[^>]*>(\w+)</text>", drawn)[::-1] == layers  # drawn from the top down, and from the left
     # A package that the contract does not list could import whatever it likes.
     assert {path.parent.name for path in (ROOT / "alphac4").glob("*/__init__.py")} <= set(layers)
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebook_has_the_output_of_its_code(path: Path) -> None:
+    """If this fails, run `python scripts/notebooks.py`. The builder of the site executes the notebooks, too."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert notebook["metadata"]["executed"] == load_script("notebooks").code_digest(notebook)
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
+    pictures = [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", ())]
+    assert pictures
+    assert max(map(len, pictures)) < 80_000  # in base64; 60 kB
+    assert path.stat().st_size < 300_000
 
 
 def test_every_example_is_run_here() -> None:

@@ -71,8 +71,8 @@ def test_the_metadata_is_complete(built: Path) -> None:
     text = next(content for name, content in contents(built).items() if name.endswith(".dist-info/METADATA"))
     metadata = email.message_from_bytes(text, _class=email.message.Message)
     assert metadata["Version"] == __version__
-    extras = {"cluster", "cuda", "hub", "kaggle", "onnx", "openspiel", "openvino", "peers", "pettingzoo", "web"}
-    assert extras <= set(metadata.get_all("Provides-Extra"))
+    extras = {"cluster", "cuda", "hub", "kaggle", "notebook", "onnx", "openspiel", "openvino", "peers", "pettingzoo"}
+    assert extras | {"web"} <= set(metadata.get_all("Provides-Extra"))
 
 
 # A program that hides all packages on which the wheel does not depend.

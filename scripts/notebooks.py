@@ -1,0 +1,51 @@
+"""Execute the notebooks of docs/notebooks and store their output in them, for readers on the web.
+
+    python scripts/notebooks.py               # all, in about five minutes on two cores
+    python scripts/notebooks.py judging kaggle
+
+It needs the extra notebook or docs.
+"""
+
+import argparse
+import hashlib
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
+TIMEOUT_S = 600  # per cell
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def code_digest(notebook: dict[str, Any]) -> str:
+    """Return the hash of a notebook's code, which a test compares with that of the executed code."""
+    sources = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    return hashlib.sha256("\0".join(sources).encode()).hexdigest()
+
+
+def execute(path: Path) -> None:
+    """Execute a notebook in its folder and replace its output; an error in a cell leaves the file unchanged."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    options = {"timeout": TIMEOUT_S, "record_timing": False, "coalesce_streams": True}
+    NotebookClient(notebook, resources={"metadata": {"path": path.parent}}, **options).execute()
+    notebook.metadata = METADATA | {"executed": code_digest(notebook)}
+    nbformat.write(notebook, path)
+
+
+def main() -> None:
+    """Execute the notebooks that the command line names, or all."""
+    names = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+    parser = argparse.ArgumentParser(description="Execute the notebooks of docs/notebooks and store their output.")
+    parser.add_argument("names", nargs="*", choices=[*names, []], metavar="NAME", help=", ".join(names))
+    for name in parser.parse_args().names or names:
+        print(name, flush=True)
+        execute(FOLDER / f"{name}.ipynb")
+
+
+if __name__ == "__main__":
+    main()
