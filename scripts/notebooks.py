@@ -31,7 +31,7 @@ def execute(path: Path) -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    options = {"timeout": TIMEOUT_S, "record_timing": False, "coalesce_streams": True}
+    options: dict[str, Any] = {"timeout": TIMEOUT_S, "record_timing": False, "coalesce_streams": True}
     NotebookClient(notebook, resources={"metadata": {"path": path.parent}}, **options).execute()
     notebook.metadata = METADATA | {"executed": code_digest(notebook)}
     nbformat.write(notebook, path)
