@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from alphac4.training.config import TrainConfig
     from alphac4.training.loop import Callback, Iteration, StopTraining, iterate, learn
     from alphac4.training.losses import LearningBatch, cross_entropy, standard_losses
+    from alphac4.training.optimizer import Muon
 
 __all__ = [
     "Agent",
@@ -46,6 +47,7 @@ __all__ = [
     "Iteration",
     "LearningBatch",
     "MatchResult",
+    "Muon",
     "Network",
     "NetworkPlayer",
     "Outputs",
@@ -94,6 +96,7 @@ _HOMES = {
     "alphac4.selfplay.games": ("Games",),
     "alphac4.selfplay.samples": ("Samples", "Target"),
     "alphac4.training.losses": ("LearningBatch", "cross_entropy", "standard_losses"),
+    "alphac4.training.optimizer": ("Muon",),
     "alphac4.training.loop": ("Callback", "Iteration", "StopTraining", "iterate", "learn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -145,8 +145,7 @@ class CustomNetwork(Network):
     The module's ``forward(planes)`` takes float32 [B, P, R, C], where P is ``config.input_planes``
     (`alphac4.game.planes`). It returns policy logits [B, A] and win/draw/loss logits [B, 3], for the side to move, or
     `Outputs` with ownership logits or further outputs for a custom loss. In evaluation mode its outputs for a position
-    must not depend on the other positions of the batch. Parameters in an attribute named ``tower`` are optimized by
-    Muon if the run uses it.
+    must not depend on the other positions of the batch.
     """
 
     def __init__(self, config: NetworkConfig, module: nn.Module) -> None:
@@ -154,12 +153,6 @@ class CustomNetwork(Network):
         self.config = config
         self.module = module
         self._check()
-
-    @property
-    def tower(self) -> nn.Module | None:
-        """The part that Muon optimizes, if any."""
-        tower = getattr(self.module, "tower", None)
-        return tower if isinstance(tower, nn.Module) else None
 
     def forward_all(self, planes: Tensor) -> Outputs:
         return Outputs(*self.module(planes))

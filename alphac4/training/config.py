@@ -39,7 +39,8 @@ class LearningConfig(CheckedSettings):
     ``replay_ratio`` * `samples` / ``batch_size`` gradient steps."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
-    (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
+    (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum). A network of your own
+    has no tower: AdamW updates all of it."""
     learning_rate: Annotated[float, Range(MIN_POSITIVE, 1e38)] = 4e-3  # float32 overflows above
     """Peak learning rate of AdamW; Muon's is 1.5 times as high. Retune it with ``batch_size`` and ``weight_decay``."""
     final_learning_rate: Annotated[float, Range(0, MAX_NUMBER)] = 2e-4

@@ -26,7 +26,7 @@ from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import Network, build_network, seed_lock, torch_seed
+from alphac4.nn.network import Network, PolicyValueNetwork, build_network, seed_lock, torch_seed
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig, TrainConfig
@@ -107,14 +107,14 @@ class Learner:
         self._draws_numbers = not on_cpu or self._is_watched
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
-        """Return AdamW and, if the settings say so, Muon for the tower's kernels. Only kernels decay."""
+        """Return AdamW and, by the settings, Muon for the kernels of the package's tower. Only kernels decay."""
         config = self.config
         if self.extensions.optimizer is not None:
             module = getattr(self.network, "module", self.network)
             built = self.extensions.call("optimizer", module)
             return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built, module)
-        tower = getattr(self.network, "tower", None) if config.optimizer == "muon" else None
-        by_muon = [p for p in tower.parameters() if p.ndim > 1] if tower is not None else []
+        has_tower = config.optimizer == "muon" and isinstance(self.network, PolicyValueNetwork)
+        by_muon = [p for p in self.network.tower.parameters() if p.ndim > 1] if has_tower else []
         by_muon_ids = set(map(id, by_muon))
         by_adamw = [p for p in self.network.parameters() if id(p) not in by_muon_ids]
         groups = [

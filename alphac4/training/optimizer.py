@@ -96,10 +96,20 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised for each kernel (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon).
 
     Steps are scaled to the size of AdamW's with the same rate (Liu et al. 2025, arXiv 2502.16982). A kernel
-    [out, in, ...] is treated as a matrix with one row per output.
+    [out, in, ...] is treated as a matrix with one row per output. It is meant for the hidden layers of a network; let
+    AdamW update norms, biases, embeddings and outputs.
+
+    Args:
+        kernels: parameters with at least two axes.
+        lr: learning rate.
+        momentum: of the gradients.
+        weight_decay: decoupled, as in AdamW.
     """
 
     def __init__(self, kernels: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
+        kernels = list(kernels)
+        if any(isinstance(kernel, Tensor) and kernel.ndim < 2 for kernel in kernels):
+            raise ValueError("Muon updates kernels, with at least two axes: pass norms and biases to another optimizer")
         super().__init__(kernels, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()

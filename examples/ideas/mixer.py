@@ -24,7 +24,7 @@ class Mixer(nn.Module):
         cells, width = config.rows * config.columns, config.channels
         self.embed = nn.Linear(config.input_planes, width)
         self.cells = nn.ModuleList(nn.Linear(cells, cells) for _ in range(config.blocks))
-        self.tower = nn.ModuleList(
+        self.channels = nn.ModuleList(
             nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
             for _ in range(config.blocks)
         )
@@ -34,7 +34,7 @@ class Mixer(nn.Module):
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the logits."""
         x = self.embed(planes.flatten(2).transpose(1, 2))  # [B, cells, width]
-        for cells, channels in zip(self.cells, self.tower, strict=True):
+        for cells, channels in zip(self.cells, self.channels, strict=True):
             x = x + torch.relu(cells(x.transpose(1, 2))).transpose(1, 2)
             x = x + channels(x)
         features = x.flatten(1)

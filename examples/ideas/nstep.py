@@ -1,4 +1,4 @@
-"""n-step values: a further head predicts the search's value six plies later (after KataGo's short-term values, Wu 2019).
+"""n-step values: a further head predicts the search's value six plies later (after KataGo, Wu 2019).
 
 The result of a game is a noisy target, and the search's value at a position is a biased one; the values of the next
 plies are between the two. The head is used for learning only, and its loss has the weight 0.25.

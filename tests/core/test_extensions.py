@@ -31,6 +31,7 @@ from alphac4.selfplay.samples import Samples, lambda_returns, recorded_plies
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import FileError
 from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
+from alphac4.training.learner import Learner
 from alphac4.training.loop import Iteration
 from alphac4.training.losses import batches
 
@@ -386,6 +387,30 @@ def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: P
     runs = [alphac4.train(CONFIG, run=tmp_path / run, **options, **{name: function}) for run in ("late", "straight")]
     ours, theirs = (load_checkpoint(run.best).network.state_dict() for run in runs)
     assert all(torch.equal(ours[entry], theirs[entry]) for entry in theirs)
+
+
+class Tower(Linear):
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.tower = nn.Linear(10, 10)
+
+
+def test_names_in_a_module_do_not_choose_its_optimizer() -> None:
+    def with_muon(module: nn.Module) -> list[torch.optim.Optimizer]:
+        first, *rest = module.parameters()
+        return [alphac4.Muon([first], lr=0.01), torch.optim.AdamW(rest)]
+
+    for optimizer, expected in ((None, [torch.optim.AdamW]), (with_muon, [alphac4.Muon, torch.optim.AdamW])):
+        learner = Learner(
+            CONFIG.network_config(),
+            CONFIG.learning,
+            STANDARD,
+            seed=0,
+            extensions=Extensions(network=Tower, optimizer=optimizer),
+        )
+        assert [type(each) for each in learner.optimizers] == expected
+    with pytest.raises(ValueError, match="at least two axes"):
+        alphac4.Muon([nn.Parameter(torch.zeros(3))], lr=0.01)
 
 
 def test_parameters_that_no_optimizer_learns_are_logged(caplog: pytest.LogCaptureFixture) -> None:
