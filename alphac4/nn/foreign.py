@@ -116,7 +116,8 @@ class ModuleEvaluator(FunctionEvaluator):
 
     def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int) -> None:
         self._module = module
-        super().__init__(self._run, input_planes, name=type(module).__name__, probe_geometry=geometry)
+        named = getattr(module, "module", module)  # the user's own, of a `CustomNetwork`
+        super().__init__(self._run, input_planes, name=type(named).__name__, probe_geometry=geometry)
 
     def _run(self, planes: Array) -> Any:
         import torch

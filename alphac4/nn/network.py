@@ -155,7 +155,26 @@ class CustomNetwork(Network):
         self._check()
 
     def forward_all(self, planes: Tensor) -> Outputs:
-        return Outputs(*self.module(planes))
+        """Compute all outputs and check their shapes; a note to an exception of the module names its function."""
+        config, name = self.config, self.config.architecture
+        try:
+            outputs = self.module(planes)
+        except Exception as error:
+            error.add_note(f"raised on planes {list(planes.shape)} by the network of {name}, passed as `network`")
+            raise
+        parts = outputs if isinstance(outputs, tuple | list) else (outputs,)
+        if torch.jit.is_tracing():  # the shapes are tensors then
+            return Outputs(*parts)
+        shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in parts]
+        count = planes.shape[0]
+        expected = [[count, config.columns], [count, 3], [count, 3, config.rows, config.columns]]
+        size = 3 if len(parts) > 2 and parts[2] is not None else 2
+        if shapes[:size] != expected[:size]:
+            raise ValueError(
+                f"{name} returned {shapes} for planes {list(planes.shape)}; expected policy logits {expected[0]}, "
+                f"win/draw/loss logits {expected[1]}, and no ownership or its logits {expected[2]}"
+            )
+        return Outputs(*parts)
 
     def initialize_from(self, other: Network) -> None:
         try:
@@ -178,19 +197,12 @@ class CustomNetwork(Network):
         planes = torch.zeros(2, config.input_planes, config.rows, config.columns)
         planes[1, 0, 0] = 1.0
         before = planes.clone()
-        expected = f"policy logits [2, {config.columns}] and win/draw/loss logits [2, 3]"
         was_training = self.module.training
         try:
             with torch.no_grad():
-                outputs = self.module.eval()(planes)
-        except Exception as error:
-            raise ValueError(f"{name} failed on planes {list(planes.shape)}: {first_line(error)}") from error
+                self.eval().forward_all(planes)
         finally:
             self.module.train(was_training)
-        parts = outputs if isinstance(outputs, tuple | list) else (outputs,)
-        shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in parts]
-        if shapes[:2] != [[2, config.columns], [2, 3]]:
-            raise ValueError(f"{name} returned {shapes} for planes {list(planes.shape)}; expected {expected}")
         if not torch.equal(planes, before):
             raise ValueError(f"{name} changes its input in place: start with planes = planes.clone()")
 

@@ -62,7 +62,8 @@ class SelfPlayConfig(CheckedSettings):
     equally good moves often differ by less than 0.1. With 2, the rest of the game always counts (AlphaZero)."""
     c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
     """Weight of the prior in all searches of the run: self-play, gate, matches and evaluation (AlphaZero 2018: 1.25).
-    `alphac4.mcts.puct` has the formula."""
+    `alphac4.mcts.puct` has the formula. The priors differ: the policy's logits are divided by 1 in self-play, which
+    learns from them, and by 1.4 in all other searches (``prior_temperature`` of `alphac4.Puct`)."""
 
     def tree_nodes(self, max_simulations: int = 0) -> int:
         """Return the largest number of nodes of a tree, if plans have budgets of up to ``max_simulations``."""

@@ -277,6 +277,11 @@ class TrainingLoop:
         samples = self.extensions.call("extra_samples", self.number, copy.deepcopy(self.best.network), rng)
         if not isinstance(samples, Samples):
             raise ValueError(f"extra_samples returned {type(samples).__name__}; expected alphac4.Samples")
+        if len(samples) >= self.config.samples:
+            raise ValueError(
+                f"extra_samples returned {len(samples):,} samples; expected fewer than those of an iteration, "
+                f"{self.config.samples:,} by the setting samples: `alphac4.learn` learns without self-play"
+            )
         return [samples]
 
     def _budgets(self, iteration: int) -> npt.NDArray[np.int64]:

@@ -249,6 +249,31 @@ class SometimesAbsent:
         return {"policy": policy, "mine": policy} if self.calls == 1 else {"policy": policy}
 
 
+class Late(Linear):
+    """A network that returns a column less, or raises, for large batches in training or in evaluation."""
+
+    def __init__(self, config: Any, *, training: bool, raises: bool) -> None:
+        super().__init__(config)
+        self.fails_in, self.raises = training, raises
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        policy, value = super().forward(planes)
+        if len(planes) > 2 and self.training == self.fails_in:
+            if self.raises:
+                raise KeyError("late")
+            return policy[:, 1:], value
+        return policy, value
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_late_failures_of_a_network_name_its_function(training: bool) -> None:
+    function = r"passed as `network`"
+    with pytest.raises(KeyError, match=r"raised on planes \[\d+, 8, 6, 7\] by the network of .*partial, " + function):
+        train(network=partial(Late, training=training, raises=True))
+    with pytest.raises(ValueError, match=r"partial returned \[\[\d+, 6\], .*; expected policy logits \[\d+, 7\]"):
+        train(network=partial(Late, training=training, raises=False))
+
+
 class InPlace(Linear):
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         return super().forward(planes.mul_(2))
@@ -269,7 +294,7 @@ class Masked(Linear):
     ("functions", "message"),
     [
         ({"network": lambda _config: "CNN"}, "returned str; expected a torch.nn.Module"),
-        ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\] and win/draw/loss"),
+        ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\], win/draw/loss"),
         ({"network": Masked}, "Masked has 'mask', which is not finite"),
         ({"network": WithExtraState}, "'_extra_state' in its state, which is not a tensor"),
         ({"network": InPlace}, "InPlace changes its input in place: start with planes = planes.clone()"),
@@ -719,6 +744,10 @@ def test_extra_samples_take_a_part_of_an_iteration(tmp_path: Path) -> None:
         ),
         ({"extra_samples": lambda *_: None}, "extra_samples returned NoneType; expected alphac4.Samples"),
         (
+            {"extra_samples": lambda *_: alphac4.Samples.from_games(["1212121"] * 15)},
+            "extra_samples returned 105 samples; expected fewer than those of an iteration, 100 by the setting",
+        ),
+        (
             {"extra_samples": lambda *_: alphac4.Samples.from_games(["1212121"]), **OWN_TARGETS},
             "extra_samples returned nothing as .*target",
         ),
@@ -758,6 +787,7 @@ def test_learning_from_samples_of_a_run_needs_no_selfplay(tmp_path: Path) -> Non
         samples, config, steps=2, network=Linear, optimizer=lambda module: torch.optim.SGD(module.parameters(), lr=0.1)
     )
     assert isinstance(own.module, Linear)
+    assert alphac4.load(own).name == "Linear"
     assert 0 <= alphac4.load(networks[0]).search("44", simulations=4).move < 7
     with pytest.raises(ValueError, match="samples are of another board"):
         alphac4.learn(samples, alphac4.TrainConfig.preset("tiny", board={"rows": 5}))
