@@ -12,10 +12,14 @@ import functools
 import logging
 import pkgutil
 import sys
+from collections.abc import MutableMapping
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GROUP = "alphac4.plugins"  # the package of the own plugins, and the group of entry points of others
 
@@ -33,6 +37,12 @@ def load_plugins() -> None:
             import_module(name)
         except Exception as error:  # also somebody else's code
             logger.warning("the plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
+
+
+def add_once(registry: MutableMapping[str, T], name: str, value: T) -> None:
+    """Add a value to a registry; raise ValueError if it has the name, so that the second plugin is left out."""
+    if registry.setdefault(name, value) is not value:
+        raise ValueError(f"the name {name!r} is taken: choose another one")
 
 
 def _has_entry_points() -> bool:

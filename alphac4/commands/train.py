@@ -22,7 +22,8 @@ from alphac4.commands.arguments import (
 )
 from alphac4.machine import delayed_interrupts, wrap_text
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.storage.files import append_line
+from alphac4.storage.files import FileError, append_line
+from alphac4.storage.journal import Journal, read_about
 from alphac4.storage.locks import lock_folder
 from alphac4.storage.networks import check_network
 from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range, Seed
@@ -106,7 +107,7 @@ class SelfplayCommand(CheckedSettings):
     checkpoint: Annotated[Path, tyro.conf.Positional, metavar("[NETWORK]")] = Path("best")
     """The network: best, quick, or a checkpoint's file."""
     output: OutputFolder = Path("runs/selfplay")
-    """Folder for the shards and games.txt; existing files are kept."""
+    """Folder for the shards and games.txt. Games are added to those of the same network and settings."""
     samples: Annotated[int, Range(1, MAX_NUMBER)] = 20_000
     """Positions to record."""
     seed: Seed = 0
@@ -133,7 +134,7 @@ class SelfplayCommand(CheckedSettings):
             from alphac4.selfplay.games import move_string
             from alphac4.selfplay.replay import find_shards, save_shard, shard_path
             from alphac4.selfplay.samples import ActorStats, make_samples
-            from alphac4.storage.checkpoints import load_checkpoint
+            from alphac4.storage.checkpoints import load_checkpoint, weights_digest
 
         checkpoint, folder = load_checkpoint(self.checkpoint), self.output / "replay"
         stats, totals = ActorStats(), Counter[str]()  # only sums: the games may need more than the memory
@@ -152,6 +153,10 @@ class SelfplayCommand(CheckedSettings):
         try:
             with lock_folder(self.output), contextlib.ExitStack() as opened:
                 first = max(find_shards(folder), default=-1) + 1  # number after the shards of earlier calls
+                about, kind = self.output / "settings.json", "alphac4-selfplay-1"
+                if first and read_about(about, kind) is None:
+                    raise FileError(f"{self.output} has samples of a run: choose another output")
+                Journal(about, kind, {"network": weights_digest(checkpoint.network), **asdict(self.config)})
                 compute = choose_compute(self.device, self.backend, for_run=True)
                 opened.callback(compute.close)
                 actors = compute.actors(

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
-from alphac4.discovery import load_plugins
+from alphac4.discovery import add_once, load_plugins
 
 if TYPE_CHECKING:  # plugins import this module before any command runs
     from starlette.requests import Request
@@ -88,8 +88,11 @@ def register_terminal_command(name: str, *, summary: str, target: str) -> None:
         summary: what it does, for the help.
         target: "module:function", which is called with the game's session and the screen. It may raise a `ValueError`,
             whose message is printed. Ctrl-C ends the command, not the game.
+
+    Raises:
+        ValueError: if a plugin has added a command with this name.
     """
-    _terminal_commands[name] = TerminalCommand(summary, target)
+    add_once(_terminal_commands, name, TerminalCommand(summary, target))
 
 
 def find_terminal_commands() -> dict[str, TerminalCommand]:

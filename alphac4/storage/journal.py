@@ -33,7 +33,7 @@ class Journal:
         for name in {**expected, **stored}:
             old, new = json.dumps(stored.get(name)), json.dumps(expected.get(name))
             if old != new:
-                raise FileError(f"{path} holds {name} {old:.200}, not {new:.200}: choose another file")
+                raise FileError(f"{path} holds {name} {old:.200}, not {new:.200}: choose another output")
 
     def read(self, parse: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
         """Yield ``parse(entry)`` for all entries; skip those for which it raises a ValueError."""
@@ -71,7 +71,7 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
             raise ValueError(f"its first line is not that of {kind}")
         return read_record(dict[str, Any], header["about"], "about")
     except ValueError as error:
-        raise FileError(f"{path} is not a file of {kind}, or is damaged ({error}): choose another file") from error
+        raise FileError(f"{path} is not a file of {kind}, or is damaged ({error}): choose another output") from error
 
 
 def _read_entry(line: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from alphac4.discovery import load_plugins
+from alphac4.discovery import add_once, load_plugins
 from alphac4.storage.records import did_you_mean, shorten
 
 # Networks that come with the project.
@@ -18,8 +18,11 @@ _finders: dict[str, Callable[[str], Path]] = {}
 
 
 def register_scheme(scheme: str, find: Callable[[str], Path]) -> None:
-    """Add networks with the names "SCHEME://NAME". ``find(NAME)`` returns the local file, or raises a `FileError`."""
-    _finders[scheme] = find
+    """Add networks with the names "SCHEME://NAME", a new scheme.
+
+    ``find(NAME)`` returns the local file, or raises a `FileError`.
+    """
+    add_once(_finders, scheme, find)
 
 
 def find_with_scheme(name: str) -> Callable[[], Path] | None:

@@ -219,7 +219,7 @@ def test_a_record_of_another_backend_is_not_resumed(tmp_path: Path, capsys: pyte
     before = path.read_bytes()
     capsys.readouterr()
     assert main([*command, "--games", "2"]) == 2
-    assert re.search(f'{path} holds backends .*"another", .*: choose another file', capsys.readouterr().err)
+    assert re.search(f'{path} holds backends .*"another", .*: choose another output', capsys.readouterr().err)
     assert path.read_bytes() == before
 
 

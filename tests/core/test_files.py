@@ -161,7 +161,7 @@ def test_journal_rejects_other_files_and_settings(header: str, tmp_path: Path) -
     assert path.read_text() == f"{header}\n"
     Journal(tmp_path / "mine", "alphac4-test", {"seed": 1})
     for about in ({"seed": 2}, {"seed": 1, "more": 1}, {}):
-        with pytest.raises(FileError, match="choose another file"):
+        with pytest.raises(FileError, match="choose another output"):
             Journal(tmp_path / "mine", "alphac4-test", about)
 
 

@@ -11,6 +11,8 @@ import pytest
 from helpers import run_python
 from page_browser import Browser, expect
 
+from alphac4.commands import all_commands, register_command
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
 
@@ -53,6 +55,14 @@ def test_plugin_of_another_package_adds_a_panel_to_the_page(installed: dict[str,
         page = browser.open(server.stdout.readline().split()[2] + "#445")
         expect(page, "#middle", r"^In the middle column: Red 1, Yellow 1\.$")
         server.kill()
+
+
+def test_plugins_cannot_replace_commands() -> None:
+    before = dict(all_commands())
+    for name in ("play", "review"):
+        with pytest.raises(ValueError, match=f"the name '{name}' is taken"):
+            register_command(name, group="Mine", summary="mine", target="mine:Mine")
+    assert all_commands() == before
 
 
 def test_plugin_that_cannot_be_imported_is_left_out_with_a_warning(installed: dict[str, str]) -> None:

@@ -40,6 +40,7 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games
+from alphac4.selfplay.replay import find_shards
 from alphac4.selfplay.samples import Samples, make_samples
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, TrainConfig, from_dict, load_config
@@ -205,6 +206,20 @@ def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.Cap
     assert games[0] != games[1]
     assert all(7 <= len(game) <= 42 for game in games[0])
     assert "simulations/s" in capsys.readouterr().out
+
+
+def test_selfplay_command_adds_only_to_games_of_the_same_settings(
+    tmp_path: Path, run_command: Callable[..., str], error_line: Callable[..., str]
+) -> None:
+    line = "selfplay quick --samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --backend torch-fp32"
+    for seed in (1, 2):
+        run_command(line, "--output", tmp_path / "games", "--seed", seed)
+    assert len(find_shards(tmp_path / "games" / "replay")) == 2
+    refused = "settings.json holds c_init 1.25, not 2.0: choose another output"
+    assert refused in error_line(f"{line} --c-init 2 --output {tmp_path / 'games'}")
+    (tmp_path / "games" / "settings.json").unlink()
+    assert "has samples of a run: choose another output" in error_line(f"{line} --output {tmp_path / 'games'}")
+    assert len(find_shards(tmp_path / "games" / "replay")) == 2
 
 
 def test_selfplay_command_keeps_no_games_in_memory(
