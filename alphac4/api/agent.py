@@ -208,7 +208,7 @@ def load(
         return Agent(cast(Player, player), board)
     evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
     search = NetworkSearch(evaluator, selection, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
-    return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)
+    return Agent(NetworkPlayer(evaluator.name, search, budget), board)
 
 
 def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> None:

@@ -270,9 +270,9 @@ class NetworkKind(PlayerKind):
         first = search(options.reuse or "proofs")
         if self.limit == AUTO:
             name = f"{self.name}@{AUTO}{network.options}"
-            return AutoPlayer(name, evaluator, first, search("trees"), TimeManagement())
+            return AutoPlayer(name, first, search("trees"), TimeManagement())
         name = f"{self.name}@{self.budget}{network.options}"
-        return NetworkPlayer(name, evaluator, self.budget, options.rng, temperature=self.temperature, search=first)
+        return NetworkPlayer(name, first, self.budget, options.rng, temperature=self.temperature)
 
 
 def unlimited_network(text: str) -> NetworkKind | None:

@@ -204,43 +204,40 @@ class UctPlayer(TreePlayer):
 class NetworkPlayer(TreePlayer):
     """A network with PUCT search, or its raw policy with a budget of zero simulations.
 
-    By default each move begins a new tree, but once a search has proven a result, later moves follow its tree.
-
     Args:
         name: the player's name.
-        evaluator: the network.
+        search: the network's search.
         budget: per position.
         rng: draws the moves; needed with a temperature.
         temperature: 0 plays the best move; T above 0 draws moves in proportion to ``visits ** (1 / T)``, or from the
             raw policy with its logits divided by T, unless the result is proven.
-        search: the network's search; by default one on the standard board that keeps proofs between moves.
     """
+
+    _search: NetworkSearch
 
     def __init__(
         self,
         name: str,
-        evaluator: SupportsEvaluate,
+        search: NetworkSearch,
         budget: Budget,
         rng: np.random.Generator | None = None,
         *,
         temperature: float = 0.0,
-        search: TreeSearch | None = None,
     ) -> None:
-        super().__init__(name, search or NetworkSearch(evaluator, rng=rng, reuse="proofs"), budget)
+        super().__init__(name, search, budget)
         self.temperature = temperature
         self._rng = rng
-        self._evaluator = evaluator
 
     @property
     def inference_backend(self) -> str:
         """Backend that runs the network; "" if it is not one of the package's."""
-        return str(getattr(self._evaluator, "backend", ""))
+        return str(getattr(self._search.evaluator, "backend", ""))
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search the positions; a budget of 0 simulations returns the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
-            result = raw_result(self._evaluator, positions, self._search.geometry)
+            result = raw_result(self._search.evaluator, positions, self._search.geometry)
         else:
             result = super().search(positions, budget)
         if self.temperature == 0:
@@ -327,12 +324,11 @@ class AutoPlayer(NetworkPlayer):
     def __init__(
         self,
         name: str,
-        evaluator: SupportsEvaluate,
-        search: TreeSearch,
-        deeper: TreeSearch,  # of the same network; it keeps its trees
+        search: NetworkSearch,
+        deeper: NetworkSearch,  # of the same network; it keeps its trees
         management: TimeManagement,
     ) -> None:
-        super().__init__(name, evaluator, Budget(simulations=management.simulations), search=search)
+        super().__init__(name, search, Budget(simulations=management.simulations))
         self.management = management
         self._deeper = deeper
 

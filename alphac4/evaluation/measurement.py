@@ -114,7 +114,7 @@ def _network_subject(
             compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, leaves=kind.leaves)
             for _ in range(compute.streams)
         ]
-        return [NetworkPlayer("network", evaluator, Budget(simulations=0), search=search) for search in searches]
+        return [NetworkPlayer("network", search, Budget(simulations=0)) for search in searches]
 
     size = f"{config.channels} channels x {count_of(config.blocks, 'block')}"
     return Subject(name=name, make=make, budgets=measurement.budgets, size=size, digest=digest)

@@ -160,7 +160,7 @@ class PlayerProvider:
         """Return one player of the network per core, valid until the next call; 0 simulations means the raw policy."""
         self._evaluator.update(network)  # chooses the backend
         budget = Budget(simulations=simulations)
-        players = [NetworkPlayer(name, self._evaluator, budget, search=search) for search in self._searches]
+        players = [NetworkPlayer(name, search, budget) for search in self._searches]
         if self._pool is None:
             return players
         arguments = self.backend, self._geometry, self._selection, simulations

@@ -324,7 +324,7 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
     budgets = report["subjects"][0]["budgets"]
     for found in budgets:
         budget = Budget(simulations=found["simulations"])
-        player = NetworkPlayer("x", evaluator, budget, np.random.default_rng(0))
+        player = NetworkPlayer("x", NetworkSearch(evaluator), budget)
         for name, metrics in judge_sets(sets, *collect_answers([player], sets)).items():
             assert found["sets"][name]["mistakes"]["value"] == metrics.mistakes.value
 
@@ -369,7 +369,7 @@ def test_options_of_a_checkpoint_change_the_measured_search(
     expected = []
     for options in (given, {}):
         search = NetworkSearch(evaluator, **{"leaves": LEAVES} | options)
-        results = judge_sets(sets, *collect_answers([NetworkPlayer("x", evaluator, budget, search=search)], sets))
+        results = judge_sets(sets, *collect_answers([NetworkPlayer("x", search, budget)], sets))
         expected.append([errors(metrics) for metrics in results.values()])
     (subject,) = measure_strength(f"{checkpoint},{option}", measurement, untrained=False).subjects
     assert [errors(metrics) for metrics in subject.budgets[0].sets.values()] == expected[0] != expected[1]

@@ -16,7 +16,7 @@ from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
 from alphac4.machine import check_block
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.network_search import NotFiniteError
+from alphac4.mcts.network_search import NetworkSearch, NotFiniteError
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
 from alphac4.nn.foreign import FunctionEvaluator
@@ -154,12 +154,10 @@ def test_a_network_that_returns_nan_during_a_search_loses_the_match(rng: np.rand
         values = np.where(planes[:, :2].sum(axis=(1, 2, 3)) > 6, np.nan, 0.0)
         return np.zeros((len(planes), 7)), values
 
-    evaluator = FunctionEvaluator(network)
-    player = NetworkPlayer("bad", evaluator, Budget(simulations=50))
-    assert play_match([player], [RandomPlayer(rng)], OPENINGS).losses == 8
-    assert (
-        play_match([NetworkPlayer("bad", evaluator, Budget(simulations=0))], [RandomPlayer(rng)], OPENINGS).losses == 8
-    )
+    search = NetworkSearch(FunctionEvaluator(network))
+    for simulations in (50, 0):
+        player = NetworkPlayer("bad", search, Budget(simulations=simulations))
+        assert play_match([player], [RandomPlayer(rng)], OPENINGS).losses == 8
 
 
 def test_results_of_parts_add_up_to_that_of_the_match() -> None:

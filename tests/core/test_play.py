@@ -396,7 +396,7 @@ def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.Mo
     for seconds in (100.0, 0.0001):
         monkeypatch.setattr("alphac4.play.analysis.SLICE_SECONDS", seconds)
         search = NetworkSearch(UniformEvaluator(), reuse="trees", leaves=16)
-        player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=500), search=search)
+        player = NetworkPlayer("uniform", search, Budget(simulations=500))
         reports: list[SearchedPosition] = []
         found.append(Analyst(player).analyze(Position.from_moves("44"), on_progress=reports.append).columns)
         assert bool(reports) == (seconds < 1)
@@ -413,7 +413,7 @@ def test_warm_up_evaluates_batches_of_every_size_and_leaves_no_tree() -> None:
 
     evaluator = Recording()
     search = NetworkSearch(evaluator, reuse="trees", leaves=16)
-    analyst = Analyst(NetworkPlayer("uniform", evaluator, Budget(simulations=50), search=search))
+    analyst = Analyst(NetworkPlayer("uniform", search, Budget(simulations=50)))
     analyst.warm_up()
     assert set(sizes) >= {1, 8, 16}
     sizes.clear()
@@ -444,7 +444,7 @@ class Undefined(NamedTuple):
 
 def selection_with_nan() -> NetworkPlayer:
     search = NetworkSearch(UniformEvaluator(), Undefined(), reuse="trees")
-    return NetworkPlayer("mine", UniformEvaluator(), Budget(simulations=10), search=search)
+    return NetworkPlayer("mine", search, Budget(simulations=10))
 
 
 def test_a_selection_with_nan_scores_ends_search_and_play_with_one_error(

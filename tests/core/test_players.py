@@ -41,7 +41,8 @@ COMPUTE = choose_compute("cpu", "torch-fp32")
 
 
 def uniform(rng: np.random.Generator, temperature: float = 0.0) -> NetworkPlayer:
-    return NetworkPlayer("network", UniformEvaluator(), Budget(simulations=100), rng, temperature=temperature)
+    search = NetworkSearch(UniformEvaluator(), reuse="proofs")
+    return NetworkPlayer("network", search, Budget(simulations=100), rng, temperature=temperature)
 
 
 THINKERS: dict[str, Make] = {
@@ -81,7 +82,8 @@ def test_random_player_is_uniform_over_legal_columns(rng: np.random.Generator) -
 
 def test_temperature_samples_the_raw_policy_and_the_visits_of_a_search(rng: np.random.Generator) -> None:
     # At temperature 2 a logit of 2 log 3 is played three times as often as one of 0.
-    player = NetworkPlayer("raw", ConstantEvaluator([2 * np.log(3), *[0] * 6]), RAW, rng, temperature=2.0)
+    search = NetworkSearch(ConstantEvaluator([2 * np.log(3), *[0] * 6]))
+    player = NetworkPlayer("raw", search, RAW, rng, temperature=2.0)
     share = np.mean(np.array(player.choose([Position()] * 4000)) == 0)
     assert share == pytest.approx(3 / 9, abs=0.03)
     assert len(set(uniform(rng, temperature=1.0).choose([Position()] * 40))) >= 5
@@ -274,7 +276,7 @@ def auto_player(
 ) -> AutoPlayer:
     evaluator, rng = evaluator or FunctionEvaluator(opinion), np.random.default_rng(0)
     first = NetworkSearch(evaluator, rng=rng, reuse="nothing")
-    return AutoPlayer("net@auto", evaluator, first, search(evaluator, rng=rng, reuse="trees"), management)
+    return AutoPlayer("net@auto", first, search(evaluator, rng=rng, reuse="trees"), management)
 
 
 def test_an_unsure_player_searches_every_move_and_the_best_ones_longer() -> None:

@@ -89,7 +89,7 @@ def test_walk_counts_and_judges_positions_like_minimax(
     player: Player = RandomPlayer(rng)
     if kind == "network":
         search = NetworkSearch(UniformEvaluator(), geometry=SMALL, rng=rng, reuse="proofs")
-        player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=12), search=search)
+        player = NetworkPlayer("uniform", search, Budget(simulations=12))
     path = tmp_path / "moves.txt"
     plies = 7 if beyond else 9
     reports = walk(player, path, first, plies, beyond=beyond)
@@ -204,7 +204,7 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
     """The longer search of `@auto` proves the win here, but the next move is a new search, which makes a mistake."""
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
-    player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
+    player = AutoPlayer("uniform@auto", first, deeper, TimeManagement())
     games = Games(after="616156132153")
     reports = list(walk_games([player], KnownMoves(STANDARD), games, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)

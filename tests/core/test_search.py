@@ -82,7 +82,7 @@ def test_principal_variation_begins_with_the_move_played(rng: np.random.Generato
         assert [line[0] for line in result.variations] == result.moves.tolist()
         differ += int((result.moves != result.visits.argmax(axis=1)).sum())
     assert differ  # in some positions, the move is not the most visited one
-    player = NetworkPlayer("p", UniformEvaluator(), Budget(simulations=30), rng, temperature=1.0)
+    player = NetworkPlayer("p", NetworkSearch(UniformEvaluator()), Budget(simulations=30), rng, temperature=1.0)
     result = player.search(positions)
     assert [line[0] for line in result.variations] == result.moves.tolist()
 

@@ -15,7 +15,7 @@ from alphac4.arena.players import NetworkPlayer
 from alphac4.arena.registry import parse_player
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
-from alphac4.mcts.network_search import UniformEvaluator
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
 from alphac4.plugins.adapters.pettingzoo import make_policy, position_from_observation
 
@@ -104,7 +104,7 @@ def random_action(observation: Observation, draws: random.Random) -> int:
 def test_the_policy_beats_random_moves_on_either_side(environment: Any, rng: np.random.Generator) -> None:
     for player in (
         parse_player("uct:300", rng=rng, threads=1),
-        NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=200), rng),
+        NetworkPlayer("uniform", NetworkSearch(UniformEvaluator(), reuse="proofs"), Budget(simulations=200)),
     ):
         policy = make_policy(player)
         for side in ("player_0", "player_1"):

@@ -589,7 +589,7 @@ def test_build_prints_the_positions_of_each_level_and_the_result(
     evaluator = ConstantEvaluator(-np.arange(7))
 
     def player(_name: str, *, rng: np.random.Generator, **_options: object) -> NetworkPlayer:
-        return NetworkPlayer("left", evaluator, Budget(simulations=1), search=NetworkSearch(evaluator, rng=rng))
+        return NetworkPlayer("left", NetworkSearch(evaluator, rng=rng), Budget(simulations=1))
 
     monkeypatch.setattr("alphac4.arena.registry.parse_player", player)
     command = "certificate build --player best@1 --side second --backend torch-fp32 --moves"
@@ -646,7 +646,7 @@ def test_a_proven_draw_ends_a_line_of_a_draw_claim() -> None:
     """No position after it needs a move; the proof does not count for a claim of a win."""
     geometry, claim, known = DRAWN_BOARD, FIRST_DRAWS, KnownMoves(DRAWN_BOARD)
     search = NetworkSearch(UniformEvaluator(), geometry=geometry)
-    player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), search=search)
+    player = NetworkPlayer("uniform", search, Budget(simulations=300))
     levels = list(build([player], known, claim))
     assert levels[-1].is_last
     assert any(level.count(MoveKind.PROOF) and not level.count(MoveKind.ANSWER) for level in levels)

@@ -72,7 +72,7 @@ def test_review_by_the_engine_has_the_networks_opinions(run_in_node: RunInNode) 
     files = {"network.onnx": weights(evaluator), "proofs.json": [], "book.json": sorted_book}
     found = run_in_node(ENGINE + IN_THE_ENGINE, files=files, games=[], reviewed=game)
     search = NetworkSearch(evaluator, rng=np.random.default_rng(0))
-    player = NetworkPlayer("network", evaluator, Budget(simulations=SIMULATIONS), search=search)
+    player = NetworkPlayer("network", search, Budget(simulations=SIMULATIONS))
     expected = review_game(game, player=player, solver=solver).to_dict()  # type: ignore[arg-type]
     assert found["values"] == pytest.approx(expected["values"], abs=1e-3)
     for actual, move in zip(found["reviewed"], expected["reviewed"], strict=True):
