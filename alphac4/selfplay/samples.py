@@ -14,7 +14,7 @@ from alphac4.game.rules import STANDARD, Geometry, play
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.config import PlanesName
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import Games, join_finished
+from alphac4.selfplay.games import Games, join_finished, make_games
 
 MIRRORED_TARGET = "mirrored_target"  # prefix of the names of mirrored targets in files; "target" of the others
 
@@ -74,7 +74,7 @@ class Samples:
         Raises:
             ValueError: for an illegal or unfinished game, or policies of another shape.
         """
-        rows = []
+        finished = make_games(len(games), geometry)
         for number, moves in enumerate(games):
             end = Position.from_moves(moves, geometry)
             if end.outcome() is None:
@@ -86,29 +86,17 @@ class Samples:
                 raise ValueError(f"the policies of game {number} are {list(policy.shape)}; expected {expected}")
             position = Position(geometry=geometry)
             for ply, column in enumerate(columns):
-                is_loser = (len(columns) - ply) % 2 == 0  # the side to move at the end
-                outcome = 0 if end.outcome() == 0 else (-1 if is_loser else 1)
-                final_own = end.own if is_loser else end.opponent
-                if policy[ply].any():
-                    rows.append((position.own, position.occupied, policy[ply], outcome, final_own, end.occupied))
+                finished.own[number, ply], finished.occupied[number, ply] = position.own, position.occupied
                 position = position.play(column)
-        columns_of_rows: list[Any] = list(zip(*rows, strict=True)) or [()] * 6
-        boards = [np.array(columns_of_rows[index], np.uint64) for index in (0, 1, 4, 5)]
-        results = np.array(columns_of_rows[3], np.int8)
-        return cls(
-            geometry=geometry,
-            own=boards[0],
-            occupied=boards[1],
-            policy=np.array(columns_of_rows[2], np.float16).reshape(-1, geometry.columns),
-            full_searches=np.ones(len(rows), np.bool_),
-            outcome=results,
-            value=results.astype(np.float32),
-            draw=(results == 0).astype(np.float32),
-            value_target=np.eye(3, dtype=np.float16)[1 - results],
-            final_own=boards[2],
-            final_occupied=boards[3],
-            iteration=np.zeros(len(rows), np.int32),
-        )
+            finished.plies[number] = len(columns)
+            finished.moves[number, : len(columns)] = columns
+            finished.policy[number, : len(columns)] = policy
+            finished.outcome[number] = 0 if end.outcome() == 0 else 1 if len(columns) % 2 else -1  # the last move wins
+        finished.full_searches[:] = True
+        samples = make_samples(geometry, SelfPlayConfig(td_lambda=1.0, td_max_regret=2.0), finished)
+        drawn = samples.outcome == 0
+        samples = dataclasses.replace(samples, value=samples.outcome.astype(np.float32), draw=drawn.astype(np.float32))
+        return samples.take(np.flatnonzero(samples.policy.any(axis=1)))
 
     @property
     def boards(self) -> npt.NDArray[np.int8]:
