@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 from alphac4.api.agent import MAX_BATCH, Agent, AnyPlayer, load, runs_network
 from alphac4.api.positions import Board
@@ -25,10 +24,10 @@ from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
 from alphac4.selfplay.replay import find_shards, load_shard
 from alphac4.selfplay.samples import Samples, concatenate
-from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked, did_you_mean
+from alphac4.storage.records import MAX_NUMBER, Range, Seed, checked
 from alphac4.training.config import TrainConfig
-from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback
+from alphac4.training.extensions import Extensions, Functions
+from alphac4.training.loop import Callbacks
 
 MAX_GAMES = 1_000_000  # of a match
 
@@ -91,10 +90,10 @@ def train(
     *,
     run: RunPath = "runs/latest",
     settings: RunPath | Mapping[str, Any] | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callbacks = (),
     progress: bool = True,
     tensorboard: bool = True,
-    **functions: Any,
+    **functions: "Unpack[Functions]",
 ) -> TrainedRun:
     """Train a new network, or resume the run in the folder.
 
@@ -121,11 +120,8 @@ def train(
     """
     if not str(run):
         raise ValueError("run must be a path such as 'runs/mine', not ''")
-    known = [item.name for item in fields(Extensions)]
-    for name in functions.keys() - known:
-        raise TypeError(f"train() has no argument {name!r}{did_you_mean(name, known)}")
     folder, given = Path(run), settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    chosen, extensions = find_config(folder, config, given), Extensions(**functions)
+    chosen, extensions = find_config(folder, config, given), Extensions.of_arguments("train", functions)
     return train_run(
         folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
     )

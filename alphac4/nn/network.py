@@ -163,7 +163,7 @@ class CustomNetwork(Network):
             error.add_note(f"raised on planes {list(planes.shape)} by the network of {name}, passed as `network`")
             raise
         parts = outputs if isinstance(outputs, tuple | list) else (outputs,)
-        if torch.jit.is_tracing():  # the shapes are tensors then
+        if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call] # shapes are tensors then
             return Outputs(*parts)
         shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in parts]
         count = planes.shape[0]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from numbers import Real
 from operator import attrgetter
 from types import CellType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.config import MAX_TEMPERATURE
 from alphac4.selfplay.games import MAX_STARTS, Games
 from alphac4.selfplay.samples import Samples, Target
-from alphac4.storage.records import MAX_SIMULATIONS, first_line
+from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, first_line
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.losses import Losses
 
@@ -185,6 +185,26 @@ REPLACED = {
 """Settings that have no effect with a function, by argument."""
 
 
+class Functions(TypedDict, total=False):
+    """The arguments of `alphac4.iterate` and `alphac4.train` that are functions."""
+
+    network: NetworkBuilder
+    loss: Losses
+    optimizer: OptimizerBuilder
+    schedule: LearningSchedule
+    policy_target: PolicyTarget
+    value_target: ValueTarget
+    targets: Targets
+    extra_samples: ExtraSamples
+    selection: Selection
+    simulations: Simulations
+    temperature: Temperature
+    noise: Noise
+    starts: Starts
+    sampler: Sampler
+    gate: Gate
+
+
 @dataclass(frozen=True, kw_only=True)
 class Extensions:
     """User functions; each one that is not None replaces a function of the package."""
@@ -215,6 +235,14 @@ class Extensions:
             name = self.optimizer.__name__
             example = f"lambda module: {name}(module.parameters())"
             raise TypeError(f"optimizer must be a function of the module, such as {example}, not the class {name}")
+
+    @classmethod
+    def of_arguments(cls, caller: str, functions: Mapping[str, Any]) -> "Extensions":
+        """Return the functions that a caller was given by name; raise TypeError for an unknown name."""
+        known = [item.name for item in dataclasses.fields(cls)]
+        for name in functions.keys() - known:
+            raise TypeError(f"{caller}() has no argument {name!r}{did_you_mean(name, known)}")
+        return cls(**functions)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function that was given; a note names it if it raises an exception."""
@@ -301,7 +329,10 @@ def start_positions(
     """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move."""
     if isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ValueError(f"starts returned {starts!r:.80}; expected a list of positions or move strings such as '44'")
-    positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
+    try:
+        positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
+    except ValueError as error:
+        raise ValueError(f"starts returned an invalid position: {error}") from error
     if not 0 < len(positions) <= MAX_STARTS:
         raise ValueError(f"starts returned {len(positions)} positions; expected 1 to {MAX_STARTS:,}")
     for position in positions:

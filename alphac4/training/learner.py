@@ -18,7 +18,7 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alphac4.compute.cores import Compute
 from alphac4.game.rules import Geometry
@@ -113,8 +113,9 @@ class Learner:
             module = getattr(self.network, "module", self.network)
             built = self.extensions.call("optimizer", module)
             return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built, module)
-        has_tower = config.optimizer == "muon" and isinstance(self.network, PolicyValueNetwork)
-        by_muon = [p for p in self.network.tower.parameters() if p.ndim > 1] if has_tower else []
+        by_muon = list[nn.Parameter]()
+        if config.optimizer == "muon" and isinstance(self.network, PolicyValueNetwork):
+            by_muon = [p for p in self.network.tower.parameters() if p.ndim > 1]
         by_muon_ids = set(map(id, by_muon))
         by_adamw = [p for p in self.network.parameters() if id(p) not in by_muon_ids]
         groups = [
@@ -198,6 +199,8 @@ class Learner:
 
     def _report(self, sums: np.ndarray, steps: int, skipped: int, window: int, started: float) -> LearningReport:
         """Return the report of ``steps`` steps; ``sums``, as those of `_step`, are over those that were not skipped."""
+        if steps == skipped and self.extensions.loss is not None:
+            raise ValueError(f"loss returned numbers that are not finite, or have no finite gradient, in {steps} steps")
         *losses, entropy, norm = (sums / (steps - skipped)).tolist() if steps > skipped else (None, None)
         return LearningReport(
             steps=steps,

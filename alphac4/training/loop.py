@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,7 @@ import numpy.typing as npt
 from alphac4.arena.match import MatchResult
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
-from alphac4.game.rules import as_integer
 from alphac4.machine import check_memory
-from alphac4.mcts.simulation import Selection
 from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
@@ -31,25 +29,16 @@ from alphac4.selfplay.samples import (
     join_blocks,
     make_samples,
     recorded_plies,
-    sort_by_content,
 )
-from alphac4.storage.records import quote
+from alphac4.storage.records import MAX_NUMBER, Range, checked
 from alphac4.training.config import TrainConfig, random_generator
 from alphac4.training.extensions import (
     MAX_PLANNED_ITERATIONS,
     Extensions,
-    ExtraSamples,
-    Gate,
+    Functions,
     LearningSchedule,
-    Noise,
     OptimizerBuilder,
-    PolicyTarget,
     Sampler,
-    Simulations,
-    Starts,
-    Targets,
-    Temperature,
-    ValueTarget,
     check_columns,
     check_samples,
     make_schedule,
@@ -115,12 +104,9 @@ class Callback:
         """Handle the report of a committed iteration, with mistakes and matches; `iterate` has no such reports."""
 
 
-def check_callbacks(callbacks: Sequence[Callback]) -> None:
-    if not isinstance(callbacks, Sequence):
-        raise TypeError(f"callbacks must be a list, even for a single one, not {quote(callbacks)}")
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
-            raise TypeError(f"a callback must be an instance of a class of alphac4.Callback, not {quote(callback)}")
+Settings = Annotated[TrainConfig, "a TrainConfig, such as TrainConfig.preset('quick')"]
+StartNetwork = Annotated[Network, "a network, such as `iteration.best.network`"]
+Callbacks = Sequence[Annotated[Callback, "an instance of a class of alphac4.Callback"]]
 
 
 def call_all(callbacks: Sequence[Callback], method: str, record: object) -> bool:
@@ -251,7 +237,7 @@ class TrainingLoop:
         for each in extra:
             check_samples(each, samples, "extra_samples")
         self.replay.add(concatenate([samples, *extra]), self.number)
-        return selfplay_report(self.geometry, played, sort_by_content(samples), started, self.actors)
+        return selfplay_report(self.geometry, played, samples, started, self.actors)
 
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
@@ -334,17 +320,18 @@ class TrainingLoop:
         return report
 
 
+@checked
 def learn(
-    samples: Samples,
-    config: TrainConfig,
+    samples: Annotated[Samples, "Samples, such as of alphac4.read_samples(run)"],
+    config: Settings,
     *,
-    start: Network | None = None,
+    start: StartNetwork | None = None,
     network: NetworkBuilder | None = None,
     loss: Losses | None = None,
     optimizer: OptimizerBuilder | None = None,
     schedule: LearningSchedule | None = None,
     sampler: Sampler | None = None,
-    steps: int | None = None,
+    steps: Annotated[int, Range(1, MAX_NUMBER)] | None = None,
 ) -> Network:
     """Train a network on samples, such as those of an earlier run; nothing is played.
 
@@ -367,16 +354,14 @@ def learn(
         TypeError: for an argument of another type.
         ValueError: for an invalid setting, no samples, an invalid result of a function, or weights that are not finite.
     """
-    if not isinstance(samples, Samples):
-        raise TypeError(f"samples must be Samples, such as of alphac4.read_samples(run), not {quote(samples)}")
-    _check_arguments(config, start)
+    _check_has_no_file(config)
     if not len(samples):
         raise ValueError("there are no samples to learn from")
     if samples.geometry != config.board.geometry():
         raise ValueError("the samples are of another board than the settings")
     extensions = Extensions(network=network, loss=loss, optimizer=optimizer, schedule=schedule, sampler=sampler)
     config = dataclasses.replace(config, iterations=1, samples=len(samples))
-    count = config.learning_steps if steps is None else as_integer(steps, "steps", 1)
+    count = config.learning_steps if steps is None else steps
     learner = make_learner(config, choose_compute(config.machine.device, config.machine.backend), extensions)
     if start is not None:
         learner.initialize_from(start)
@@ -394,61 +379,31 @@ def learn(
     return learner.candidate()
 
 
-def _check_arguments(config: TrainConfig, start: Network | None) -> None:
-    if not isinstance(config, TrainConfig):
-        raise TypeError(f"config must be a TrainConfig, such as TrainConfig.preset('quick'), not {quote(config)}")
-    if start is not None and not isinstance(start, Network):
-        raise TypeError(f"start must be a network, such as `iteration.best.network`, not {quote(start)}")
+def _check_has_no_file(config: TrainConfig) -> None:
     if config.start_from:
         raise ValueError("files are not loaded here: leave start_from empty, and pass the network as `start`")
 
 
+@checked
 def iterate(
-    config: TrainConfig,
+    config: Settings,
     *,
-    start: Network | None = None,
-    network: NetworkBuilder | None = None,
-    loss: Losses | None = None,
-    optimizer: OptimizerBuilder | None = None,
-    schedule: LearningSchedule | None = None,
-    policy_target: PolicyTarget | None = None,
-    value_target: ValueTarget | None = None,
-    targets: Targets | None = None,
-    extra_samples: ExtraSamples | None = None,
-    selection: Selection | None = None,
-    simulations: Simulations | None = None,
-    temperature: Temperature | None = None,
-    noise: Noise | None = None,
-    starts: Starts | None = None,
-    sampler: Sampler | None = None,
-    gate: Gate | None = None,
-    callbacks: Sequence[Callback] = (),
+    start: StartNetwork | None = None,
+    callbacks: Callbacks = (),
+    **functions: "Unpack[Functions]",
 ) -> Iterator[Iteration]:
     """Train a network in memory: play, learn, promote; yield a record after each iteration.
 
-    Nothing is written to disk or printed. Leave the ``for`` loop to end training. Each function below replaces a part
-    of the algorithm; `alphac4.training.extensions` describes its arguments and result, with shapes, units and
-    perspective.
+    Nothing is written to disk or printed. Leave the ``for`` loop to end training.
 
     Args:
         config: the run's settings; `TrainConfig.preset` makes them.
         start: the network to start from, with the run's number of channels, instead of random weights.
-        network: builds the module from the board and the sizes in the settings.
-        loss: returns named losses, given outputs and batch.
-        optimizer: returns PyTorch optimisers of the network's parameters.
-        schedule: returns the factor of the learning rates in a gradient step.
-        policy_target: returns policy targets of finished games.
-        value_target: returns value targets of finished games.
-        targets: returns further targets of finished games, for the loss.
-        extra_samples: returns samples in addition to those of self-play.
-        selection: selects moves in the trees of self-play and matches, such as `alphac4.Puct`.
-        simulations: returns the budget of a search by iteration, ply and kind.
-        temperature: returns the temperature of a move by iteration and ply.
-        noise: returns the share of noise at the root by iteration and ply.
-        starts: returns start positions of self-play games.
-        sampler: returns weights with which samples of the window are drawn.
-        gate: decides whether a candidate is promoted.
         callbacks: called with progress and after each iteration; they may end the run.
+        functions: your own functions for parts of the algorithm: ``network``, ``loss``, ``optimizer``, ``schedule``,
+            ``policy_target``, ``value_target``, ``targets``, ``extra_samples``, ``selection``, ``simulations``,
+            ``temperature``, ``noise``, ``starts``, ``sampler``, ``gate``. `alphac4.training.extensions` describes the
+            arguments and the result of each, with shapes, units and perspective.
 
     Yields:
         The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.
@@ -458,25 +413,8 @@ def iterate(
         TypeError: for anything but a `TrainConfig`, a ``start`` that is not a network, or callbacks of another type.
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
-    _check_arguments(config, start)
-    check_callbacks(callbacks)
-    extensions = Extensions(
-        network=network,
-        loss=loss,
-        optimizer=optimizer,
-        schedule=schedule,
-        policy_target=policy_target,
-        value_target=value_target,
-        targets=targets,
-        extra_samples=extra_samples,
-        selection=selection,
-        simulations=simulations,
-        temperature=temperature,
-        noise=noise,
-        starts=starts,
-        sampler=sampler,
-        gate=gate,
-    )
+    _check_has_no_file(config)
+    extensions = Extensions.of_arguments("iterate", functions)
     with contextlib.ExitStack() as opened, contextlib.suppress(StopTraining):
         compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
         opened.callback(compute.close)

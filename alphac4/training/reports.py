@@ -106,7 +106,7 @@ class LearningReport:
 def selfplay_report(
     geometry: Geometry, played: Block, samples: Samples, started: float, actors: Actors
 ) -> SelfPlayReport:
-    """Return the report of self-play since ``started``; ``played`` and ``samples`` are sorted by content."""
+    """Return the report of self-play since ``started``; ``played`` is sorted by content."""
     waited = time.perf_counter() - started
     seconds = actors.play_seconds or waited
     games, stats = played.games, played.stats

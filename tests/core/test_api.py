@@ -306,6 +306,11 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
         (lambda: alphac4.train(losses=len), r"train\(\) has no argument 'losses' \(is it loss\?\)"),
+        (
+            lambda: next(alphac4.iterate(alphac4.TrainConfig(), losses=len)),
+            r"iterate\(\) has no argument 'losses' \(is it",
+        ),
+        (lambda: alphac4.learn(3, alphac4.TrainConfig()), "samples must be Samples, such as .*, not 3"),
         (lambda: alphac4.read_reports(None), "run must be a path such as 'runs/mine', not None"),
         (lambda: alphac4.load("quick", selection=3), "selection must be a Puct, or a NamedTuple of your own, not 3"),
         (lambda: alphac4.draw_game(5), "game must be a GameRecord, .*, not 5"),
@@ -458,7 +463,7 @@ def test_a_pickled_result_has_no_tree() -> None:
 
 def test_a_run_with_wrong_callbacks_creates_no_folder(tmp_path: Path) -> None:
     for callbacks, message in (
-        ([3], r"callbacks\[0\] must be Callback, not 3"),
+        ([3], r"callbacks\[0\] must be an instance of a class of alphac4\.Callback, not 3"),
         (alphac4.Callback(), "callbacks must be a list"),
     ):
         with pytest.raises(TypeError, match=message):

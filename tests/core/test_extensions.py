@@ -337,6 +337,11 @@ class Masked(Linear):
         ),
         ({"simulations": lambda *_: 0}, r"simulations\(1, 0, False\) returned 0; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
+        ({"starts": lambda *_: ["4444444"]}, "starts returned an invalid position: illegal move '4'"),
+        (
+            {"loss": lambda o, b: {"mine": alphac4.cross_entropy(o.policy * math.nan, b.policy_target)}},
+            "loss returned numbers that are not finite, or have no finite gradient, in 3 steps",
+        ),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, r"schedule\(0, 6\) returned None; expected a finite number from 0"),
         ({"selection": Puct}, r"is an instance: write Puct\(\)"),
