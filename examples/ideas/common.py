@@ -15,9 +15,12 @@ def train(run: str, **functions: Any) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--run", default=f"runs/{run}", help="the run's folder")
     parser.add_argument("--iterations", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=30_000, help="positions per iteration")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fast", action="store_true", help="two tiny iterations, to check that the idea works")
     options = parser.parse_args()
-    preset, iterations = ("tiny", 2) if options.fast else ("quick", options.iterations)
-    config = alphac4.TrainConfig.preset(preset, seed=options.seed, iterations=iterations)
+    config = alphac4.TrainConfig.preset("tiny", seed=options.seed)
+    if not options.fast:
+        numbers = {"iterations": options.iterations, "samples": options.samples}
+        config = alphac4.TrainConfig.preset("quick", seed=options.seed, **numbers)
     print(alphac4.train(config, run=options.run, **functions))
