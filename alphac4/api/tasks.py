@@ -121,7 +121,7 @@ def train(
     if not str(run):
         raise ValueError("run must be a path such as 'runs/mine', not ''")
     folder, given = Path(run), settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    chosen, extensions = find_config(folder, config, given), Extensions.of_arguments("train", functions)
+    chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     return train_run(
         folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress, tensorboard=tensorboard
     )

@@ -167,13 +167,12 @@ class CustomNetwork(Network):
             return Outputs(*parts)
         shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in parts]
         count = planes.shape[0]
-        expected = [[count, config.columns], [count, 3], [count, 3, config.rows, config.columns]]
-        size = 3 if len(parts) > 2 and parts[2] is not None else 2
-        if shapes[:size] != expected[:size]:
-            raise ValueError(
-                f"{name} returned {shapes} for planes {list(planes.shape)}; expected policy logits {expected[0]}, "
-                f"win/draw/loss logits {expected[1]}, and no ownership or its logits {expected[2]}"
-            )
+        expected = {"policy": [count, config.columns], "win/draw/loss": [count, 3]}
+        if len(parts) > 2 and parts[2] is not None:
+            expected["ownership"] = [count, 3, config.rows, config.columns]
+        if shapes[: len(expected)] != list(expected.values()):
+            logits = ", ".join(f"{output} logits {shape}" for output, shape in expected.items())
+            raise ValueError(f"{name} returned {shapes} for planes {list(planes.shape)}; expected {logits}")
         return Outputs(*parts)
 
     def initialize_from(self, other: Network) -> None:

@@ -148,7 +148,7 @@ class RunFolder:
 
     def _load_best(self, path: Path, state: RunState) -> Checkpoint:
         """Load the best network from a file; raise FileError if the file is damaged or holds another network."""
-        checkpoint = load_checkpoint(path, self.extensions.network)
+        checkpoint = load_checkpoint(path, self.extensions.functions.get("network"))
         if weights_digest(checkpoint.network) != state.best_digest:
             raise FileError(f"{path}: not the run's best network, which is that of iteration {state.best_iteration}")
         return checkpoint

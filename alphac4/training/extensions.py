@@ -1,12 +1,11 @@
 """User functions that replace parts of the algorithm, and checks of their results.
 
-Every field of `Extensions` is an argument of `alphac4.iterate` and `alphac4.train`. Functions are not settings: a run's
+Every entry of `Functions` is an argument of `alphac4.iterate` and `alphac4.train`. Functions are not settings: a run's
 folder records their names, and the run resumes only with the same ones. Shapes: A moves, C cells, G finished games, S
 samples.
 """
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import inspect
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from numbers import Real
 from operator import attrgetter
 from types import CellType
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -186,68 +185,50 @@ REPLACED = {
 
 
 class Functions(TypedDict, total=False):
-    """The arguments of `alphac4.iterate` and `alphac4.train` that are functions."""
+    """Arguments of `alphac4.iterate` and `alphac4.train` that are functions; each replaces a part of the algorithm."""
 
-    network: NetworkBuilder
-    loss: Losses
-    optimizer: OptimizerBuilder
-    schedule: LearningSchedule
-    policy_target: PolicyTarget
-    value_target: ValueTarget
-    targets: Targets
-    extra_samples: ExtraSamples
-    selection: Selection
-    simulations: Simulations
-    temperature: Temperature
-    noise: Noise
-    starts: Starts
-    sampler: Sampler
-    gate: Gate
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extensions:
-    """User functions; each one that is not None replaces a function of the package."""
-
-    network: NetworkBuilder | None = None
-    loss: Losses | None = None
-    optimizer: OptimizerBuilder | None = None
-    schedule: LearningSchedule | None = None
-    policy_target: PolicyTarget | None = None
-    value_target: ValueTarget | None = None
-    targets: Targets | None = None
-    extra_samples: ExtraSamples | None = None
-    selection: Selection | None = None
+    network: NetworkBuilder | None
+    loss: Losses | None
+    optimizer: OptimizerBuilder | None
+    schedule: LearningSchedule | None
+    policy_target: PolicyTarget | None
+    value_target: ValueTarget | None
+    targets: Targets | None
+    extra_samples: ExtraSamples | None
+    selection: Selection | None
     """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`."""
-    simulations: Simulations | None = None
-    temperature: Temperature | None = None
-    noise: Noise | None = None
-    starts: Starts | None = None
-    sampler: Sampler | None = None
-    gate: Gate | None = None
+    simulations: Simulations | None
+    temperature: Temperature | None
+    noise: Noise | None
+    starts: Starts | None
+    sampler: Sampler | None
+    gate: Gate | None
 
-    def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            if value is not None and item.name != "selection" and not callable(value):
-                raise TypeError(f"{item.name} must be a function, not {value!r:.60}; see `alphac4.iterate`")
-        if isinstance(self.optimizer, type):  # PyTorch's classes take parameters, not the module
-            name = self.optimizer.__name__
+
+class Extensions:
+    """User functions of a run."""
+
+    def __init__(self, **functions: Unpack[Functions]) -> None:
+        given = {name: function for name, function in functions.items() if function is not None}
+        for name, function in given.items():
+            if name not in Functions.__annotations__:
+                raise TypeError(f"there is no argument {name!r}{did_you_mean(name, Functions.__annotations__)}")
+            if name != "selection" and not callable(function):
+                raise TypeError(f"{name} must be a function, not {function!r:.60}; see `alphac4.iterate`")
+        optimizer = given.get("optimizer")
+        if isinstance(optimizer, type):  # PyTorch's classes take parameters, not the module
+            name = optimizer.__name__
             example = f"lambda module: {name}(module.parameters())"
             raise TypeError(f"optimizer must be a function of the module, such as {example}, not the class {name}")
+        self.functions: Mapping[str, Any] = given  # without those that are None
 
-    @classmethod
-    def of_arguments(cls, caller: str, functions: Mapping[str, Any]) -> "Extensions":
-        """Return the functions that a caller was given by name; raise TypeError for an unknown name."""
-        known = [item.name for item in dataclasses.fields(cls)]
-        for name in functions.keys() - known:
-            raise TypeError(f"{caller}() has no argument {name!r}{did_you_mean(name, known)}")
-        return cls(**functions)
+    def __contains__(self, name: str) -> bool:
+        return name in self.functions
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function that was given; a note names it if it raises an exception."""
         try:
-            return getattr(self, name)(*arguments)
+            return self.functions[name](*arguments)
         except Exception as error:
             error.add_note(f"raised by the function that was passed as `{name}`")
             raise
@@ -267,7 +248,7 @@ class Extensions:
         Such a setting would have no effect.
         """
         for name, settings in REPLACED.items():
-            for setting in settings if getattr(self, name) is not None else ():
+            for setting in settings if name in self else ():
                 value, *usual = (attrgetter(setting)(each) for each in (config, TrainConfig(), *PRESETS.values()))
                 if value not in usual:
                     raise ValueError(
@@ -280,14 +261,12 @@ class Extensions:
         The name of a selection includes its numbers, as in "mine.Selection(c=1.5, prior_temperature=1.0)".
         """
         names = dict[str, str]()
-        for item in dataclasses.fields(self):
-            function = getattr(self, item.name)
-            if function is not None:
-                name = qualified_name(function)
-                if isinstance(function, tuple) and hasattr(function, "_asdict"):
-                    name += f"({', '.join(f'{field}={value}' for field, value in function._asdict().items())})"
-                source = _source(function if item.name != "selection" else getattr(function, "score", function))
-                names[item.name] = f"{name} #{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+        for argument, function in self.functions.items():
+            name = qualified_name(function)
+            if isinstance(function, tuple) and hasattr(function, "_asdict"):
+                name += f"({', '.join(f'{field}={value}' for field, value in function._asdict().items())})"
+            source = _source(function if argument != "selection" else getattr(function, "score", function))
+            names[argument] = f"{name} #{hashlib.sha256(source.encode()).hexdigest()[:16]}"
         return names
 
 
@@ -318,9 +297,9 @@ def make_schedule(
 
     The settings' schedule leads from one of their learning rates to another, which an own optimiser does not have.
     """
-    if extensions.schedule is not None:
+    if "schedule" in extensions:
         return lambda step: float(extensions.numbers("schedule", step, steps))
-    return schedule if extensions.optimizer is None else lambda _step: 1.0
+    return (lambda _step: 1.0) if "optimizer" in extensions else schedule
 
 
 def start_positions(

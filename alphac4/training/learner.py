@@ -74,11 +74,11 @@ class Learner:
         self._workers = min(workers or cores(), self._parts)
         self.precision = precision or learning_precision(self.device)
         with torch_seed(seed):
-            self.network = build_network(network, self.extensions.network)
+            self.network = build_network(network, self.extensions.functions.get("network"))
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
-        self.losses = standard_losses if self.extensions.loss is None else partial(self.extensions.call, "loss")
+        self.losses = standard_losses if "loss" not in self.extensions else partial(self.extensions.call, "loss")
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
         self._initial_values = list(map(group_values, self.optimizers))
@@ -103,13 +103,13 @@ class Learner:
         self.steps = 0
         self._terms: list[str] = []  # names of the losses, from the first step on
         # Whether the module or the losses may draw random numbers. The user's are watched, from the first step on.
-        self._is_watched = on_cpu and (self.extensions.network is not None or self.extensions.loss is not None)
+        self._is_watched = on_cpu and ("network" in self.extensions or "loss" in self.extensions)
         self._draws_numbers = not on_cpu or self._is_watched
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Return AdamW and, by the settings, Muon for the kernels of the package's tower. Only kernels decay."""
         config = self.config
-        if self.extensions.optimizer is not None:
+        if "optimizer" in self.extensions:
             module = getattr(self.network, "module", self.network)
             built = self.extensions.call("optimizer", module)
             return check_optimizers((built,) if isinstance(built, torch.optim.Optimizer) else built, module)
@@ -167,7 +167,7 @@ class Learner:
 
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
         """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
-        if self.extensions.sampler is None:
+        if "sampler" not in self.extensions:
             return None
         # A copy: batches are made of the same arrays, which the function may change.
         weights = self.extensions.numbers("sampler", copy.deepcopy(samples), rng, sizes=(len(samples),))
@@ -199,7 +199,7 @@ class Learner:
 
     def _report(self, sums: np.ndarray, steps: int, skipped: int, window: int, started: float) -> LearningReport:
         """Return the report of ``steps`` steps; ``sums``, as those of `_step`, are over those that were not skipped."""
-        if steps == skipped and self.extensions.loss is not None:
+        if steps == skipped and "loss" in self.extensions:
             raise ValueError(f"loss returned numbers that are not finite, or have no finite gradient, in {steps} steps")
         *losses, entropy, norm = (sums / (steps - skipped)).tolist() if steps > skipped else (None, None)
         return LearningReport(
@@ -235,7 +235,7 @@ class Learner:
         figures = np.append(np.sum(sums, axis=0) / positions, float(norm))
         if np.isfinite(figures).all():
             # Some optimisers add noise; the package's own draw nothing.
-            adds_noise = self.extensions.optimizer is not None
+            adds_noise = "optimizer" in self.extensions
             with self._random_numbers(self._parts) if adds_noise else contextlib.nullcontext():
                 for optimizer in self.optimizers:
                     optimizer.step()

@@ -153,7 +153,7 @@ class TrainingLoop:
         self.number = 0  # number of the current iteration
 
         budgets = [0]
-        if extensions.simulations is not None:
+        if "simulations" in extensions:
             if config.iterations > MAX_PLANNED_ITERATIONS:
                 limit = f"{MAX_PLANNED_ITERATIONS:,} iterations at most"
                 raise ValueError(f"simulations as a function allows {limit}, not {config.iterations:,}")
@@ -164,7 +164,7 @@ class TrainingLoop:
             geometry,
             config.selfplay,
             partial(random_generator, config.seed, 0, "actor"),
-            selection=extensions.selection,
+            selection=extensions.functions.get("selection"),
             max_simulations=max(budgets),
         )
         opened.callback(self.actors.close)
@@ -172,7 +172,7 @@ class TrainingLoop:
         pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
-        options = best.network, geometry, extensions.selection or config.selfplay.puct(), pool
+        options = best.network, geometry, extensions.functions.get("selection") or config.selfplay.puct(), pool
         self.providers = [PlayerProvider(compute, *options, number) for number in range(2)]
         self.matches = Matches(
             self.providers,
@@ -191,7 +191,7 @@ class TrainingLoop:
             learning = self._learn()
             candidate = Contender(network=self.learner.candidate(), iteration=self.number)
             gate = self.matches.gate(
-                candidate, self.best, None if self.extensions.gate is None else partial(self.extensions.call, "gate")
+                candidate, self.best, None if "gate" not in self.extensions else partial(self.extensions.call, "gate")
             )
             if gate.accepted:
                 self.best = candidate
@@ -232,7 +232,7 @@ class TrainingLoop:
         self.actors.play(requested, on_block, check, last=last, plan=self._plan())
         played = join_blocks(blocks)
         samples = self._make_samples(played.games)
-        if self.replay.iterations and self.extensions.targets is not None:
+        if self.replay.iterations and "targets" in self.extensions:
             check_samples(samples, self.replay.iterations[-1][1], "targets")
         for each in extra:
             check_samples(each, samples, "extra_samples")
@@ -241,13 +241,13 @@ class TrainingLoop:
 
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
-        if extensions.simulations is not None:
+        if "simulations" in extensions:
             plan = plan._replace(simulations=self._budgets(self.number))
         for name in ("temperature", "noise"):
-            if getattr(extensions, name) is not None:
+            if name in extensions:
                 values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.geometry.cells)]
                 plan = plan._replace(**{name: np.array(values)})
-        if extensions.starts is not None:
+        if "starts" in extensions:
             size = window_size(self.replay.total, self.config.learning.min_window)
             window = self.replay.window(size) if self.replay.total else None
             rng = random_generator(self.config.seed, self.number, "starts")
@@ -257,7 +257,7 @@ class TrainingLoop:
 
     def _extra_samples(self) -> list[Samples]:
         """Return the samples of the user's function, if there is one."""
-        if self.extensions.extra_samples is None:
+        if "extra_samples" not in self.extensions:
             return []
         rng = random_generator(self.config.seed, self.number, "extra samples")
         samples = self.extensions.call("extra_samples", self.number, copy.deepcopy(self.best.network), rng)
@@ -287,15 +287,15 @@ class TrainingLoop:
         extensions, used = self.extensions, recorded_plies(games)
         rng = partial(random_generator, self.config.seed, self.number)
         policy = value = None
-        if extensions.policy_target is not None:
+        if "policy_target" in extensions:
             arguments, sizes = (copy.deepcopy(games), rng("policy target")), games.policy.shape
             policy = extensions.numbers("policy_target", *arguments, sizes=sizes, used=used)
             check_columns(policy, games.occupied, used, self.geometry)
-        if extensions.value_target is not None:
+        if "value_target" in extensions:
             arguments, sizes = (copy.deepcopy(games), rng("value target")), (*used.shape, 3)
             value = extensions.numbers("value_target", *arguments, sizes=sizes, used=used)
         targets = None
-        if extensions.targets is not None:
+        if "targets" in extensions:
             targets = own_targets(extensions.call("targets", copy.deepcopy(games), rng("targets")), used, self.geometry)
         return make_samples(
             self.geometry, self.config.selfplay, games, policy=policy, value_target=value, targets=targets
@@ -414,7 +414,7 @@ def iterate(
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
     _check_has_no_file(config)
-    extensions = Extensions.of_arguments("iterate", functions)
+    extensions = Extensions(**functions)
     with contextlib.ExitStack() as opened, contextlib.suppress(StopTraining):
         compute = choose_compute(config.machine.device, config.machine.backend, for_run=True)
         opened.callback(compute.close)

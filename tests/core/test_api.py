@@ -305,10 +305,10 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.draw_board("44", 0.5), r"policy must be a list of float, not 0\.5"),
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
-        (lambda: alphac4.train(losses=len), r"train\(\) has no argument 'losses' \(is it loss\?\)"),
+        (lambda: alphac4.train(losses=len), r"there is no argument 'losses' \(is it loss\?\)"),
         (
             lambda: next(alphac4.iterate(alphac4.TrainConfig(), losses=len)),
-            r"iterate\(\) has no argument 'losses' \(is it",
+            r"there is no argument 'losses' \(is it",
         ),
         (lambda: alphac4.learn(3, alphac4.TrainConfig()), "samples must be Samples, such as .*, not 3"),
         (lambda: alphac4.read_reports(None), "run must be a path such as 'runs/mine', not None"),
