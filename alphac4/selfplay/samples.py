@@ -93,9 +93,9 @@ class Samples:
             finished.policy[number, : len(columns)] = policy
             finished.outcome[number] = 0 if end.outcome() == 0 else 1 if len(columns) % 2 else -1  # the last move wins
         finished.full_searches[:] = True
-        samples = make_samples(geometry, SelfPlayConfig(td_lambda=1.0, td_max_regret=2.0), finished)
-        drawn = samples.outcome == 0
-        samples = dataclasses.replace(samples, value=samples.outcome.astype(np.float32), draw=drawn.astype(np.float32))
+        finished.value[:] = finished.outcome[:, None] * np.where(np.arange(geometry.cells) % 2 == 0, 1, -1)
+        finished.draw[:] = (finished.outcome == 0)[:, None]
+        samples = make_samples(geometry, SelfPlayConfig(td_lambda=1.0), finished)
         return samples.take(np.flatnonzero(samples.policy.any(axis=1)))
 
     @property
