@@ -68,7 +68,7 @@ def main() -> int:
             (folder / "package.json").write_text('{"type": "module"}')
             (folder / "script.js").write_text(SCRIPT)
             inputs = {
-                "setup": web.exported_setup(STANDARD, "network"),
+                "setup": web.exported_setup(STANDARD, "network", {}),
                 "book": web.book(),
                 "games": [[int(column) - 1 for column in game] for game in games],
             }

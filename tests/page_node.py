@@ -96,7 +96,7 @@ def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     (folder / "onnxruntime" / "ort.wasm.bundle.min.mjs").write_text(RUNTIME)
 
     def run(script: str, geometry: Geometry = STANDARD, files: dict[str, Any] | None = None, **given: Any) -> Any:
-        setup = web.exported_setup(geometry, "network")
+        setup = web.exported_setup(geometry, "network", {})
         for name, content in {"setup.json": setup, **(files or {})}.items():
             (folder.parent / name).write_text(json.dumps(content))
         ran = subprocess.run(

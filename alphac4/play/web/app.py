@@ -87,7 +87,14 @@ class WebApplication:
 
     async def _setup(self, _request: Request) -> Response:
         service = self.service
-        setup = page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True)
+        setup = page_setup(
+            service.geometry,
+            service.name,
+            LEVELS,
+            simulations=SIMULATIONS,
+            exact=True,
+            provenance=service.provenance,
+        )
         return JSONResponse(setup | {"link": self._link})
 
     async def _move(self, request: Request) -> Response:

@@ -2,10 +2,12 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from alphac4.game import Geometry
+from alphac4.game.position import count_of
 from alphac4.game.rules import board_settings
 from alphac4.play.levels import Level
 from alphac4.play.registry import Panel, find_panels
@@ -14,7 +16,13 @@ STATIC = Path(__file__).parent / "static"
 
 
 def page_setup(
-    geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool
+    geometry: Geometry,
+    network: str,
+    levels: Sequence[Level],
+    *,
+    simulations: int,
+    exact: bool,
+    provenance: Mapping[str, Any],
 ) -> dict[str, object]:
     """Return the page's settings as JSON values.
 
@@ -24,6 +32,7 @@ def page_setup(
         levels: the levels to offer.
         simulations: simulations per analysis.
         exact: whether the page can request exact results.
+        provenance: the network's provenance, from its checkpoint.
     """
     return {
         **board_settings(geometry),
@@ -31,8 +40,22 @@ def page_setup(
         "network": network,
         "simulations": simulations,
         "exact": exact,
+        "story": network_story(provenance),
         "panels": [panel.name for panel in find_panels(geometry)],
     }
+
+
+def network_story(provenance: Mapping[str, Any]) -> str:
+    """Return a sentence about a network's training, with all runs that led to it; "" if its costs are unknown.
+
+    ``machine`` in the provenance, such as "two cores", is optional.
+    """
+    costs = provenance.get("with_start", provenance)
+    if not costs.get("games"):
+        return ""
+    minutes, machine = count_of(round(costs["seconds"] / 60), "minute"), provenance.get("machine")
+    games = f"{costs['games']:,} games against itself in {minutes}{f' on {machine}' if machine else ''}"
+    return f"This network learned from nothing but the rules: {games}, and no human move."
 
 
 def index_page(panels: Sequence[Panel]) -> str:

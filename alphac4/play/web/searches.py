@@ -107,6 +107,7 @@ class SearchService:
         checkpoint = named.load()
         self.name, self._network = named.name, named.written
         self.geometry: Geometry = checkpoint.geometry
+        self.provenance = checkpoint.provenance
         self._evaluator = choose_compute().evaluator(checkpoint.network, batch_size=LEAVES)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
         self._lock = threading.RLock()

@@ -8,8 +8,9 @@ import json
 import shutil
 import tarfile
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -70,7 +71,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
         data = {
             "book": book(),
             "proofs": proofs.openings(MAX_PROVEN_STONES) if proofs else [],
-            "setup": exported_setup(checkpoint.geometry, name),
+            "setup": exported_setup(checkpoint.geometry, name, checkpoint.provenance),
         }
         for stem, content in data.items():
             write_atomically(new / f"{stem}.json", json.dumps(content).encode())
@@ -87,11 +88,11 @@ def copy_scripts(panels: Sequence[Panel], folder: Path) -> None:
             shutil.copytree(source, folder / panel.name, dirs_exist_ok=True)
 
 
-def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
+def exported_setup(geometry: Geometry, name: str, provenance: Mapping[str, Any]) -> dict[str, object]:
     """Return the exported page's settings, including its search; its solver supports the standard board only."""
     exact = geometry == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
-    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact)
+    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, provenance=provenance)
     return page | {"search": Puct()._asdict()}
 
 

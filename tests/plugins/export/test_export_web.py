@@ -80,8 +80,8 @@ def test_exported_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path
 def test_settings_of_server_and_export_agree() -> None:
     """The export adds the settings of the search, and leaves out the solver's level on other boards."""
     geometry = make_geometry(5, 10, 4, False)
-    exported = web.exported_setup(geometry, "network")
-    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True)
+    exported = web.exported_setup(geometry, "network", {})
+    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, provenance={})
     assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact"}
     assert set(exported) - set(served) == {"search"}
     assert exported["simulations"] == 800

@@ -2,10 +2,11 @@
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, counted, enable, ignoreHeldKeys, isEnabled, playSound, onPress, recall, remember, showStatus } from "./dom.js";
+import { $, COLOURS, announce, counted, element, enable, ignoreHeldKeys, isEnabled, playSound, onPress, recall, relabel, remember, showStatus } from "./dom.js";
 import { engine } from "./engine.js";
 import { Entries } from "./entries.js";
 import { Game } from "./game.js";
+import { Opponents, celebrate } from "./opponents.js";
 import { Record } from "./record.js";
 import { Rules } from "./rules.js";
 import { Share } from "./share.js";
@@ -48,11 +49,16 @@ const analysis = new Analysis({ rules, setup, engine, solver }, {
   },
 });
 const record = new Record(rules, { onGo: (ply) => modes[mode].go(ply) });
+const opponents = new Opponents(setup.levels, (players) => {
+  choosePlayers(players);
+  update();
+  board.focus();
+}, () => game);
 new Share({ board, text: () => modes[mode].text, link: setup.link ?? "" });
 let mode = "game", hint = null, message = "", thinking = null;
 let progress = ""; // of a level's move, such as " 5 s"
 let preview = []; // moves of a line that are shown after the position
-let previous = null; // snapshot of the game before a new one, for undo
+let previous = null; // snapshot of the game before a new one or other sides, for undo: with `from`, its length after that
 const games = new Map(); // entry of the browser's history -> snapshot of an earlier game
 
 // A mode decides what the board shows: { keys: ids of buttons by key, help: text about them, drop(column), open(linked),
@@ -89,7 +95,7 @@ const panels = Object.values(named);
 const exercise = () => panels.map((panel) => panel.exercise).find(Boolean) ?? {};
 const leave = () => panels.forEach((panel) => panel.leave?.());
 const states = () => Object.fromEntries(Object.entries(named).map(([name, { state }]) => [name, state]));
-const snapshot = () => ({ moves: game.moves, values: [...values], states: states() });
+const snapshot = (from) => ({ moves: game.moves, players: game.players, helped: game.helped, values: [...values], states: states(), from });
 
 function restore({ values: stored = [], states = {} }) {
   for (const [moves, value] of stored) values.set(moves, value);
@@ -109,11 +115,18 @@ function dropInGame(column) {
 
 function play(column) {
   const colour = COLOURS[game.side];
+  const isOwn = !game.player || game.waits;
   leave();
+  game.helped ||= $("analyse").checked;
   game.play(column);
   if ($("sound").checked) playSound();
   update();
   const ending = game.ending();
+  if (isOwn && ending && game.people.includes(game.result.winner)) {
+    celebrate($("board"));
+    opponents.win(game);
+    show();
+  }
   announce(`${colour} played ${rules.name(column)}. ${ending ? `${ending.text}. ${ending.line}` : $("status").textContent}`);
 }
 
@@ -134,8 +147,8 @@ function update() {
   solver.stop();
   analysis.stop();
   $("problem").hidden = true;
-  const { paused, shared, players } = game;
-  entries.save({ hash: game.text, moves: rules.write(game.moves), paused, shared, players, states: states() });
+  const { paused, shared, helped, players } = game;
+  entries.save({ hash: game.text, moves: rules.write(game.moves), paused, shared, helped, players, states: states() });
   if (game.player && !game.waits && !game.result) answer();
   show();
   analyse();
@@ -203,13 +216,15 @@ function show() {
     suggested: live && awaitsPerson && !hint && !marks.length ? analysis.suggested : null, // only one kind of mark
   });
   analysis.show(game, isOpen);
+  opponents.show();
+  $("story").hidden = !setup.story || (game.moves.length > 0 && !result);
   showResult();
   showStatus(status());
   const watched = player && !waits && !game.people.length, waiting = player && waits;
   if (document.activeElement === $("resume") && !(watched || (waiting && !isOpen))) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waiting);
   $("resume").disabled = waiting && isOpen; // but shown, so that the other buttons keep their places
-  $("resume").textContent = watched ? "Pause" : "Play on";
+  relabel("resume", watched ? "Pause" : "Play on");
   $("resume").title = `${watched ? "Pause the game" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
   enable("hint", awaitsPerson && !isOpen);
@@ -246,6 +261,7 @@ async function askForHint() {
   $("problem").hidden = true;
   const request = solver.hint(game.text);
   hint = null;
+  game.helped = true;
   show();
   try {
     hint = await request;
@@ -261,6 +277,7 @@ async function askForHint() {
 function solve() {
   $("problem").hidden = true;
   hint = null;
+  game.helped = true;
   solver.toggle(game.text);
 }
 
@@ -269,20 +286,17 @@ const areOffered = (players) => Array.isArray(players) && players.length === 2 &
 
 function choosePlayers(players) {
   game.players = players;
-  players.forEach((player, side) => {
-    const id = side ? "second" : "first";
-    $(id).value = player;
-    $(`${id}-about`).textContent = setup.levels.find(({ name }) => name === player)?.about ?? "";
-  });
+  [$("first").value, $("second").value] = players;
   remember("players", players);
 }
 
-function begin() {
+function begin(players = game.players) {
   if (game.moves.length) {
-    previous = snapshot();
+    previous = snapshot(0);
     games.set(entries.id, previous);
     entries.push();
   }
+  choosePlayers(players);
   values.clear();
   leave();
   restore({});
@@ -291,14 +305,19 @@ function begin() {
   announce(`A new game. ${$("status").textContent}`);
 }
 
-// Whether undo returns to the previous game: no person has moved in the new one.
-const isNew = () => game.ply === 0 && previous !== null && game.moves.length <= (game.player ? 1 : 0);
+// Whether undo returns to the previous game: no person has moved in the new one, and a level at most once.
+const isNew = () => {
+  if (!previous || game.ply < previous.from) return false;
+  return game.moves.length <= previous.from + (game.players[previous.from % 2] ? 1 : 0);
+};
 
 function undo() {
   leave();
   if (!isNew()) game.undo();
   else {
-    game.load(previous.moves, { paused: true, shared: false });
+    const { moves, players, helped } = previous;
+    choosePlayers(players);
+    game.load(moves, { paused: true, shared: false, helped });
     restore(previous);
     previous = null;
   }
@@ -306,14 +325,14 @@ function undo() {
 }
 
 function swap() {
+  previous = snapshot(game.moves.length);
   choosePlayers([...game.players].reverse());
   game.paused = false;
   update();
 }
 
 function rematch() {
-  choosePlayers([...game.players].reverse());
-  begin();
+  begin([...game.players].reverse());
 }
 
 // Change to another mode.
@@ -323,7 +342,6 @@ function choose(chosen, linked) {
   for (const part of document.querySelectorAll("[data-mode]")) part.hidden = part.dataset.mode !== mode;
   $("problem").hidden = $("result").hidden = true;
   $("bar").classList.add("off");
-  $("keys").textContent = `Keys: 1-${Math.min(9, rules.columns)} drop, ${modes[mode].help}.`;
   thinking?.abort();
   analysis.stop();
   solver.stop();
@@ -346,6 +364,16 @@ function open(moves, ply) {
   choose("game");
 }
 
+// List the keys of the mode, from texts such as "← → step, u undo".
+function showKeys() {
+  const keys = [`1-${Math.min(9, rules.columns)} drop a stone`, ...modes[mode].help.split(", "), "? these keys"];
+  $("key-list").replaceChildren(...keys.flatMap((text) => {
+    const [, names, meaning] = text.match(/^((?:\S |1-\d )+)(.+)$/);
+    return [element("dt", "", ...names.trim().split(" ").map((name) => element("kbd", "", name))), element("dd", "", meaning)];
+  }));
+  $("keys-dialog").showModal();
+}
+
 function changeTheme() {
   const style = document.documentElement.style, dark = getComputedStyle(document.documentElement).colorScheme === "dark"
     || (!style.colorScheme && matchMedia("(prefers-color-scheme: dark)").matches);
@@ -353,14 +381,15 @@ function changeTheme() {
 }
 
 const actions = {
-  resume, undo, hint: askForHint, swap, rematch, new: begin,
+  resume, undo, hint: askForHint, swap, rematch, new: () => begin(), keys: showKeys,
   exact: solve, theme: changeTheme,
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 for (const name of Object.keys(modes)) onPress(`mode-${name}`, () => turnTo(name));
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || $("share-dialog").open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "?") return showKeys();
   // Lists select options by their first character.
   const options = event.target.tagName === "SELECT" ? [...event.target.options] : null;
   const column = options?.some(({ text }) => text.startsWith(event.key)) ? -1 : "123456789".indexOf(event.key);
@@ -403,6 +432,7 @@ function prepare() {
     $(id).addEventListener("change", apply);
   }
   $("exact").hidden = !setup.exact;
+  $("story").textContent = setup.story;
   $("modes").hidden = Object.keys(modes).length < 2;
   addEventListener("popstate", () => load(false)); // also if another link is typed in
   addEventListener("resize", () => showStatus($("status").textContent));
@@ -426,8 +456,8 @@ function load(isReload) {
   if (earlier) previous = null;
   if (earlier ?? kept?.states) restore(earlier ?? { states: kept.states });
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) {
-    const { paused, shared } = kept;
-    game.load(rules.read(kept.moves), { paused, shared, ply: moves.length });
+    const { paused, shared, helped } = kept;
+    game.load(rules.read(kept.moves), { paused, shared, helped, ply: moves.length });
   } else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // so that no level's move replaces the message
   choose("game");

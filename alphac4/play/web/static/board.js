@@ -2,7 +2,7 @@
 
 import { svg } from "./dom.js";
 
-const CELL = 80, HEAD = 58;
+const CELL = 80, HEAD = 64, RIM = 9, RADIUS = 0.41 * CELL; // RADIUS of a hole
 const SIDES = ["red", "yellow"];
 
 export class Board {
@@ -11,17 +11,23 @@ export class Board {
     this.onDrop = onDrop;
     this.shown = [];
     const width = rules.columns * CELL, height = rules.rows * CELL;
-    host.style.setProperty("--ratio", width / (height + HEAD));
-    this.svg = svg("svg", { viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`, role: "group", "aria-label": "Board" }, host);
-    svg("rect", { class: "hole", x: 4, y: 4, width: width - 8, height: height - 8, rx: 20 }, this.svg);
+    host.style.setProperty("--ratio", (width + 2 * RIM) / (height + HEAD + RIM));
+    this.svg = svg("svg", { viewBox: `${-RIM} ${-HEAD} ${width + 2 * RIM} ${height + HEAD + RIM}`, role: "group", "aria-label": "Board" }, host);
+    const paints = svg("defs", {}, this.svg);
+    for (const colour of [...SIDES, "blue"]) this.paint(paints, colour);
+    svg("rect", { class: "hole", width, height, rx: 24 }, this.svg);
+    const below = svg("g", {}, this.svg);
     this.stones = svg("g", {}, this.svg);
     // In front of the stones, with holes through which a falling stone is visible.
-    let frame = `M22 0H${width - 22}a22 22 0 0 1 22 22V${height - 22}a22 22 0 0 1 -22 22H22a22 22 0 0 1 -22 -22V22a22 22 0 0 1 22 -22z`;
-    const radius = CELL * 0.41;
+    const corner = "a30 30 0 0 1", size = [width + 2 * RIM - 60, height + 2 * RIM - 60];
+    const outline = `M${30 - RIM} ${-RIM}h${size[0]}${corner} 30 30v${size[1]}${corner} -30 30h${-size[0]}${corner} -30 -30v${-size[1]}${corner} 30 -30z`;
+    let holes = "";
     for (let c = 0; c < rules.columns; c++)
       for (let r = 0; r < rules.rows; r++)
-        frame += `M${this.x(c) - radius} ${this.y(r)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0z`;
-    svg("path", { class: "frame", d: frame, "fill-rule": "evenodd" }, this.svg);
+        holes += `M${this.x(c) - RADIUS} ${this.y(r)}a${RADIUS} ${RADIUS} 0 1 0 ${2 * RADIUS} 0a${RADIUS} ${RADIUS} 0 1 0 ${-2 * RADIUS} 0z`;
+    svg("path", { class: "shade", d: holes, transform: "translate(0 4)" }, below); // the frame's shadow in the holes
+    svg("path", { class: "frame", fill: "url(#paint-blue)", d: outline + holes, "fill-rule": "evenodd" }, this.svg);
+    svg("path", { class: "lip", d: holes, transform: "translate(0 1.2)" }, this.svg);
     this.marks = svg("g", { "pointer-events": "none" }, this.svg);
     this.labelGroup = svg("g", { "pointer-events": "none", "aria-hidden": "true" }, this.svg);
     this.lanes = Array.from({ length: rules.columns }, (_, column) => this.lane(column, height));
@@ -55,9 +61,18 @@ export class Board {
     this.lanes[column].focus({ preventScroll: true });
   }
 
+  // Two gradients of a colour: light from above, and from below for the hollow of a stone.
+  paint(host, colour) {
+    for (const [id, y1, y2] of [[`paint-${colour}`, 0, 1], [`hollow-${colour}`, 1, 0]]) {
+      const gradient = svg("linearGradient", { id, x1: 0, x2: 0, y1, y2 }, host);
+      for (const [offset, end] of [[0, "from"], [1, "to"]]) svg("stop", { offset, class: `${end} ${colour}` }, gradient);
+    }
+  }
+
   stone(owner, column, row, host = this.stones) {
     const stone = svg("g", { class: `stone ${SIDES[owner]}` }, host), at = { cx: this.x(column), cy: this.y(row) };
-    svg("circle", { ...at, r: CELL * 0.385 }, stone);
+    svg("circle", { ...at, r: CELL * 0.385, fill: `url(#paint-${SIDES[owner]})` }, stone);
+    svg("circle", { ...at, r: CELL * 0.26, fill: `url(#hollow-${SIDES[owner]})`, class: "core" }, stone);
     if (owner) svg("circle", { ...at, r: CELL * 0.22, class: "shape" }, stone);
     else svg("path", { d: `M${at.cx - 13} ${at.cy - 13}l26 26m0 -26l-26 26`, class: "shape" }, stone);
     return stone;
@@ -67,6 +82,12 @@ export class Board {
   ring(column, row, kind) {
     const ring = svg("g", { class: `ring ${kind}` }, this.marks);
     for (const part of ["under", "over"]) svg("circle", { class: part, r: 0.31 * CELL, cx: this.x(column), cy: this.y(row) }, ring);
+  }
+
+  // A line through the stones that win.
+  strike([c1, r1], [c2, r2], landing) {
+    const ends = { x1: this.x(c1), y1: this.y(r1), x2: this.x(c2), y2: this.y(r2), pathLength: 1 };
+    for (const part of ["under", "over"]) svg("line", { ...ends, class: `strike ${part} ${landing}` }, this.marks);
   }
 
   // labels: column -> label { text, spoken, tone, strong, opinion, isDisabled } above the column; hint and suggested: columns
@@ -81,14 +102,15 @@ export class Board {
     this.marks.replaceChildren();
     grid.forEach((stack, column) => stack.forEach((owner, row) => {
       const stone = this.stone(owner, column, row);
-      if (result?.cells.length && !result.cells.some(([c, r]) => c === column && r === row)) stone.classList.add("not-in-run");
       if (grown && column === moves.at(-1) && row === stack.length - 1) {
         stone.classList.add("falling");
         stone.style.setProperty("--from", `${-(rules.rows - row) * CELL}px`);
       }
     }));
-    if (result?.cells.length) for (const [column, row] of result.cells) this.ring(column, row, `run ${landing}`);
-    else if (moves.length) {
+    if (result?.cells.length) {
+      for (const [column, row] of result.cells) this.ring(column, row, `run ${landing}`);
+      this.strike(result.cells[0], result.cells.at(-1), landing);
+    } else if (moves.length) {
       const column = moves.at(-1);
       svg("circle", { class: `last ${landing}`, r: 0.09 * CELL, cx: this.x(column), cy: this.y(grid[column].length - 1) }, this.marks);
     }
@@ -110,14 +132,14 @@ export class Board {
 
   label(labels) {
     this.labelGroup.replaceChildren();
-    const y = labels.size ? -36 : -16;
+    const y = labels.size ? -44 : -23;
     for (let column = 0; column < this.rules.columns; column++) {
       svg("text", { class: "number", x: this.x(column), y }, this.labelGroup).textContent = this.rules.name(column);
       const word = labels.get(column);
       if (!word) continue;
       const kind = `${word.tone ?? ""} ${word.strong ? "strong" : ""} ${word.opinion ? "opinion" : ""}`;
-      svg("rect", { class: `pill ${kind}`, x: column * CELL + 5, y: -29, width: CELL - 10, height: 25, rx: 12.5 }, this.labelGroup);
-      const text = svg("text", { class: `word ${kind}`, x: this.x(column), y: -11 }, this.labelGroup), room = CELL - 20;
+      svg("rect", { class: `pill ${kind}`, x: column * CELL + 5, y: -38, width: CELL - 10, height: 25, rx: 12.5 }, this.labelGroup);
+      const text = svg("text", { class: `word ${kind}`, x: this.x(column), y: -20 }, this.labelGroup), room = CELL - 20;
       text.textContent = word.text;
       if (text.getComputedTextLength() > room) for (const [name, value] of [["textLength", room], ["lengthAdjust", "spacingAndGlyphs"]]) text.setAttribute(name, value);
     }

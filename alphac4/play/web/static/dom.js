@@ -24,6 +24,9 @@ export function element(name, className, ...content) {
 export const enable = (id, enabled) => $(id).setAttribute("aria-disabled", String(!enabled));
 export const isEnabled = (id) => $(id).getAttribute("aria-disabled") !== "true" && !$(id).hidden;
 
+// Write the text of a button beside its icon.
+export const relabel = (id, text) => ($(id).querySelector("span").textContent = text);
+
 export function onPress(id, action) {
   $(id).addEventListener("click", () => isEnabled(id) && action());
 }

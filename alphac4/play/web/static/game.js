@@ -10,6 +10,7 @@ export class Game {
     this.players = ["", ""]; // levels; "" is a person
     this.paused = false; // levels wait until a person moves or continues the game
     this.shared = false; // the position is from a link, without a move since
+    this.helped = false; // with hints, analysis or moves taken back, or from a link
   }
 
   get shown() { return this.moves.slice(0, this.ply); }
@@ -24,7 +25,10 @@ export class Game {
   get awaitsPerson() { return !this.result && (!this.player || this.waits); }
 
   play(column) {
-    if (this.moves[this.ply] !== column) this.moves = [...this.shown, column];
+    if (this.moves[this.ply] !== column) {
+      this.helped ||= this.ply < this.moves.length;
+      this.moves = [...this.shown, column];
+    }
     this.ply += 1;
     this.paused = this.shared = false;
   }
@@ -43,8 +47,8 @@ export class Game {
     this.paused = false;
   }
 
-  load(moves, { ply = moves.length, paused = moves.length > 0, shared = paused } = {}) {
-    Object.assign(this, { moves, ply, paused, shared });
+  load(moves, { ply = moves.length, paused = moves.length > 0, shared = paused, helped = moves.length > 0 } = {}) {
+    Object.assign(this, { moves, ply, paused, shared, helped });
   }
 
   // The result, such as "You win!", and the place of the winning line; null for an unfinished game.

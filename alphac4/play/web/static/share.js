@@ -3,7 +3,7 @@
 import { $, announce } from "./dom.js";
 
 const WIDTH = 1120; // pixels of the picture
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font", "text-anchor", "display"];
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stop-color", "opacity", "font", "text-anchor", "display"];
 
 // Whether an address is only valid on this machine.
 const isPrivate = (host) => host === "localhost" || host === "[::1]" || host.startsWith("127.") || host.endsWith(".localhost");
@@ -65,7 +65,7 @@ async function picture(svg) {
   await image.decode();
   const canvas = Object.assign(document.createElement("canvas"), { width: WIDTH, height: Math.round((WIDTH * height) / width) });
   const pen = canvas.getContext("2d");
-  pen.fillStyle = getComputedStyle(svg.closest(".card")).backgroundColor;
+  pen.fillStyle = getComputedStyle(document.body).backgroundColor;
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.drawImage(image, 0, 0);
   return canvas.toDataURL();

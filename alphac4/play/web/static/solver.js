@@ -1,6 +1,6 @@
 // Proven results of positions, by the exact solver, its opening book or proofs; they are cached by position.
 
-import { $, COLOURS, announce, counted } from "./dom.js";
+import { COLOURS, announce, counted, relabel } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
 const SOLVER_TIMEOUT_MS = 2000; // time for the proven result of a position that is analysed
@@ -102,7 +102,7 @@ export class Solver {
     for (const controller of [this.running, this.hinting, this.finding]) controller?.abort();
     this.running = this.hinting = this.finding = null;
     clearInterval(this.clock);
-    $("exact").textContent = "Solve";
+    relabel("exact", "Solve");
   }
 
   // Request the verdict, or stop the running request.
@@ -112,7 +112,7 @@ export class Solver {
       return this.onChange();
     }
     const controller = (this.running = new AbortController()), started = Date.now();
-    const tick = () => ($("exact").textContent = `Stop (${Math.round((Date.now() - started) / 1000)} s)`);
+    const tick = () => relabel("exact", `Stop (${Math.round((Date.now() - started) / 1000)} s)`);
     tick();
     this.clock = setInterval(tick, 1000);
     this.onChange();
@@ -126,7 +126,7 @@ export class Solver {
       if (this.running === controller) {
         this.running = null;
         clearInterval(this.clock);
-        $("exact").textContent = "Solve";
+        relabel("exact", "Solve");
       }
       this.onChange();
     }

@@ -1,7 +1,7 @@
 // Review of the game on the board, with an exercise for each mistake: the board shows the position before it, and the
 // best move is hidden until it is found or requested.
 
-import { $, COLOURS, announce, counted, enable, onPress, percent } from "../dom.js";
+import { $, COLOURS, announce, counted, enable, onPress, percent, relabel } from "../dom.js";
 import { Notes, betterCells } from "./notes.js";
 import { requestReview } from "./source.js";
 
@@ -134,19 +134,19 @@ class Review {
   stop() {
     this.running?.abort();
     this.running = null;
-    $("review-ask").textContent = "Review";
+    relabel("review-ask", "Review");
   }
 
   async toggle() {
     if (this.running) return this.stop();
     const reviewed = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
-    $("review-ask").textContent = "Stop";
+    relabel("review-ask", "Stop");
     this.change();
     try {
       for await (const line of requestReview(this.page.engine, reviewed, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
-        else $("review-ask").textContent = `Stop (${Math.round((100 * line.done) / line.total)} %)`;
+        else relabel("review-ask", `Stop (${Math.round((100 * line.done) / line.total)} %)`);
       }
     } catch (error) {
       if (error.name !== "AbortError") this.page.fail(error, () => this.toggle());
