@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from page_browser import (
+    DESKTOP,
     FITS,
     FITS_WITH_LARGE_TEXT,
     PHONE,
@@ -150,6 +151,108 @@ def test_buttons_keep_the_focus(browser: Browser, address: str) -> None:
     page.keyboard.press("Enter")
     expect(page, "#status", "Your move")
     assert page.evaluate(focused) == "column"
+
+
+def test_undo_takes_back_a_new_game_and_a_swap_with_their_players(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.route("**/api/move", lambda route: route.fulfill(json={"column": 0, "player": "club"}))
+    page.goto(address + "#4455")
+    players = ("#first", "#second")
+    page.select_option("#second", "club")
+    press(page, "n")
+    expect_moves(page, "")
+    page.select_option("#second", "expert")
+    press(page, "u")
+    expect_moves(page, "4455")
+    assert [page.input_value(side) for side in players] == ["", "club"]
+    press(page, "s")
+    expect_moves(page, "44551")  # the level has moved for Red
+    press(page, "u")
+    expect_moves(page, "4455")
+    assert [page.input_value(side) for side in players] == ["", "club"]
+    press(page, "3")
+    expect_moves(page, "445531")
+    press(page, "u")  # of a move as usual
+    expect_moves(page, "4455")
+
+
+def test_keys_are_listed(browser: Browser, address: str) -> None:
+    """Each mode lists its own ones. They do not act while the list is open."""
+    page = browser.open(address + "#44", PHONE)
+    page.select_option("#second", "")
+    press(page, "?")
+    expect(page, "#key-list", "1-7drop a stone.*\u2190\u2192step.*uundo")
+    press(page, "3")
+    audit(page)
+    press(page, ["Escape", "5"])
+    expect_moves(page, "445")
+
+
+def test_levels_are_chosen_by_cards_and_remembered_as_beaten(browser: Browser, address: str) -> None:
+    """A win after a hint does not count. The next level is offered after each win."""
+    page, beaten = browser.new_page(), "#opponents .beaten:not(:empty)"
+
+    def answer(route: Any) -> None:
+        if route.request.post_data_json["level"] == "novice":
+            route.fulfill(json={"column": 0, "player": "novice"})
+        else:
+            route.fulfill(json={"column": 1, "player": "casual"})
+
+    page.route("**/api/move", answer)
+    page.route("**/api/hint", lambda route: route.fulfill(json={"column": 2, "outcome": "", "source": "exact"}))
+    page.goto(address)
+    page.click("#opponents button >> nth=1")
+    assert page.input_value("#second") == "novice"
+    for count, hinted in ((0, True), (1, False)):
+        for ply in range(1, 8, 2):
+            if hinted and ply == 1:
+                press(page, "h")
+                expect(page, "#status", "Hint")
+            press(page, "3")
+            expect_count(page, "#moves li", min(ply + 1, 7))
+        expect(page, "#result", "^You win!$")
+        expect_count(page, beaten, count)
+        expect(page, "#climb", "^Next: casual$")
+        if hinted:
+            press(page, "n")
+            expect_count(page, "#moves li", 0)
+    page.click("#climb")
+    assert page.input_value("#second") == "casual"
+    expect_count(page, "#opponents button:visible", len(LEVELS))
+    page.reload()
+    expect_count(page, beaten, 1)
+    audit(page)
+    press(page, "4")
+    expect_count(page, "#opponents button:visible", 0 if page.viewport_size == PHONE else 1)
+    page.click("#choose")
+    expect_count(page, "#opponents button:visible", len(LEVELS))
+
+
+def test_a_win_is_celebrated_unless_motion_is_reduced(browser: Browser, address: str) -> None:
+    """A line leads through the winning stones."""
+    for motion, are_visible in (("no-preference", True), ("reduce", False)):
+        page = browser.open(address + "#445566")
+        page.emulate_media(reduced_motion=motion)
+        press(page, "7")
+        page.wait_for_selector(".confetti", state="attached")
+        assert page.locator(".confetti").first.is_visible() is are_visible
+        expect_count(page, ".strike.over", 1)
+        if are_visible:
+            expect_count(page, ".confetti", 0)  # it ends
+
+
+@pytest.mark.parametrize("size", [PHONE, {"width": 844, "height": 390}, DESKTOP], ids=["phone", "rotated", "desktop"])
+def test_the_board_stays_in_view_beside_the_tree(size: dict[str, int], browser: Browser, address: str) -> None:
+    page = browser.open(address + "#44", size)
+    page.check("#analyse")
+    page.click("#tree summary")
+    last = page.locator("#nodes li").last
+    last.scroll_into_view_if_needed()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    board = page.locator("#board").bounding_box()
+    assert board["y"] >= 0
+    assert board["y"] + board["height"] <= size["height"]
+    page.click("#swap")  # although it has scrolled away
 
 
 def test_rematch_swaps_the_sides_after_the_end_of_a_game(browser: Browser, address: str) -> None:

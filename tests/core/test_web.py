@@ -99,6 +99,14 @@ def test_panels_add_their_elements_and_styles_to_the_page(tmp_path: Path) -> Non
         pages.index_page([panel])
 
 
+def test_story_of_a_network_counts_all_runs_that_led_to_it() -> None:
+    costs = {"games": 2000, "seconds": 90}
+    assert "2,000 games against itself in 2 minutes, and" in pages.network_story(costs)
+    longer = {**costs, "with_start": {"games": 30_000, "seconds": 3600}, "machine": "two cores"}
+    assert "30,000 games against itself in 60 minutes on two cores, and" in pages.network_story(longer)
+    assert pages.network_story({}) == ""
+
+
 def test_levels_solver_and_analysis_find_the_winning_move(client: TestClient) -> None:
     for level in ("strong", "expert", "perfect"):
         assert ask(client, "move", moves="444445267614", level=level)["column"] == 2

@@ -238,6 +238,8 @@ function showResult() {
   $("result").hidden = !ending;
   $("result").className = winner === null ? "draw" : COLOURS[winner].toLowerCase();
   $("result").textContent = ending?.text ?? "";
+  $("climb").hidden = !opponents.above || game.shared;
+  if (opponents.above) relabel("climb", `Next: ${opponents.above.find(Boolean)}`);
   if ($("rematch").hidden === !ending) return;
   if (ending && ["hint", "exact"].includes(document.activeElement.id)) board.focus();
   for (const id of ["hint", "exact"]) $(id).hidden = Boolean(ending) || (id === "exact" && !setup.exact);
@@ -381,7 +383,7 @@ function changeTheme() {
 }
 
 const actions = {
-  resume, undo, hint: askForHint, swap, rematch, new: () => begin(), keys: showKeys,
+  resume, undo, hint: askForHint, swap, rematch, new: () => begin(), climb: () => begin(opponents.above), keys: showKeys,
   exact: solve, theme: changeTheme,
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);

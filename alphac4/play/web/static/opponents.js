@@ -3,7 +3,6 @@
 import { $, element, makeButton, recall, remember, svg } from "./dom.js";
 
 const DISCS = 28; // of a celebration
-const WIDE = matchMedia("(min-width: 821px) and (min-height: 481px)"); // there is room for all cards
 
 // How a level finds its moves.
 function method({ perfect, simulations }) {
@@ -27,7 +26,7 @@ export class Opponents {
   // onChoose(players) is called for a card; game() returns the game.
   constructor(levels, onChoose, game) {
     Object.assign(this, { levels, game });
-    this.isOpen = null; // whether all cards are shown; null: between games, if there is room
+    this.isOpen = null; // whether all cards are shown; null: before the first move
     this.cards = levels.map((level, index) => makeButton("", () => {
       const { players } = game();
       this.isOpen = null;
@@ -43,13 +42,11 @@ export class Opponents {
       this.isOpen = !this.shown;
       this.show();
     });
-    WIDE.addEventListener("change", () => this.show());
   }
 
   // Whether all cards are shown.
   get shown() {
-    const { moves, result } = this.game();
-    return this.isOpen ?? (WIDE.matches && (!moves.length || Boolean(result)));
+    return this.isOpen ?? !this.game().moves.length;
   }
 
   get beaten() {
@@ -66,6 +63,13 @@ export class Opponents {
       card.setAttribute("aria-pressed", String(players.includes(name)));
       card.querySelector(".beaten").textContent = beaten.includes(name) ? "✓ beaten" : "";
     });
+  }
+
+  // The players of a game against the level above the one that a person has just beaten; else null.
+  get above() {
+    const { players, people, result } = this.game(), [person] = people;
+    const next = this.levels[this.levels.findIndex(({ name }) => name === players[1 - person]) + 1];
+    return people.length === 1 && result?.winner === person && next ? players.map((player) => player && next.name) : null;
   }
 
   // Remember the level that a person has beaten without help.
