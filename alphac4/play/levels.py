@@ -32,13 +32,13 @@ class Level:
 
 LEVELS = (
     Level(name="beginner", about="plays almost at random", simulations=0, temperature=3.0),
-    Level(name="novice", about="knows the basics", simulations=0, temperature=1.5),
-    Level(name="casual", about="plays without looking ahead", simulations=0, temperature=0.7),
+    Level(name="novice", about="knows the basics, and little else", simulations=0, temperature=1.5),
+    Level(name="casual", about="plays by instinct, without looking ahead", simulations=0, temperature=0.7),
     Level(name="club", about="looks a little ahead, makes mistakes", simulations=8, temperature=0.7),
     Level(name="strong", about="sees all short tactics", simulations=32, temperature=0.3),
-    Level(name="expert", about="plays to win", simulations=200),
+    Level(name="expert", about="calculates before every move", simulations=200),
     Level(name="master", about="wins every game in which it moves first", simulations=1600, proven=True),
-    Level(name="perfect", about="the exact solver", simulations=0, perfect=True),
+    Level(name="perfect", about="the exact solver, which makes no mistake", simulations=0, perfect=True),
 )
 LEVELS_BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) for name in (level.name, str(number))}
 """The levels by their names, and by their numbers from 1."""

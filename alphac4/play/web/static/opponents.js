@@ -1,13 +1,8 @@
 // The levels as cards: who they are, how strong, and whether they are beaten, which this browser remembers.
 
-import { $, element, makeButton, recall, remember, svg } from "./dom.js";
+import { $, counted, element, makeButton, recall, remember, svg } from "./dom.js";
 
 const DISCS = 28; // of a celebration
-
-// How a level finds its moves.
-function method({ perfect, simulations }) {
-  return perfect ? "exact" : simulations ? `${simulations.toLocaleString("en")} simulations` : "no search";
-}
 
 // A face that is the more determined the stronger the level is.
 function face(index, count) {
@@ -33,9 +28,10 @@ export class Opponents {
       onChoose(players[0] && !players[1] ? [level.name, ""] : [players[0], level.name]);
     }));
     this.cards.forEach((card, index) => {
-      const { name, about } = levels[index], pips = element("span", "pips"), rank = element("span", "hidden", `level ${index + 1} of ${levels.length}, `);
+      const { name, about, simulations } = levels[index], search = simulations ? ` · ${counted(simulations, "simulation")}` : "";
+      const pips = element("small", "pips", element("span", "hidden", `Level ${index + 1} of ${levels.length}`));
       pips.style.setProperty("--share", `${(100 * (index + 1)) / levels.length}%`);
-      card.append(face(index, levels.length), element("b", "", name), element("span", "beaten"), element("small", "", about), element("small", "strength", pips, rank, method(levels[index])));
+      card.append(face(index, levels.length), element("b", "", name), element("span", "beaten"), element("small", "", about, search), pips);
     });
     $("opponents").append(...this.cards);
     $("choose").addEventListener("click", () => {
