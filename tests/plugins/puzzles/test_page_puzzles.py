@@ -233,3 +233,18 @@ def test_a_puzzle_has_the_controls_of_a_game(browser: Browser, address: str) -> 
     page.go_back()
     expect(page, "#status", "to move and win")
     assert shown(page) == puzzle
+
+
+def test_puzzle_of_the_day_counts_days_in_a_row(browser: Browser, address: str) -> None:
+    """It changes at midnight. A day without it starts the count again."""
+    page, days = browser.new_page(), (1, 2, 4)
+    for day in days:
+        page.clock.set_fixed_time(f"2026-03-0{day}T12:00:00")
+        page.goto(f"{address}?{day}#puzzles")
+        expect(page, "#daily-state", "A new one every day" + (r"\.$" if day != 2 else ""))
+        page.click("#daily")
+        puzzle = shown(page)
+        finish(page, puzzle)
+        expect(page, "#daily-state", "Solved today" + (r"\. 2 days in a row" if day == 2 else r"\.$"))
+        page.click("#puzzle-next")
+        assert shown(page) != puzzle

@@ -1,8 +1,9 @@
 // Puzzles: only one move wins, and the win is played out against the best defence. Progress is stored in this browser.
 
-import { $, COLOURS, announce, counted, enable, onPress, recall, remember, showStatus } from "../dom.js";
+import { $, COLOURS, announce, counted, enable, onPress, recall, relabel, remember, showStatus } from "../dom.js";
 
 const MIN_ANSWER_MS = 600; // minimum time before a move of the page, so that the previous stone has fallen
+const DAY_MS = 24 * 60 * 60 * 1000;
 const NEAREST_COUNT = 10; // puzzles with the nearest wins, from which the next one is drawn
 
 export async function create(page) {
@@ -40,6 +41,7 @@ class Puzzles {
       open(this.moves, this.ply);
       if (!$("analyse").checked) $("analyse").click();
     });
+    onPress("daily", () => this.turn(this.daily));
     onPress("puzzle-hint", () => this.hint());
     onPress("puzzle-solution", () => this.demonstrate());
   }
@@ -61,6 +63,18 @@ class Puzzles {
 
   // The number of the puzzle among those seen.
   get index() { return this.seen.indexOf(this.puzzle); }
+
+  // Days of the local calendar since 1970.
+  get today() { return Math.floor((Date.now() - new Date().getTimezoneOffset() * 60_000) / DAY_MS); }
+
+  // The same puzzle on all machines.
+  get daily() { return this.all[(this.today * 7919) % this.all.length]; }
+
+  // Consecutive days on which the puzzle of the day was solved without help, up to today or yesterday.
+  get days() {
+    const { day, count } = recall("daily", {});
+    return day >= this.today - 1 ? { isDone: day === this.today, count } : { isDone: false, count: 0 };
+  }
 
   // Show another puzzle, as a step of the browser's history.
   turn(puzzle) {
@@ -131,8 +145,10 @@ class Puzzles {
     $("streak").textContent = recall("streak", 0);
     $("best-streak").textContent = recall("bestStreak", 0);
     $("solved").textContent = `${chosen.filter(({ id }) => this.solved.has(id)).length} of ${chosen.length}`;
-    $("puzzle-next").textContent = this.over ? "Next" : "Another";
+    relabel("puzzle-next", this.over ? "Next" : "Another");
     $("puzzle-next").classList.toggle("strong", this.over);
+    const { isDone, count } = this.days, row = count > 1 ? ` ${count} days in a row.` : "";
+    $("daily-state").textContent = `${"★".repeat(this.daily.difficulty)} ${isDone ? "✓ Solved today." : "A new one every day."}${row}`;
     const active = !this.over && !this.busy && isLast;
     enable("puzzle-hint", active && this.moves === this.start && this.possible.length > 2);
     enable("puzzle-solution", active);
@@ -210,6 +226,7 @@ class Puzzles {
     remember("solved", [...this.solved]);
     if (!this.helped) {
       remember("streak", recall("streak", 0) + 1);
+      if (this.puzzle.id === this.daily.id) remember("daily", { day: this.today, count: this.days.count + !this.days.isDone });
       remember("bestStreak", Math.max(recall("streak", 0), recall("bestStreak", 0)));
     }
     this.over = true;
