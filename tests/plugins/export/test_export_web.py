@@ -50,7 +50,7 @@ def test_exported_page_is_complete_and_uses_relative_addresses(
     assert [path.name for path in folder.parent.iterdir()] == ["page"]
     addresses = []
     for path in [folder / "index.html", *folder.glob("static/**/*.js")]:
-        for address in re.findall(r"""(?:href|src)="([^"]+)"|(?:import .* from |URL\()"([^"]+)\"""", path.read_text()):
+        for address in re.findall(r"""(?:href|src)="([^"#]+)"|(?:import .* from |URL\()"([^"]+)\"""", path.read_text()):
             addresses.append("".join(address))
             assert not addresses[-1].startswith(("/", "http"))
             assert (path.parent / addresses[-1]).exists(), (path, addresses[-1])

@@ -250,3 +250,15 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     page.select_option("#game", "1")
     expect(page, "#result", "Unfinished · 4 moves")
     audit(page)
+
+
+def test_buttons_keep_their_places_during_a_review(browser: Browser, address: str) -> None:
+    page = browser.new_page(PHONE)
+    page.route("**/api/review", lambda _route: None)  # never answers
+    page.goto(f"{address}#{GAME[:-1]}")
+    buttons = page.locator(".bars button:visible")
+    expect(page, "#status", "Your move|to move")
+    before = [button.bounding_box() for button in buttons.all()]
+    page.click("#review-ask")
+    expect(page, "#review-ask", "^Stop$")
+    assert [button.bounding_box() for button in buttons.all()] == before

@@ -15,16 +15,17 @@ export class Board {
     this.svg = svg("svg", { viewBox: `${-RIM} ${-HEAD} ${width + 2 * RIM} ${height + HEAD + RIM}`, role: "group", "aria-label": "Board" }, host);
     const paints = svg("defs", {}, this.svg);
     for (const colour of [...SIDES, "blue"]) this.paint(paints, colour);
-    svg("rect", { class: "hole", width, height, rx: 24 }, this.svg);
-    const below = svg("g", {}, this.svg);
-    this.stones = svg("g", {}, this.svg);
     // In front of the stones, with holes through which a falling stone is visible.
     const corner = "a30 30 0 0 1", size = [width + 2 * RIM - 60, height + 2 * RIM - 60];
     const outline = `M${30 - RIM} ${-RIM}h${size[0]}${corner} 30 30v${size[1]}${corner} -30 30h${-size[0]}${corner} -30 -30v${-size[1]}${corner} 30 -30z`;
+    const below = svg("g", {}, this.svg);
+    this.stones = svg("g", {}, this.svg);
     let holes = "";
     for (let c = 0; c < rules.columns; c++)
       for (let r = 0; r < rules.rows; r++)
         holes += `M${this.x(c) - RADIUS} ${this.y(r)}a${RADIUS} ${RADIUS} 0 1 0 ${2 * RADIUS} 0a${RADIUS} ${RADIUS} 0 1 0 ${-2 * RADIUS} 0z`;
+    svg("path", { class: "depth", d: outline, transform: "translate(0 6)" }, below);
+    svg("rect", { class: "hole", width, height, rx: 24 }, below);
     svg("path", { class: "shade", d: holes, transform: "translate(0 4)" }, below); // the frame's shadow in the holes
     svg("path", { class: "frame", fill: "url(#paint-blue)", d: outline + holes, "fill-rule": "evenodd" }, this.svg);
     svg("path", { class: "lip", d: holes, transform: "translate(0 1.2)" }, this.svg);

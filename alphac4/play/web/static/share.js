@@ -3,7 +3,7 @@
 import { $, announce } from "./dom.js";
 
 const WIDTH = 1120; // pixels of the picture
-const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stop-color", "opacity", "font", "text-anchor", "display"];
+const STYLES = ["r", "fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stop-color", "opacity", "font", "text-anchor", "display"];
 
 // Whether an address is only valid on this machine.
 const isPrivate = (host) => host === "localhost" || host === "[::1]" || host.startsWith("127.") || host.endsWith(".localhost");
