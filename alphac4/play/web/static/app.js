@@ -117,7 +117,6 @@ function play(column) {
   const colour = COLOURS[game.side];
   const isOwn = !game.player || game.waits;
   leave();
-  game.helped ||= $("analyse").checked;
   game.play(column);
   if ($("sound").checked) playSound();
   update();
@@ -209,6 +208,7 @@ function show() {
   const live = analysis.live && !isOpen, marks = panels.flatMap((panel) => panel.marks ?? []);
   const known = solver.verdicts.has(text) && (live || solver.requested.has(text));
   const labels = asked && !live ? asked : known ? solver.labels(text) : live && !result ? analysis.labels : new Map();
+  game.helped ||= Boolean(labels.size || hint);
   record.show({ moves: game.moves, ply: game.ply, value: valueAfter });
   if (preview.length) board.draw([...game.shown, ...preview], { active: false });
   else board.draw(game.shown, {
@@ -238,12 +238,11 @@ function showResult() {
   $("result").hidden = !ending;
   $("result").className = winner === null ? "draw" : COLOURS[winner].toLowerCase();
   $("result").textContent = ending?.text ?? "";
-  $("climb").hidden = !opponents.above || game.shared;
-  if (opponents.above) relabel("climb", `Next: ${opponents.above.find(Boolean)}`);
-  if ($("rematch").hidden === !ending) return;
-  if (ending && ["hint", "exact"].includes(document.activeElement.id)) board.focus();
+  if ((ending ? ["hint", "exact"] : ["rematch", "climb"]).includes(document.activeElement.id)) board.focus();
   for (const id of ["hint", "exact"]) $(id).hidden = Boolean(ending) || (id === "exact" && !setup.exact);
   $("rematch").hidden = !ending;
+  $("climb").hidden = !opponents.above || game.shared;
+  if (opponents.above) relabel("climb", `Next: ${opponents.above.find(Boolean)}`);
 }
 
 // The value in [-1, 1] for red after `ply` moves, or undefined; at the end of a game its outcome.
@@ -263,7 +262,6 @@ async function askForHint() {
   $("problem").hidden = true;
   const request = solver.hint(game.text);
   hint = null;
-  game.helped = true;
   show();
   try {
     hint = await request;
@@ -279,7 +277,6 @@ async function askForHint() {
 function solve() {
   $("problem").hidden = true;
   hint = null;
-  game.helped = true;
   solver.toggle(game.text);
 }
 
@@ -287,6 +284,7 @@ function solve() {
 const areOffered = (players) => Array.isArray(players) && players.length === 2 && players.every((player) => !player || setup.levels.some(({ name }) => name === player));
 
 function choosePlayers(players) {
+  game.helped ||= game.moves.length > 0; // another level may have played the moves
   game.players = players;
   [$("first").value, $("second").value] = players;
   remember("players", players);
@@ -370,8 +368,8 @@ function open(moves, ply) {
 function showKeys() {
   const keys = [`1-${Math.min(9, rules.columns)} drop a stone`, ...modes[mode].help.split(", "), "? these keys"];
   $("key-list").replaceChildren(...keys.flatMap((text) => {
-    const [, names, meaning] = text.match(/^((?:\S |1-\d )+)(.+)$/);
-    return [element("dt", "", ...names.trim().split(" ").map((name) => element("kbd", "", name))), element("dd", "", meaning)];
+    const [, names = "", meaning = text] = text.match(/^((?:\S |1-\d )+)(.+)$/) ?? [];
+    return [element("dt", "", ...names.split(" ").filter(Boolean).map((name) => element("kbd", "", name))), element("dd", "", meaning)];
   }));
   $("keys-dialog").showModal();
 }

@@ -10,7 +10,7 @@ export class Game {
     this.players = ["", ""]; // levels; "" is a person
     this.paused = false; // levels wait until a person moves or continues the game
     this.shared = false; // the position is from a link, without a move since
-    this.helped = false; // with hints, analysis or moves taken back, or from a link
+    this.helped = false; // with results or a hint on the board, moves taken back, another level, or from a link
   }
 
   get shown() { return this.moves.slice(0, this.ply); }
@@ -26,7 +26,7 @@ export class Game {
 
   play(column) {
     if (this.moves[this.ply] !== column) {
-      this.helped ||= this.ply < this.moves.length;
+      this.helped ||= this.waits;
       this.moves = [...this.shown, column];
     }
     this.ply += 1;
