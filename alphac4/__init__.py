@@ -21,7 +21,7 @@ from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from alphac4.api.agent import Agent, load
-    from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, solve
+    from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, explain, solve
     from alphac4.api.tasks import evaluate, play_match, read_reports, read_samples, train
     from alphac4.arena import PlayerError
     from alphac4.arena.match import MatchResult
@@ -68,6 +68,7 @@ __all__ = [
     "draw_board",
     "draw_game",
     "evaluate",
+    "explain",
     "iterate",
     "learn",
     "load",
@@ -82,7 +83,7 @@ __all__ = [
 
 _HOMES = {
     "alphac4.api.agent": ("Agent", "load"),
-    "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "solve"),
+    "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "explain", "solve"),
     "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "read_samples", "train"),
     "alphac4.arena": ("PlayerError",),
     "alphac4.arena.match": ("MatchResult",),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import COLUMN_NAMES, check_stones, count_of
+from alphac4.game.reasons import strength, weakness
 from alphac4.game.rules import STANDARD
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 from alphac4.storage.records import Range, checked
@@ -115,6 +116,27 @@ def analyze(position: PositionLike, *, geometry: Board | None = None) -> SolvedP
     """Return the exact score of every legal move; see `solve`."""
     (found,) = read_positions([position], geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
+
+
+@checked
+def explain(position: PositionLike, column: int, *, geometry: Board | None = None) -> str:
+    """Return one sentence on what a move achieves, else on what it gives away; "" if there is nothing simple.
+
+    The rules prove the sentence, such as "4 makes threats in 3 and 5 at once." or "4 lets Yellow play 5, which
+    completes a row." It names columns as move strings do, from 1; Red plays first.
+
+    Args:
+        position: a move string such as "4455", or a `Position`.
+        column: the 0-based column of the move.
+        geometry: the board; by default that of the position, or the standard one for moves.
+
+    Raises:
+        IllegalMove: if the move is illegal.
+        TypeError: for an argument of another type.
+        ValueError: for an illegal position, a game that is over, or a position of another board.
+    """
+    (found,) = read_positions([position], geometry)
+    return strength(found, column) or weakness(found, column)
 
 
 @checked

@@ -11,8 +11,9 @@ from page_node import ENGINE, NODE, SOLVER, RunInNode, columns_of, random_positi
 
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Geometry, Position, make_geometry
-from alphac4.game.planes import stones
+from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.game.position import count_of
+from alphac4.game.reasons import strength, weakness
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchedPosition, describe_proof
@@ -63,6 +64,36 @@ def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node:
             assert answer["legal"] == []
             assert answer["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
+
+
+REASONS = """
+import { Reasons } from "./reasons.js";
+import { Rules } from "./rules.js";
+const rules = new Rules(setup), reasons = new Reasons(rules);
+tell(games.map((moves) => ({
+  threats: rules.threats(moves),
+  reasons: rules.legal(moves).map((column) => [reasons.strength(moves, column), reasons.weakness(moves, column)]),
+})));
+"""
+
+
+def test_threats_and_reasons_of_the_page_agree(run_in_node: RunInNode) -> None:
+    rare = ["5321571572542777765514", "25777131474464721", "532157157254"]  # reasons of all kinds occur
+    positions = [*map(Position.from_moves, rare), *random_positions(np.linspace(8, 42, 60).astype(int))]
+    found = run_in_node(REASONS, games=columns_of(position.moves or "" for position in positions))
+    stated = ""
+    for position, answer in zip(positions, found, strict=True):
+        legal = position.legal_columns()
+        assert answer["reasons"] == [[strength(position, c), weakness(position, c)] for c in legal], position
+        _, _, own, other, *_ = make_planes(STANDARD, *stones([position]), PLANES["lines"])[0]
+        sides = zip((own, other), (position.plies % 2, 1 - position.plies % 2), strict=True)
+        cells = [(column, row, side) for plane, side in sides for row, column in np.argwhere(plane).tolist()]
+        assert {(each["column"], each["row"], each["side"]) for each in answer["threats"]} == set(
+            cells if legal else []
+        )
+        stated += str(answer["reasons"])
+    for kind in ("completes", "at once", "one above", "answer", "forces", "stops", "must", "prevents", "above it"):
+        assert kind in stated
 
 
 SEARCH = """

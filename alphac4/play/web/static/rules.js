@@ -92,6 +92,22 @@ export class Rules {
     return found & this.full & ~occupied;
   }
 
+  cell(column, row) { return 1n << (BigInt(column) * this.height + BigInt(row)); }
+
+  // The cells [column, row] of some bits, column by column.
+  cells(bits) {
+    const columns = [...Array(this.columns).keys()], rows = [...Array(this.rows).keys()];
+    return columns.flatMap((column) => rows.filter((row) => bits & this.cell(column, row)).map((row) => [column, row]));
+  }
+
+  // The cells { column, row, side } in which one more stone of a side completes a run, in an unfinished game.
+  threats(moves) {
+    if (this.result(moves)) return [];
+    const { own, occupied } = this.at(moves), toMove = moves.length % 2;
+    return [own, own ^ occupied].flatMap((stones, index) =>
+      this.cells(this.winning(stones, occupied)).map(([column, row]) => ({ column, row, side: index ? 1 - toMove : toMove })));
+  }
+
   // The cells [column, row] of a winning run of one side's stones, lowest bit first; empty without a run.
   run(stones) {
     for (const shift of this.shifts) {
@@ -126,7 +142,7 @@ export class Rules {
     const cells = this.rows * this.columns, planes = new Float32Array(2 * cells);
     for (let column = 0; column < this.columns; column++) {
       for (let row = 0; row < this.rows; row++) {
-        const bit = 1n << (BigInt(column) * this.height + BigInt(row)), cell = row * this.columns + column;
+        const bit = this.cell(column, row), cell = row * this.columns + column;
         if (occupied & bit) planes[own & bit ? cell : cells + cell] = 1;
       }
     }
