@@ -389,9 +389,9 @@ def test_browser_stores_players_settings_and_position(browser: Browser, address:
     assert page.is_checked("#shapes")
     page.select_option("#second", "")
     press(page, [*"556", "ArrowLeft", "ArrowLeft"])
-    expect(page, "#status", "Move 3 of 5")
+    expect(page, "#status", "^3 of 5 stones")
     page.reload()
-    expect(page, "#status", "Move 3 of 5")
+    expect(page, "#status", "^3 of 5 stones")
 
 
 def test_stored_players_and_games_of_another_version_are_ignored(browser: Browser, address: str) -> None:
@@ -402,7 +402,7 @@ def test_stored_players_and_games_of_another_version_are_ignored(browser: Browse
         page.evaluate("(stored) => sessionStorage.setItem('alphac4 /', JSON.stringify(stored))", stored)
         page.evaluate("history.replaceState({ hash: 5 }, '', '/')")
         page.reload()
-        expect(page, "#status", "Move 1 of 2" if stored == [valid, {"hash": None}] else "^You are Red")
+        expect(page, "#status", "^1 of 2 stones" if stored == [valid, {"hash": None}] else "^You are Red")
 
 
 def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) -> None:
@@ -491,7 +491,7 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     page.click("#variation button >> nth=1")
     expect_count(page, "#moves li", 4)
     press(page, ["ArrowLeft"])
-    expect(page, "#status", "Move 3 of 4")
+    expect(page, "#status", "^3 of 4 stones")
     other = browser.new_page()
     other.route("**/api/exact", lambda _route: None)  # never answers
     result = {"side": 0, "plies": 37, "column": 3}

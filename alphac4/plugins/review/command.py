@@ -115,12 +115,13 @@ def review_with_progress(
     from alphac4.plugins.review.game import review_game
     from alphac4.solver.solver import shared_solver
 
-    with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
+    with SolvingProgress(shared_solver(geometry), f"{which}position {len(moves)} of {len(moves)}") as progress:
 
         def on_step(done: int, total: int) -> None:
             is_judging = 2 * done < total
-            move = f"judging move {total // 2 - done} of {total // 2}" if is_judging else "searching for better moves"
-            progress.label(f"{which}{move}")
+            position = f"judging position {total // 2 - done} of {total // 2}"
+            step = position if is_judging else "searching for better moves"
+            progress.label(f"{which}{step}")
 
         return review_game(moves, geometry, player=player, seconds=seconds, on_poll=progress, on_step=on_step)
 

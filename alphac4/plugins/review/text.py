@@ -42,7 +42,7 @@ def describe_review(review: Review, screen: Screen) -> str:
 def _result(review: Review, screen: Screen) -> str:
     outcome = review.outcome
     if outcome is None:
-        return f"unfinished after {count_of(len(review.moves), 'move')}"
+        return f"unfinished after {count_of(len(review.moves), 'stone')}"
     return "a draw" if outcome == 0 else f"{screen.side(int(outcome < 0))} has won"
 
 
@@ -93,7 +93,7 @@ def _mistakes(review: Review, screen: Screen) -> str:
 
 def _mistake(review: Review, move: ReviewedMove, screen: Screen) -> str:
     text = (
-        f"move {move.ply}, {screen.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
+        f"{move.ply}. {screen.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
         f"{move.grade.value} (with best play it {_does(move.best)}, after this move it {_does(move.played)})"
     )
     if move.better:

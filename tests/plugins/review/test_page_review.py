@@ -184,7 +184,7 @@ def test_incomplete_review_offers_to_judge_the_rest(reviewed: Any) -> None:
     page, _ = reviewed()
     assert page.locator("#outdated").is_hidden()
     press(page, ["End", GAME[-1]])
-    expect(page, "#outdated", f"^Judged up to move {len(GAME) - 1} of {len(GAME)}")
+    expect(page, "#outdated", f"^Judged up to stone {len(GAME) - 1} of {len(GAME)}")
     assert page.get_attribute("#review-ask", "aria-disabled") == "false"
     page.evaluate("location.hash = '44'")
     short = review_game("44", player=Counting()).to_dict()  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def test_incomplete_review_offers_to_judge_the_rest(reviewed: Any) -> None:
     expect(page, "#moves li >> nth=1", "✓")
     press(page, [*"152537"])
     expect(page, "#result", "Red wins")
-    expect(page, "#outdated", "^Judged up to move 2 of 7")
+    expect(page, "#outdated", "^Judged up to stone 2 of 7")
     expect_count(page, "#chart .curve-point", 1)  # the end
     assert page.get_attribute("#chart .curve", "points").count(",") == len(short["values"])
     audit(page)
@@ -223,7 +223,7 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     file.write_text(review_page([first, second]))
     page = browser.new_page()
     page.goto(file.as_uri())
-    expect(page, "#result", "^Yellow wins · 10 moves$")
+    expect(page, "#result", "^Yellow wins · 10 stones$")
     expect(page, "#sides", r"^41\s%Red: 1 of 5 best, 3 mistakes64\s%Yellow: 2 of 5 best, 2 mistakes$")
     chances = [100, 75, 63, 55, 88, 35, 0, 20, 50, 63, 0]  # at the start and after each move
     label = ", ".join(f"{ply}: {chance}\u00a0%" for ply, chance in enumerate(chances))
@@ -245,10 +245,10 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     text = "Yellow wins in 1 move with best play, counting this move."
     opinion = r"The network estimated 38\s% for Yellow and would have played 5."
     expect(page, "#now", rf"^10\. Yellow plays 3 best{text}{opinion}$")
-    page.get_by_label("Move 2: Yellow plays 2, loses 2 moves sooner").click()
+    page.get_by_label("2. Yellow plays 2, loses 2 moves sooner").click()
     expect(page, "#now", "^2. Yellow plays 2 ~ loses 2 moves soonerWith best play, Yellow loses in 4 moves; after this")
     page.select_option("#game", "1")
-    expect(page, "#result", "Unfinished · 4 moves")
+    expect(page, "#result", "Unfinished · 4 stones")
     audit(page)
 
 

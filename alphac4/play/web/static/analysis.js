@@ -113,7 +113,7 @@ export class Analysis {
     if (kept < before.length) queueMicrotask(() => this.onPreview([])); // the mouse does not leave a removed button
     box.append(...line.slice(kept).map((column, index) => {
       const moves = line.slice(0, kept + index + 1), name = this.rules.name(column);
-      const button = makeButton(name, () => this.onPlay(moves), { "aria-label": `Play the line up to ${name}, move ${moves.length} of it` });
+      const button = makeButton(name, () => this.onPlay(moves), { "aria-label": `Play the line up to ${name}, stone ${moves.length} of it` });
       return onHover(button, () => this.onPreview(moves), () => this.onPreview([]));
     }));
     this.line = { moves, columns: line };

@@ -183,14 +183,14 @@ function status() {
   const { people, side, ply, player } = game, colour = COLOURS[side], [own] = people;
   if (message) return message;
   if (exercise().text) return exercise().text;
-  if (game.result) return `The game is over after ${counted(ply, "move")}.`;
+  if (game.result) return `The game is over after ${counted(ply, "stone")}.`;
   if (hint) return describeHint(hint);
   if (solver.hinting) return "Searching for a hint …";
   const verdict = solver.verdict(game.text);
   if (verdict) return verdict;
   const you = people.length === 1 && ply < 2 ? `You are ${COLOURS[own]}. ` : ""; // until both have moved
   if (!game.awaitsPerson) return `${you}${colour} (${player}) is thinking …${progress}`;
-  if (ply < game.moves.length) return `Move ${ply} of ${game.moves.length}. ${colour} to move.`;
+  if (ply < game.moves.length) return `${ply} of ${counted(game.moves.length, "stone")}. ${colour} to move.`;
   if (side !== own || people.length !== 1) return `${colour} to move.`;
   return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row wins`}.`;
 }

@@ -52,7 +52,7 @@ export class Record {
   // The buttons of the moves.
   get buttons() { return [...$("moves").children].map(({ firstChild }) => firstChild); }
 
-  label(index) { return `Move ${index + 1}: ${COLOURS[index % 2]} plays ${this.rules.name(this.moves[index])}`; }
+  label(index) { return `${index + 1}. ${COLOURS[index % 2]} plays ${this.rules.name(this.moves[index])}`; }
 
   // Mark a move as the current one.
   mark(ply) { this.buttons.forEach((button, index) => button.setAttribute("aria-current", String(index + 1 === ply))); }

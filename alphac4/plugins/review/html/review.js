@@ -28,7 +28,7 @@ function open(index) {
   game = REVIEWS[index];
   const { outcome, moves, mistakes: points } = game;
   const ending = outcome === null ? "Unfinished" : outcome === 0 ? "A draw" : `${COLOURS[outcome < 0 ? 1 : 0]} wins`;
-  $("result").textContent = `${ending} · ${counted(moves.length, "move")}`;
+  $("result").textContent = `${ending} · ${counted(moves.length, "stone")}`;
   go(points[0] ?? moves.length);
 }
 

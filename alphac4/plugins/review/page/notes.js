@@ -89,7 +89,7 @@ export class Notes {
   // Buttons of the line after a better move; each shows the position after its move.
   lineButtons({ ply, line }) {
     const columns = line.map((name) => this.record.rules.names.indexOf(name));
-    return line.map((name, index) => makeButton(name, () => this.onLine(ply, columns, index + 1), { "aria-label": `Show the line up to ${name}, move ${index + 1} of it` }));
+    return line.map((name, index) => makeButton(name, () => this.onLine(ply, columns, index + 1), { "aria-label": `Show the line up to ${name}, stone ${index + 1} of it` }));
   }
 
   // Write the review of the described move.

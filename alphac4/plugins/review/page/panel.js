@@ -175,7 +175,7 @@ class Review {
     $("review-ask").hidden = !this.page.setup.exact;
     enable("review-ask", running || (length > 0 && !this.isComplete));
     $("outdated").hidden = !current || this.isComplete || Boolean(running);
-    if (current) $("outdated").firstElementChild.textContent = `Judged up to move ${current.moves.length} of ${length}.`;
+    if (current) $("outdated").firstElementChild.textContent = `Judged up to stone ${current.moves.length} of ${length}.`;
     $("review-show").hidden = !mistake || isRevealed;
     $("review-again").hidden = !mistake?.better.length || this.isOpen;
     $("review-back").hidden = !this.found || Boolean(current);
