@@ -1,7 +1,7 @@
 """Proven results of positions, from a source that a plugin registers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from alphac4.discovery import load_plugins
@@ -9,6 +9,7 @@ from alphac4.discovery import load_plugins
 if TYPE_CHECKING:  # plugins import this module before any command runs
     from alphac4.arena.players import Player, SearchingPlayer
     from alphac4.game import Geometry, Position
+    from alphac4.solver.solver import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,39 @@ class ProvenResult:
     first: bool  # whether this player is the first player
     plies: int | None  # upper bound on the plies to the win; None if the player at least draws
     column: int | None  # 0-based move of that player; None if the opponent is to move
+
+
+class Bounds:
+    """The soonest proven wins, also by earlier positions, so that a win comes no later while its moves are played."""
+
+    def __init__(self) -> None:
+        self._known: dict[Position, ProvenResult] = {}
+
+    def find(self, position: "Position") -> ProvenResult | None:
+        """Return the proven win with the fewest plies; None without one."""
+        return self._known.get(position)
+
+    def add(self, position: "Position", result: ProvenResult) -> None:
+        """Store a result, and what follows for the next positions: after any reply, and after the result's own move."""
+        if result.plies is None:
+            return
+        known = self._known.get(position)
+        if known is None or known.plies is None or result.plies < known.plies:
+            self._known[position] = result
+        following = [] if result.column is None else [result.column]
+        if position.first_to_move != result.first:
+            following = position.legal_columns()
+        for column in following:
+            self.add(position.play(column), replace(result, plies=result.plies - 1, column=None))
+
+    def add_verdict(self, position: "Position", column: int, verdict: "Verdict") -> None:
+        """Store the exact result of a move."""
+        if verdict.score > 0:
+            win = ProvenResult(first=position.first_to_move, plies=2 * verdict.moves - 1, column=column)
+            self.add(position, win)
+        elif verdict.score < 0:
+            loss = ProvenResult(first=not position.first_to_move, plies=2 * verdict.moves - 1, column=None)
+            self.add(position.play(column), loss)
 
 
 class Proofs(Protocol):

@@ -12,7 +12,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
 from alphac4.machine import NOTICE_DELAY_S, format_table, notify_if_slow, terminal_width, wrap_text
 from alphac4.mcts.results import SearchedPosition
-from alphac4.solver.solver import Solver, exact, shared_solver
+from alphac4.solver.solver import ExactColumn, Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
@@ -100,12 +100,14 @@ class Screen:
         self.line(f"  expected moves {' '.join(map(column_name, analysis.pv))}")
         self.line(f"  {count_of(analysis.simulations, 'simulation')} in {analysis.seconds:.1f} s")
 
-    def verdict(self, position: Position) -> None:
+    def verdict(self, position: Position) -> list[ExactColumn]:
+        """Show and return the exact result of each move."""
         self.line(f"\n  {self.side(0 if position.first_to_move else 1)} to move, exact results (* best):")
         with SolvingProgress(shared_solver(position.geometry), stream=self._stream) as progress:
             columns = exact(position, progress)
         for item in columns:
             self.line(f"  {column_name(item.column):>6}  {item.text}{'  *' if item.best else ''}")
+        return columns
 
 
 class SolvingProgress:

@@ -15,7 +15,7 @@ from alphac4.mcts.results import SearchedPosition
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
-from alphac4.play.proofs import load_proofs
+from alphac4.play.proofs import Bounds, load_proofs
 from alphac4.play.registry import TerminalCommand, find_terminal_commands
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
@@ -69,6 +69,7 @@ class TerminalGame:
         self._make_analyst = make_analyst
         self._added = find_terminal_commands()
         self._analyst: Analyst | None = None
+        self._bounds = Bounds()
         self._waiting = False  # the player to move waits for a command
         self._drawn: Position | None = None  # the position whose board was drawn last
         self._resigned: Position | None = None  # the position in which a person resigned
@@ -165,20 +166,23 @@ class TerminalGame:
 
     def _show_analysis(self) -> None:
         with self._stoppable("analysis"):
-            analysis = self._show_proven()
+            _, analysis = self._show_proven()
             if analysis is not None:
                 self.screen.analysis(analysis)
 
-    def _show_proven(self) -> SearchedPosition | None:
-        """Show what exact play, a source of proofs or the search proves, and return the findings of the search.
+    def _show_proven(self) -> tuple[int, SearchedPosition | None]:
+        """Show what exact play, other proofs or the search prove; return the best move and the search's findings.
 
-        Return None if exact play shows that every move loses: then only the moves that hold out longest matter.
+        There is no search if exact play shows that every move loses: then only the moves that hold out longest matter.
         """
         if best := self._exact_best():
             self.screen.line(f"exact: {self._describe_best(best)}")
+            middle = (self.session.geometry.columns - 1) / 2
+            central = min((item.column for item in best), key=lambda column: abs(column - middle))
             if best[0].score < 0:
-                return None
-        known = bool(best) or self._show_proof() or self._show_book()
+                return central, None
+        is_win, column = (True, central) if best else self._show_proof()
+        known = is_win or self._show_book()
         analysis = self._analysis()
         chosen = analysis.columns[analysis.move]
         if not known and (chosen.proof.startswith("wins") or all(item.proof for item in analysis.columns.values())):
@@ -186,7 +190,7 @@ class TerminalGame:
             if not chosen.proof.startswith("loses"):
                 text = f"{self._side_to_move()} {chosen.proof} with {column_name(chosen.column)}"
             self.screen.line(f"proven by the search: {text}")
-        return analysis
+        return analysis.move if column is None else column, analysis
 
     def _describe_best(self, best: list[ExactColumn]) -> str:
         """Describe the best moves against exact play, such as "x wins in 5 moves with 6 or 7"."""
@@ -205,10 +209,14 @@ class TerminalGame:
         """Return the best moves by the exact solver; none if that takes too long, or they are shown anyway."""
         if self.show_exact:
             return []
+        position = self.session.position
         try:
-            return [item for item in exact(self.session.position, deadline(SOLVER_TIMEOUT_S)) if item.best]
+            columns = exact(position, deadline(SOLVER_TIMEOUT_S))
         except TimeIsUp:
             return []
+        for item in columns:
+            self._bounds.add_verdict(position, item.column, item)
+        return [item for item in columns if item.best]
 
     def _show_book(self) -> bool:
         """Show the exact result of the position from the opening book; return whether the book holds it."""
@@ -220,20 +228,27 @@ class TerminalGame:
         self.screen.line(f"exact: {self._side_to_move()} {verdict.text if verdict.score else 'draws'}")
         return True
 
-    def _show_proof(self) -> bool:
-        """Show the result that a source of proofs has; return whether it is a win."""
+    def _show_proof(self) -> tuple[bool, int | None]:
+        """Show the result of a source of proofs or of earlier positions; return whether it is a win, and its move."""
         position, known = self.session.position, None
         with self.screen.waiting("checking the proofs"), contextlib.suppress(PlayerError):
             proofs = cached_proofs(position.geometry)
             known = proofs.proven_result(position) if proofs else None
-        if known is None:
-            return False
-        side = self.screen.side(0 if known.first else 1)
-        move = "" if known.column is None else f" with {column_name(known.column)}"
-        moves = None if known.plies is None else count_of((known.plies + 1) // 2, "move")
+        if known is not None:
+            self._bounds.add(position, known)
+        best = self._bounds.find(position) or known
+        if best is None:
+            return False, None
+        if known is None or known.plies is None:
+            known = best
+        moves = None if best.plies is None else count_of((best.plies + 1) // 2, "move")
         result = "does not lose" if moves is None else f"wins in at most {moves}"
-        self.screen.line(f"proven: {side} {result}{move}")
-        return known.plies is not None
+        move = ""
+        if known.column is not None:
+            name = column_name(known.column)
+            move = f" with {name}" if known.column == best.column else f"; {name} wins too"
+        self.screen.line(f"proven: {self.screen.side(0 if best.first else 1)} {result}{move}")
+        return moves is not None, known.column
 
     def _analysis(self) -> SearchedPosition:
         if self._analyst is None:
@@ -318,7 +333,7 @@ class TerminalGame:
     def _do_hint(self) -> None:
         self._require_unfinished()
         with self._stoppable("hint"):
-            analysis = self._show_proven()
+            _, analysis = self._show_proven()
             if analysis is not None:
                 move = column_name(analysis.move)
                 self.screen.line(f"{analysis.player} would play {move} (value {signed(analysis.value)})")
@@ -335,7 +350,8 @@ class TerminalGame:
 
     def _show_verdict(self) -> None:
         with self._stoppable("solver"):
-            self.screen.verdict(self.session.position)
+            for item in self.screen.verdict(self.session.position):
+                self._bounds.add_verdict(self.session.position, item.column, item)
 
     def _do_level(self, rest: str) -> None:
         if not rest:

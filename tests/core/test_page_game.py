@@ -503,7 +503,9 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect_count(other, ".pill.opinion.strong", 1)
     other.goto(address + "#444")
     expect(other, "#viewpoint", r"for\s+Yellow \(to move\)")
-    expect(other, "#verdict", r"Yellow loses in at most 19 moves \(proven\)")
+    expect(other, "#verdict", r"Yellow loses in at most 18 moves \(proven\)")
+    other.goto(address + "#4444")  # the same proof, but a sooner win follows from the earlier one
+    expect(other, "#verdict", r"Red wins in at most 18 moves \(proven\)")
 
 
 def test_exact_results_are_shown_above_the_columns(browser: Browser, address: str) -> None:

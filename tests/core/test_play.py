@@ -275,15 +275,22 @@ def test_master_plays_proven_moves_and_otherwise_searches(monkeypatch: pytest.Mo
 
 
 def test_a_proven_result_is_shown_if_the_solver_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A win that an earlier position has proven does not come later."""
     results = {
         "4524": ProvenResult(first=True, plies=37, column=3),
-        "45244": ProvenResult(first=False, plies=None, column=2),
+        "452441": ProvenResult(first=True, plies=39, column=2),
+        "3": ProvenResult(first=False, plies=None, column=2),
     }
     proofs = Mock(proven_result=lambda position: results.get(position.moves))
     monkeypatch.setattr("alphac4.play.terminal.cached_proofs", lambda _geometry: proofs)
     monkeypatch.setattr("alphac4.play.terminal.exact", Mock(side_effect=TimeIsUp))
-    _, text = run_game(["hint", "4", "hint"], "4524")
-    assert re.findall(r"proven: (.*)", text) == ["x wins in at most 19 moves with 4", "o does not lose with 3"]
+    _, text = run_game(["hint", "4", "hint", "1", "hint", "load 3", "hint"], "4524")
+    assert re.findall(r"proven: (.*)", text) == [
+        "x wins in at most 19 moves with 4",
+        "x wins in at most 18 moves",
+        "x wins in at most 18 moves; 3 wins too",
+        "o does not lose with 3",
+    ]
 
 
 def test_games_are_saved_and_loaded_without_overwriting_other_files(

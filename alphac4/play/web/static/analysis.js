@@ -33,6 +33,7 @@ export class Analysis {
     for await (const found of this.engine.analyze(position, this.setup.simulations, controller.signal)) {
       if (this.running !== controller) return;
       this.found = found;
+      if (found.finished) for (const { column, proof } of found.columns) this.solver.learnOutcome(position, column, proof);
       if (found.finished) this.searched = position;
       this.onFound(position, position.length % 2 ? -found.value : found.value);
       if (found.finished && $("tree").open) await this.showTree([]);

@@ -14,6 +14,7 @@ export class Solver {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
     this.proofs = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
+    this.bounds = new Map(); // move string -> { side, plies }: the soonest win that is proven, also by earlier positions
     this.requested = new Set(); // move strings whose verdict was requested and found
   }
 
@@ -26,19 +27,40 @@ export class Solver {
     return columns ? this.rules.best(columns) : this.proofs.get(moves)?.column ?? null;
   }
 
-  // The proven result: { winner: 0, 1, null for a draw or undefined for at least a draw, moves: to the win or "",
-  // text: for the side to move, such as "Red wins in 4 moves", source }; null if unknown.
+  // Store the best proven result of a position, and what follows for the next ones: after any reply of the other side, and
+  // after `column`, with which `side` wins within `plies`.
+  learn(moves, side, plies, column = null) {
+    if (!(this.bounds.get(moves)?.plies <= plies)) this.bounds.set(moves, { side, plies });
+    const next = moves.length % 2 !== side ? this.rules.legal(this.rules.read(moves)) : column === null ? [] : [column];
+    for (const each of next) this.learn(moves + this.rules.name(each), side, plies - 1);
+  }
+
+  // Store the proven outcome of a move, such as "wins in 5 moves" or "loses within 2 moves".
+  learnOutcome(moves, column, outcome) {
+    const [, verb, count] = outcome.match(/^(wins|loses) .*?(\d+)/) ?? [], side = moves.length % 2;
+    if (verb === "wins") this.learn(moves, side, 2 * count - 1, column);
+    else if (verb) this.learn(moves + this.rules.name(column), 1 - side, 2 * count - 1);
+  }
+
+  keepVerdicts(moves, columns) {
+    this.verdicts.set(moves, columns);
+    for (const { column, outcome } of columns) this.learnOutcome(moves, column, outcome);
+  }
+
+  // The proven result: { winner: 0, 1, null for a draw or undefined for at least a draw, text: for the side to move, such
+  // as "Red wins in 4 moves", source }; null if unknown.
   provenResult(moves) {
-    const side = moves.length % 2, best = this.best(moves), proof = this.proofs.get(moves) ?? null, colour = COLOURS[side];
+    const side = moves.length % 2, best = this.best(moves), proof = this.proofs.get(moves), bound = this.bounds.get(moves), colour = COLOURS[side];
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
-      return { winner, moves: outcome.replace(/\D+/g, ""), text: `${colour} ${score ? outcome : "draws"}`, source: `exact; best: ${names}` };
+      return { winner, text: `${colour} ${score ? outcome : "draws"}`, source: `exact; best: ${names}` };
     }
-    if (!proof) return null;
-    const { plies } = proof, own = proof.side === side, count = plies === null ? "" : Math.ceil(plies / 2);
-    const does = plies === null ? (own ? "does not lose" : "does not win") : `${own ? "wins" : "loses"} in at most ${counted(count, "move")}`;
-    return { winner: plies === null ? undefined : proof.side, moves: count, text: `${colour} ${does}`, source: "proven" };
+    if (bound) {
+      const does = `${bound.side === side ? "wins" : "loses"} in at most ${counted(Math.ceil(bound.plies / 2), "move")}`;
+      return { winner: bound.side, text: `${colour} ${does}`, source: "proven" };
+    }
+    return proof ? { winner: undefined, text: `${colour} ${proof.side === side ? "does not lose" : "does not win"}`, source: "proven" } : null;
   }
 
   // A sentence such as "Exact: Red wins in 17 moves with 4."; empty if it was not requested for this position.
@@ -68,7 +90,11 @@ export class Solver {
 
   // Resolve to the proven result.
   async proof(moves, signal) {
-    if (!this.proofs.has(moves)) this.proofs.set(moves, (await this.engine.proof(moves, signal)).result);
+    if (!this.proofs.has(moves)) {
+      const { result } = await this.engine.proof(moves, signal);
+      this.proofs.set(moves, result);
+      if (result?.plies) this.learn(moves, result.side, result.plies, result.column);
+    }
     return this.proofs.get(moves);
   }
 
@@ -77,7 +103,7 @@ export class Solver {
     if (!this.setup.exact || this.verdicts.has(moves)) return this.verdicts.get(moves) ?? null;
     const late = AbortSignal.any([signal, AbortSignal.timeout(SOLVER_TIMEOUT_MS)]);
     const found = await this.engine.exact(moves, late).catch(() => null);
-    if (found) this.verdicts.set(moves, found.columns);
+    if (found) this.keepVerdicts(moves, found.columns);
     if (found && !signal.aborted) this.onChange();
     return found?.columns ?? null;
   }
@@ -87,12 +113,19 @@ export class Solver {
     this.hinting?.abort();
     const controller = (this.hinting = new AbortController()), columns = this.verdicts.get(moves);
     try {
-      if (!columns) return await this.engine.hint(moves, controller.signal);
+      if (!columns) return this.withBound(moves, await this.engine.hint(moves, controller.signal));
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
       return { column, outcome: score ? outcome : "draws", source: "exact" };
     } finally {
       if (this.hinting === controller) this.hinting = null;
     }
+  }
+
+  // A hint without its number of moves, if a sooner win is proven, which another column may reach.
+  withBound(moves, hint) {
+    this.learnOutcome(moves, hint.column, hint.outcome);
+    const count = Number(hint.outcome.replace(/\D+/g, "")), bound = this.bounds.get(moves);
+    return hint.outcome.startsWith("wins") && bound && Math.ceil(bound.plies / 2) < count ? { ...hint, outcome: "wins" } : hint;
   }
 
   get busy() { return Boolean(this.running); }
@@ -117,7 +150,7 @@ export class Solver {
     this.clock = setInterval(tick, 1000);
     this.onChange();
     try {
-      if (!this.verdicts.has(moves)) this.verdicts.set(moves, (await this.engine.exact(moves, controller.signal)).columns);
+      if (!this.verdicts.has(moves)) this.keepVerdicts(moves, (await this.engine.exact(moves, controller.signal)).columns);
       this.requested.add(moves);
       if (this.running === controller) announce(this.verdict(moves));
     } catch (error) {
