@@ -11,6 +11,7 @@ from alphac4.arena import PlayerError
 from alphac4.arena.players import Player, checked_moves
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
+from alphac4.game.reasons import strength, weakness
 from alphac4.mcts.results import SearchedPosition
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
@@ -333,10 +334,13 @@ class TerminalGame:
     def _do_hint(self) -> None:
         self._require_unfinished()
         with self._stoppable("hint"):
-            _, analysis = self._show_proven()
+            column, analysis = self._show_proven()
             if analysis is not None:
                 move = column_name(analysis.move)
                 self.screen.line(f"{analysis.player} would play {move} (value {signed(analysis.value)})")
+            position, names = self.session.position, (self.screen.side(0), self.screen.side(1))
+            if reason := strength(position, column, names) or weakness(position, column, names):
+                self.screen.line(reason)
 
     def _do_analysis(self) -> None:
         self.show_analysis = not self.show_analysis

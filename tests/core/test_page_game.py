@@ -508,6 +508,23 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect(other, "#verdict", r"Red wins in at most 18 moves \(proven\)")
 
 
+def test_threats_are_marked_on_request_and_a_hint_states_its_reason(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    hint = {"column": 2, "outcome": "wins in 1 move", "source": "exact"}
+    page.route("**/api/hint", lambda route: route.fulfill(json=hint))
+    page.goto(address + "#44556627")
+    page.check("#threats")
+    expect_count(page, ".threat", 3)
+    assert page.locator(".threat.red").all_text_contents() == ["1"]
+    assert page.locator(".threat.yellow").all_text_contents() == ["2", "2"]
+    assert "red threat at height 1, yellow threat at height 2" in page.get_attribute(".column >> nth=2", "aria-label")
+    page.click("#hint")
+    expect(page, "#status", r"^Hint: 3 wins in 1 move \(exact\)\. It completes a row\.$")
+    audit(page)
+    press(page, "t")
+    expect_count(page, ".threat", 0)
+
+
 def test_exact_results_are_shown_above_the_columns(browser: Browser, address: str) -> None:
     """They are announced to screen readers, and are kept during analysis and after undo and a step forward."""
     page = browser.open(f"{address}#{LOST}")

@@ -155,6 +155,7 @@ def test_hint_and_analysis_name_the_side_to_move(monkeypatch: pytest.MonkeyPatch
     assert "would play 4" in text
     assert "exact: x wins in 1 move with 4" in text
     assert ": x wins 100 %" in text
+    assert "4 completes a row.\n" in text
     _, text = run_game(["analysis"], "7112233")
     assert ": o wins" in text
     assert ": o wins 0 %" not in text

@@ -161,6 +161,10 @@ class Review:
         outcome = position.outcome()
         return None if outcome is None else int(outcome) * (1 if position.first_to_move else -1)
 
+    def position(self, move: ReviewedMove) -> Position:
+        """The position before a move."""
+        return Position.from_moves(self.moves[: move.ply - 1], self.geometry)
+
     @property
     def mistakes(self) -> tuple[ReviewedMove, ...]:
         return tuple(move for move in self.reviewed if move.grade.is_mistake)

@@ -2,6 +2,7 @@
 
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of, signed
+from alphac4.game.reasons import strength, weakness
 from alphac4.play.screen import Screen
 from alphac4.plugins.review.game import Review, ReviewedMove
 from alphac4.solver.solver import Verdict
@@ -102,7 +103,9 @@ def _mistake(review: Review, move: ReviewedMove, screen: Screen) -> str:
         text += f", such as {' '.join(column_name(column) for column in move.line)}"
     if move.opinion is not None:
         text += f"; {review.player} would play {column_name(move.opinion.column)}"
-    return text
+    position, names = review.position(move), (screen.side(0), screen.side(1))
+    reasons = [weakness(position, move.column, names), *(strength(position, best, names) for best in move.better[:1])]
+    return text + "".join(f"\n    {reason}" for reason in reasons if reason)
 
 
 def _does(verdict: Verdict | None) -> str:

@@ -56,7 +56,7 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
     page.click("#nodes li:first-child button")
     page.wait_for_selector("#path button:nth-child(2)")
     press(page, "h")
-    expect(page, "#status", "Hint: column")
+    expect(page, "#status", r"Hint: \d")
     expect_count(page, ".hinted", 1)
     page.goto(address + "#112233")
     expect(page, "#columns tr.best", "^4.*wins within 1 move")
@@ -100,7 +100,7 @@ def test_searches_of_the_exported_page_stop_when_they_are_superseded(browser: Br
     page.uncheck("#analyse")
     page.click("#hint")
     # Exact play does not wait for a search.
-    expect(page, "#status", r"Hint: every move loses; column 4 holds out longest, for \d+ moves \(exact\)\.")
+    expect(page, "#status", r"Hint: every move loses; 4 holds out longest, for \d+ moves \(exact\)\.")
     press(page, "4")
     page.check("#analyse")
     expect(page, "#viewpoint", r"for\s+Red")

@@ -234,6 +234,7 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     expect(page, "#now", "Start of the game")
     press(page, ["ArrowDown"])
     text = "With best play, Red wins in 6 moves; after this move it loses in 2 moves.Best: 3, for example 3312411554"
+    text += r"4 lets Yellow play 3, which makes threats in 3 and 4 at once\. 3 makes an odd threat in 4\."
     opinion = r"The network estimated 88\s% for Red and would have played 1."
     expect(page, "#now", rf"^5\. Red plays 4 \?\? turns a win into a loss{text}{opinion}$")
     stones = page.locator("g.stone:not(.possible)").count()
@@ -242,7 +243,7 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     assert page.locator(".line button").nth(2).get_attribute("aria-current") == "true"
     audit(page)
     page.click("#to-end")
-    text = "Yellow wins in 1 move with best play, counting this move."
+    text = "Yellow wins in 1 move with best play, counting this move.3 completes a row."
     opinion = r"The network estimated 38\s% for Yellow and would have played 5."
     expect(page, "#now", rf"^10\. Yellow plays 3 best{text}{opinion}$")
     page.get_by_label("2. Yellow plays 2, loses 2 moves sooner").click()

@@ -7,6 +7,7 @@ import { engine } from "./engine.js";
 import { Entries } from "./entries.js";
 import { Game } from "./game.js";
 import { Opponents, celebrate } from "./opponents.js";
+import { Reasons } from "./reasons.js";
 import { Record } from "./record.js";
 import { Rules } from "./rules.js";
 import { Share } from "./share.js";
@@ -30,7 +31,7 @@ const setup = await engine.setup().catch((error) => {
   fail(error, () => location.reload());
   throw error;
 });
-const rules = new Rules(setup), game = new Game(rules), entries = new Entries();
+const rules = new Rules(setup), game = new Game(rules), entries = new Entries(), reasons = new Reasons(rules);
 const board = new Board($("board"), rules, (column) => drop(column));
 const values = new Map(); // move string -> value in [-1, 1] for red, from live analyses and panels
 const solver = new Solver({ rules, setup, engine }, show, fail);
@@ -66,8 +67,8 @@ const games = new Map(); // entry of the browser's history -> snapshot of an ear
 // moves of the record, and `text` is the move string on the board. Elements with the attribute data-mode belong to one mode.
 const modes = {
   game: {
-    keys: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume", a: "analyse" },
-    help: "← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis",
+    keys: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume", a: "analyse", t: "threats" },
+    help: "← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis, t threats",
     drop: dropInGame,
     open: update,
     go: (ply) => (leave(), go(ply)),
@@ -196,10 +197,10 @@ function status() {
 }
 
 function describeHint({ column, outcome, source }) {
-  const name = `column ${rules.name(column)}`;
+  const name = rules.name(column), reason = reasons.strength(game.shown, column).replace(name, " It");
   if (outcome === "loses") return `Hint: every move loses; try ${name} (${source}).`; // the distance is unknown
   if (outcome.startsWith("loses")) return `Hint: every move loses; ${longestResistance(name, outcome)} (${source}).`;
-  return `Hint: ${name} ${outcome}${outcome && " "}(${source}).`;
+  return `Hint: ${name} ${outcome}${outcome && " "}(${source}).${reason}`;
 }
 
 function show() {
@@ -213,8 +214,10 @@ function show() {
   if (preview.length) board.draw([...game.shown, ...preview], { active: false });
   else board.draw(game.shown, {
     active: awaitsPerson, labels, hint: hint?.column ?? null, better: marks,
+    threats: $("threats").checked && !isOpen ? rules.threats(game.shown) : [],
     suggested: live && awaitsPerson && !hint && !marks.length ? analysis.suggested : null, // only one kind of mark
   });
+  $("threat-note").hidden = !$("threats").checked || isOpen;
   analysis.show(game, isOpen);
   opponents.show();
   $("story").hidden = !setup.story || (game.moves.length > 0 && !result);
@@ -420,11 +423,12 @@ function prepare() {
   }
   const remembered = recall("players", DEFAULT_PLAYERS);
   choosePlayers(areOffered(remembered) ? remembered : DEFAULT_PLAYERS);
-  for (const id of ["shapes", "large", "sound", "analyse"]) {
+  for (const id of ["shapes", "large", "sound", "analyse", "threats"]) {
     const apply = () => {
       remember(id, $(id).checked);
       document.body.classList.toggle(id, $(id).checked);
       if (id === "analyse") analyse();
+      if (id === "threats") show();
       showStatus($("status").textContent); // large type fits less of it
     };
     $(id).checked = recall(id, false);

@@ -91,9 +91,16 @@ export class Board {
     for (const part of ["under", "over"]) svg("line", { ...ends, class: `strike ${part} ${landing}` }, this.marks);
   }
 
+  // A small stone with its height; two share a cell.
+  threat({ column, row, side }, isShared) {
+    const x = this.x(column) + (isShared ? 0.2 * CELL * (side ? 1 : -1) : 0), y = this.y(row), mark = svg("g", { class: `threat ${SIDES[side]}` }, this.marks);
+    svg("circle", { cx: x, cy: y, r: 0.19 * CELL }, mark);
+    svg("text", { x, y: y + 8 }, mark).textContent = row + 1;
+  }
+
   // labels: column -> label { text, spoken, tone, strong, opinion, isDisabled } above the column; hint and suggested: columns
-  // with a ghost stone; better: cells { column, row, side } with one.
-  draw(moves, { active, hint = null, suggested = null, better = [], labels = new Map() }) {
+  // with a ghost stone; better: cells { column, row, side } with one; threats: such cells with a mark.
+  draw(moves, { active, hint = null, suggested = null, better = [], threats = [], labels = new Map() }) {
     const { rules } = this;
     const grid = rules.grid(moves), legal = rules.legal(moves), result = rules.result(moves);
     const grown = moves.length === this.shown.length + 1 && this.shown.every((column, i) => column === moves[i]);
@@ -119,6 +126,7 @@ export class Board {
     if (suggested !== null && legal.includes(suggested)) ghost(suggested, "suggested");
     if (hint !== null && legal.includes(hint)) ghost(hint, "hinted");
     for (const { column, row, side: owner } of better) ghost(column, "better", row, owner);
+    for (const threat of threats) this.threat(threat, threats.some(({ column, row, side: owner }) => column === threat.column && row === threat.row && owner !== threat.side));
     this.label(labels);
     this.lanes.forEach((lane, column) => {
       const word = labels.get(column), open = active && legal.includes(column) && !word?.isDisabled;
@@ -127,7 +135,8 @@ export class Board {
       ghost.setAttribute("class", `ghost ${SIDES[side]}`);
       ghost.setAttribute("cy", this.y(Math.min(grid[column].length, rules.rows - 1)));
       const stones = grid[column].map((owner) => SIDES[owner]).join(", ") || "empty";
-      lane.setAttribute("aria-label", `Column ${rules.name(column)}${word ? `, ${word.spoken}` : ""}, from the bottom: ${stones}${open ? "" : ", not playable now"}`);
+      const spoken = threats.filter((threat) => threat.column === column).map((threat) => `, ${SIDES[threat.side]} threat at height ${threat.row + 1}`).join("");
+      lane.setAttribute("aria-label", `Column ${rules.name(column)}${word ? `, ${word.spoken}` : ""}, from the bottom: ${stones}${spoken}${open ? "" : ", not playable now"}`);
     });
   }
 

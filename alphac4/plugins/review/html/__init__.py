@@ -12,7 +12,7 @@ OWN = Path(__file__).parent
 PANEL = OWN.parent / "page"
 STYLES = (STATIC / "style.css", PANEL / "panel.css", OWN / "review.css")
 SCRIPTS = (  # in the order of their imports
-    *(STATIC / name for name in ("dom.js", "rules.js", "board.js", "record.js")),
+    *(STATIC / name for name in ("dom.js", "rules.js", "reasons.js", "board.js", "record.js")),
     PANEL / "notes.js",
     OWN / "review.js",
 )

@@ -2,6 +2,7 @@
 // mistake to mistake. The page's panel and the file of `alphac4 review --html` share them.
 
 import { $, COLOURS, clickByKeys, counted, element, enable, makeButton, onPress, percent, svg } from "../dom.js";
+import { Reasons } from "../reasons.js";
 import { BOTTOM, WIDTH, chance } from "../record.js";
 
 const BARS = BOTTOM + 18; // place of the exact results in the chart
@@ -92,6 +93,14 @@ export class Notes {
     return line.map((name, index) => makeButton(name, () => this.onLine(ply, columns, index + 1), { "aria-label": `Show the line up to ${name}, stone ${index + 1} of it` }));
   }
 
+  // What is wrong with a mistake and right with a better move, or why another move was played.
+  reasons({ ply, move, better }) {
+    const { rules, moves } = this.record, before = moves.slice(0, ply - 1), reasons = new Reasons(rules);
+    const [played, ...best] = [move, ...better.slice(0, 1)].map((name) => rules.names.indexOf(name)), weakness = reasons.weakness(before, played);
+    if (!this.review.mistakes.includes(ply)) return reasons.strength(before, played) || weakness;
+    return [weakness, ...best.map((column) => reasons.strength(before, column))].filter(Boolean).join(" ");
+  }
+
   // Write the review of the described move.
   describe(isRevealed) {
     const { review } = this, move = this.reviewed[this.described - 1], lines = [];
@@ -108,6 +117,7 @@ export class Notes {
       if (move.line.length < 2) lines.push(element("p", "", `Best: ${names}.`));
       else lines.push(element("p", "line", `Best: ${names}, for example `, ...this.lineButtons(move)));
     }
+    if (isRevealed && this.reasons(move)) lines.push(element("p", "", this.reasons(move)));
     if (move.opinion && isRevealed) lines.push(element("p", "quiet", `The network estimated ${chance(move.opinion.value)} for ${who} and would have played ${move.opinion.move}.`));
     $("now").replaceChildren(...lines);
   }
