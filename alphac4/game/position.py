@@ -1,6 +1,7 @@
 """Immutable `Position` on top of the compiled rules, and the notation of moves, values and outcomes."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Self
@@ -86,10 +87,19 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def signed(value: float) -> str:
-    """Return a value in [-1, 1] with a sign and two decimals, such as "+0.25"; zero has no sign."""
-    text = f"{value:+.2f}"
-    return text[1:] if text[1:] == "0.00" else text
+def percents(shares: Iterable[float]) -> list[str]:
+    """Return shares as whole per cent, such as "62 %"; the largest remainders are rounded up to reach the sum."""
+    parts = [100 * share for share in shares]
+    whole = [math.floor(part) for part in parts]
+    missing = math.floor(sum(parts) + 0.5) - sum(whole)
+    for index in sorted(range(len(parts)), key=lambda index: whole[index] - parts[index])[:missing]:
+        whole[index] += 1
+    return [f"{number} %" for number in whole]
+
+
+def chance(value: float) -> str:
+    """Return a value in [-1, 1] as the expected points in per cent, such as "62 %"; a draw counts half."""
+    return percents([(1 + value) / 2])[0]
 
 
 def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None:

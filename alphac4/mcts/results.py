@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Position, column_name
-from alphac4.game.position import count_of
+from alphac4.game.position import count_of, percents
 from alphac4.machine import format_table
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
@@ -239,12 +239,12 @@ class SearchedPosition:
             prior = "-" if item.prior is None else f"{item.prior:.3f}"
             mark = "*  " if item.column == self.move else ""
             rows.append((name(item.column), str(item.visits), value, prior, score, f"{mark}{item.proof}"))
-        win, draw, loss = (100 * share for share in self.wdl)
+        win, draw, loss = percents(self.wdl)
         rate = self.simulations / max(self.seconds, 1e-9)
         lines = [
             *format_table(rows, left=[5]),
             "",
-            f"value {self.value:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
+            f"value {self.value:+.3f}: win {win}, draw {draw}, loss {loss}",
             f"best line {' '.join(map(name, self.pv))}",
             f"{count_of(self.simulations, 'simulation')} in {self.seconds:.2f} s, {rate:,.0f} per second",
         ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from alphac4.bars import Bar
 from alphac4.game import Position
-from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
+from alphac4.game.position import COLUMN_NAMES, chance, column_name, count_of, percents
 from alphac4.machine import NOTICE_DELAY_S, format_table, notify_if_slow, terminal_width, wrap_text
 from alphac4.mcts.results import SearchedPosition
 from alphac4.solver.solver import ExactColumn, Solver, exact, shared_solver
@@ -83,20 +83,21 @@ class Screen:
     def analysis(self, analysis: SearchedPosition) -> None:
         """Show a bar of visits for each move, and the chances of the side to move."""
         self.line()
-        rows = [("  column", "visits", "", "value", "prior", "")]
-        for item in analysis.columns.values():
+        rows = [("  column", "visits", "", "chance", "prior", "")]
+        columns = analysis.columns.values()
+        visits, priors = percents(item.visit_share for item in columns), percents(item.prior or 0 for item in columns)
+        for item, visit_share, prior in zip(columns, visits, priors, strict=True):
             bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.visit_share)
-            value = signed(item.value) if item.value is not None else "-"
-            prior = f"{100 * item.prior:.0f} %" if item.prior is not None else "-"
+            value = "-" if item.value is None else chance(item.value)
             name = column_name(item.column) + (" *" if item.column == analysis.move else "  ")
-            rows.append((name, f"{bar:<{BAR}}", f"{100 * item.visit_share:.0f} %", value, prior, item.proof))
+            rows.append((name, f"{bar:<{BAR}}", visit_share, value, "-" if item.prior is None else prior, item.proof))
         head, *lines = format_table(rows, left=[1, 5])
         self.line(head, style=DIM)
         self.line("\n".join(lines))
-        self.line("  * the search's choice; outcomes in words are proven, numbers are estimates", style=DIM)
-        win, draw, loss = (f"{100 * share:.0f} %" for share in analysis.wdl)
-        side = self.side(0 if analysis.position.first_to_move else 1)
-        self.line(f"  {analysis.player} estimates: {side} wins {win}, draws {draw}, loses {loss}")
+        self.line("  * the search's choice; words are proven, chances are estimates; a draw counts half", style=DIM)
+        win, draw, loss = percents(analysis.wdl)
+        side, estimate = self.side(0 if analysis.position.first_to_move else 1), chance(analysis.value)
+        self.line(f"  {analysis.player} gives {side} {estimate}: wins {win}, draws {draw}, loses {loss}")
         self.line(f"  expected moves {' '.join(map(column_name, analysis.pv))}")
         self.line(f"  {count_of(analysis.simulations, 'simulation')} in {analysis.seconds:.1f} s")
 

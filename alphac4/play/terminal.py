@@ -10,7 +10,7 @@ from pathlib import Path
 from alphac4.arena import PlayerError
 from alphac4.arena.players import Player, checked_moves
 from alphac4.game import IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name, count_of, signed
+from alphac4.game.position import COLUMN_NAMES, chance, column_name, count_of
 from alphac4.game.reasons import strength, weakness
 from alphac4.mcts.results import SearchedPosition
 from alphac4.play.analysis import Analyst
@@ -337,7 +337,7 @@ class TerminalGame:
             column, analysis = self._show_proven()
             if analysis is not None:
                 move = column_name(analysis.move)
-                self.screen.line(f"{analysis.player} would play {move} (value {signed(analysis.value)})")
+                self.screen.line(f"{analysis.player} would play {move} ({chance(analysis.value)})")
             position, names = self.session.position, (self.screen.side(0), self.screen.side(1))
             if reason := strength(position, column, names) or weakness(position, column, names):
                 self.screen.line(reason)

@@ -444,27 +444,27 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
     page.route("**/api/node", node)
     page.goto(address + "#444")
     page.check("#analyse")
-    expect(page, "#outlook", r"^The network's opinion: wins 50\s%, draws 20\s%, loses 30\s%$")
+    expect(page, "#outlook", r"^The network's opinion: 60\s% \(wins 50\s%, draws 20\s%, loses 30\s%\)$")
     expect(page, "#viewpoint", r"for\s+Yellow \(to move\)")
     expect(page, "#variation", "^Its best line: 413$")
     expect(page, "#effort", r"^1,234 simulations, 0\.5 s$")
-    expect(page, "#bar-text", r"^0\.2$")
+    expect(page, "#bar-text", "^60%$")
     assert page.get_attribute("#bar", "aria-label") == "Chances of Red: 40\u00a0%"
     assert page.get_attribute("#chart", "aria-label").endswith("3: 40\u00a0%")
-    assert page.locator(".word").all_text_contents() == ["loss 1", "+0.25"]
+    assert page.locator(".word").all_text_contents() == ["loss 1", "63\u00a0%"]
     assert page.locator("#columns tbody tr").all_text_contents() == [
-        "13\u00a0%12\u00a0%\u22120.50loses within 1 move",
+        "13\u00a0%12\u00a0%25\u00a0%loses within 1 move",
         "30\u00a0%25\u00a0%\u2013",
-        "497\u00a0%63\u00a0%+0.25",
+        "497\u00a0%63\u00a0%63\u00a0%",
     ]
     assert page.locator("#columns .best").text_content().startswith("4")
     page.click("#numbers summary")
     page.click("#tree summary")
-    expect(page, "#tree-note", "^Moves of Yellow, with values for this side:$")
+    expect(page, "#tree-note", "^Moves of Yellow, with chances for this side:$")
     expect_count(page, "#nodes li", 2)
     assert page.locator("#nodes li").all_text_contents() == [
-        "4: 31 visits (97\u00a0%), value +0.25, prior 63\u00a0%",
-        "1: 1 visit (3\u00a0%), value \u22120.50, prior 12\u00a0%, loses within 1 move",
+        "4: 31 visits (97\u00a0%), chance 63\u00a0%, prior 63\u00a0%",
+        "1: 1 visit (3\u00a0%), chance 25\u00a0%, prior 12\u00a0%, loses within 1 move",
     ]
 
 
@@ -479,7 +479,7 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     assert button.evaluate("button => button.isConnected")  # otherwise a click during the analysis could be lost
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
     expect(page, "#viewpoint", r"for\s+Red \(to move\)")
-    expect(page, "#outlook", "The network's opinion: wins")
+    expect(page, "#outlook", "The network's opinion: .*wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".pill.opinion", 0)
     expect_count(page, ".stone.suggested", 1)

@@ -154,11 +154,11 @@ def test_hint_and_analysis_name_the_side_to_move(monkeypatch: pytest.MonkeyPatch
     _, text = run_game(["hint", "analysis"], "112233")
     assert "would play 4" in text
     assert "exact: x wins in 1 move with 4" in text
-    assert ": x wins 100 %" in text
+    assert "gives x 100 %: wins 100 %" in text
     assert "4 completes a row.\n" in text
     _, text = run_game(["analysis"], "7112233")
-    assert ": o wins" in text
-    assert ": o wins 0 %" not in text
+    assert "gives o" in text
+    assert ": wins 0 %" not in text
 
 
 def test_hint_is_exact_only_if_the_solver_is_quick() -> None:
@@ -192,7 +192,7 @@ def test_a_proof_by_the_search_is_not_presented_as_the_fastest_win(monkeypatch: 
     assert re.search(r"proven by the search: x wins within \d moves with [36]\n", text)
     _, text = run_game(["hint"], "4455116")
     assert "proven by the search: every move loses within 1 move\n" in text
-    assert re.search(r"uct:200 would play \d \(value -1.00\)", text)
+    assert re.search(r"uct:200 would play \d \(0 %\)", text)
     assert "holds out longest" not in text
 
 
@@ -381,13 +381,13 @@ def test_analysis_shows_the_findings_of_the_search() -> None:
     Screen(output).analysis(SearchedPosition.of_result(Position(), "someone", found))
     lines = output.getvalue().splitlines()
     assert [line.split() for line in lines if "#" in line] == [
-        ["1", "##", "10", "%", "-0.50", "7", "%"],
-        ["2", "####", "20", "%", "0.00", "13", "%"],
-        ["3", "*", "######", "30", "%", "+0.25", "20", "%"],
-        ["4", "########", "40", "%", "+0.12", "60", "%"],
+        ["1", "##", "10", "%", "25", "%", "7", "%"],
+        ["2", "####", "20", "%", "50", "%", "13", "%"],
+        ["3", "*", "######", "30", "%", "63", "%", "20", "%"],
+        ["4", "########", "40", "%", "56", "%", "60", "%"],
     ]
     for line in (
-        "  someone estimates: x wins 50 %, draws 25 %, loses 25 %",
+        "  someone gives x 63 %: wins 50 %, draws 25 %, loses 25 %",
         "  expected moves 3 4",
         "  70 simulations in 2.0 s",
     ):

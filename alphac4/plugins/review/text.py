@@ -1,7 +1,7 @@
 """Review as text for a terminal."""
 
 from alphac4.game import Position, column_name
-from alphac4.game.position import count_of, signed
+from alphac4.game.position import chance, count_of
 from alphac4.game.reasons import strength, weakness
 from alphac4.play.screen import Screen
 from alphac4.plugins.review.game import Review, ReviewedMove
@@ -135,7 +135,7 @@ def _moves(review: Review, screen: Screen) -> str:
             f"{best:<{width}}  {played:<{width}}  {move.comment:<{comments}}"
         )
         if move.opinion is not None:
-            line += f"  {signed(move.opinion.value):>5}, plays {column_name(move.opinion.column)}"
+            line += f"  {chance(move.opinion.value):>5}, plays {column_name(move.opinion.column)}"
         lines.append(line.rstrip())
     marks = {move.grade.mark for move in review.reviewed}
     if legend := [f"{mark} {meaning}" for mark, meaning in MARK_MEANINGS.items() if mark in marks]:

@@ -12,7 +12,7 @@ from page_node import ENGINE, NODE, SOLVER, RunInNode, columns_of, random_positi
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import PLANES, make_planes, stones
-from alphac4.game.position import count_of
+from alphac4.game.position import count_of, percents
 from alphac4.game.reasons import strength, weakness
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.network_search import NetworkSearch
@@ -64,6 +64,18 @@ def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node:
             assert answer["legal"] == []
             assert answer["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
+
+
+def test_whole_per_cents_add_up_as_in_the_page(run_in_node: RunInNode) -> None:
+    rng = np.random.default_rng(1)
+    shares = [rng.dirichlet(np.ones(size)).tolist() for size in [1, 2, 3, 7] * 50]
+    shares += [[0.085, 0.02, 0.895], [0.335, 0.335, 0.33], [0.625], [1 / 3] * 3, [0.0]]
+    found = run_in_node('import { percents } from "./dom.js"; tell(given.shares.map(percents))', shares=shares)
+    for parts, texts in zip(shares, found, strict=True):
+        assert [text.replace("\u00a0", " ") for text in texts] == percents(parts)
+        numbers = [int(text.removesuffix("\u00a0%")) for text in texts]
+        assert sum(numbers) == np.floor(100 * sum(parts) + 0.5)
+        assert all(abs(number - 100 * part) < 1 for number, part in zip(numbers, parts, strict=True))
 
 
 REASONS = """

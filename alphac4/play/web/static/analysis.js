@@ -1,11 +1,11 @@
 // Analysis of the position on the board: the proven result, then the network's evaluation.
 
-import { $, COLOURS, counted, element, makeButton, onHover, percent, signed } from "./dom.js";
+import { $, COLOURS, chance, counted, element, makeButton, onHover, percents } from "./dom.js";
 import { drawTree, mostVisited } from "./tree.js";
 
-function bar(share, kind = "") {
+function bar(share, text, kind = "") {
   if (share === null) return element("td", "", "–");
-  const fill = element("span", `bar ${kind}`), cell = element("td", "", element("div", "share", fill, percent(share)));
+  const fill = element("span", `bar ${kind}`), cell = element("td", "", element("div", "share", fill, text));
   fill.style.setProperty("--share", share);
   return cell;
 }
@@ -46,14 +46,14 @@ export class Analysis {
     this.running = this.found = this.searched = null;
   }
 
-  // Labels above the columns: values, such as "+0.31", or proven outcomes; "win ≤5" is a win within 5 moves.
+  // Labels above the columns: chances, such as "62 %", or proven outcomes; "win ≤5" is a win within 5 moves.
   get labels() {
     const { columns, move } = this.found ?? { columns: [] };
     return new Map(columns.filter(({ value, proof }) => proof || value !== null).map(({ column, value, proof }) => {
       const [verb, , number] = proof.split(" "), within = number === "1" ? "1" : `≤${number}`;
       const short = { wins: `win ${within}`, loses: `loss ${within}`, draws: "draw" }[verb];
       const tone = { wins: "win", loses: "loss", draws: "draw" }[verb] ?? (value > 0.2 ? "win" : value < -0.2 ? "loss" : "draw");
-      return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === move, opinion: !proof }];
+      return [column, { text: short ?? chance(value), spoken: `the network: ${proof || chance(value)}`, tone, strong: column === move, opinion: !proof }];
     }));
   }
 
@@ -69,36 +69,35 @@ export class Analysis {
     $("verdict").hidden = !proven;
     if (proven) $("verdict").replaceChildren(element("b", "", `${proven.text}`), ` (${proven.source})`);
     const winner = result ? result.winner : proven?.winner;
-    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : proven?.moves ?? "");
-    else if (this.found) {
-      const value = this.found.moves.length % 2 ? -this.found.value : this.found.value;
-      this.showBar(value, Math.abs(value).toFixed(1)); // the bar's height shows the side
-    }
-    else this.showBar(0, "");
+    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner);
+    else if (this.found) this.showBar(this.found.moves.length % 2 ? -this.found.value : this.found.value);
+    else this.showBar(null);
     $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]} (to move)`] : []));
     $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the best move." : "Thinking …";
     $("analysis").classList.toggle("waiting", !this.found); // it still shows another position
     if (live && this.found) this.showFound(this.found);
   }
 
-  // value: in [-1, 1] for red.
-  showBar(value, text) {
+  // value: in [-1, 1] for red, null before it is known. The number is for the side that leads, which the bar's height shows.
+  showBar(value) {
     $("bar").style.setProperty("--red-share", `${50 * (1 + value)}%`);
     $("bar").classList.toggle("yellow-leads", value < 0);
-    $("bar-text").textContent = text;
-    $("bar").setAttribute("aria-label", `Chances of Red: ${percent((1 + value) / 2)}`);
+    $("bar-text").textContent = value === null ? "" : chance(Math.abs(value)).replace("\u00a0", ""); // the bar is narrow
+    $("bar").setAttribute("aria-label", `Chances of Red: ${chance(value)}`);
   }
 
   showFound(found) {
-    $("outlook").textContent = `The network's opinion: wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
+    const [win, draw, loss] = percents([found.win, found.draw, found.loss]), { columns } = found;
+    const visits = percents(columns.map((item) => item.visit_share)), priors = percents(columns.map((item) => item.prior ?? 0));
+    $("outlook").textContent = `The network's opinion: ${chance(found.value)} (wins ${win}, draws ${draw}, loses ${loss})`;
     this.showLine(found.moves, found.pv.slice(0, 10));
     $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
-    $("columns").tBodies[0].replaceChildren(...found.columns.map((item) => {
+    $("columns").tBodies[0].replaceChildren(...columns.map((item, index) => {
       const row = document.createElement("tr");
       row.className = item.column === found.move ? "best" : "";
       row.insertCell().textContent = this.rules.name(item.column);
-      row.append(bar(item.visit_share), bar(item.prior, "prior"));
-      row.insertCell().textContent = signed(item.value);
+      row.append(bar(item.visit_share, visits[index]), bar(item.prior, priors[index], "prior"));
+      row.insertCell().textContent = item.value === null ? "–" : chance(item.value);
       row.insertCell().textContent = item.proof;
       return row;
     }));
@@ -135,11 +134,12 @@ export class Analysis {
         ask: (below) => this.engine.node(position, below), onGo: (below) => this.showTree(below), isWanted,
       });
       if (!isWanted()) return;
-      $("tree-note").textContent = `Moves of ${COLOURS[(position.length + path.length) % 2]}, with values for this side:`;
-      const visited = mostVisited(node);
-      const total = visited.reduce((sum, item) => sum + item.visits, 0);
-      $("nodes").replaceChildren(...visited.map((item) => {
-        const text = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}${item.prior === null ? "" : `, prior ${percent(item.prior)}`}${item.proof && ", "}${item.proof}`;
+      $("tree-note").textContent = `Moves of ${COLOURS[(position.length + path.length) % 2]}, with chances for this side:`;
+      const visited = mostVisited(node), total = visited.reduce((sum, item) => sum + item.visits, 0);
+      const visits = percents(visited.map((item) => item.visits / total)), priors = percents(visited.map((item) => item.prior ?? 0));
+      $("nodes").replaceChildren(...visited.map((item, index) => {
+        const prior = item.prior === null ? "" : `, prior ${priors[index]}`, proof = item.proof && `, ${item.proof}`;
+        const text = `${counted(item.visits, "visit")} (${visits[index]}), chance ${chance(item.value)}${prior}${proof}`;
         return element("li", "", makeButton(`${this.rules.name(item.column)}: ${text}`, () => this.showTree([...path, item.column])));
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>

@@ -2,9 +2,19 @@
 
 export const $ = (id) => document.getElementById(id);
 export const COLOURS = ["Red", "Yellow"];
-export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
+export const percent = (share) => percents([share])[0];
+// A value in [-1, 1] as the expected points in per cent; a draw counts half.
+export const chance = (value) => percent((1 + value) / 2);
 export const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
-export const signed = (value) => (value === null ? "–" : Math.abs(value) < 0.005 ? "0.00" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
+
+// Shares as whole per cent; the largest remainders are rounded up to reach the sum.
+export function percents(shares) {
+  const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+  const parts = shares.map((share) => 100 * share), whole = parts.map(Math.floor), missing = Math.floor(sum(parts) + 0.5) - sum(whole);
+  const order = [...parts.keys()].sort((a, b) => whole[a] - parts[a] - (whole[b] - parts[b]));
+  for (const index of order.slice(0, missing)) whole[index] += 1;
+  return whole.map((number) => `${number}\u00a0%`);
+}
 
 export function svg(name, attributes, parent) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);

@@ -1,12 +1,11 @@
 // Record of a game: a curve of its evaluation, its moves, and the controls to step through it.
 
-import { $, COLOURS, clickByKeys, element, enable, makeButton, onPress, percent, svg } from "./dom.js";
+import { $, COLOURS, chance, clickByKeys, element, enable, makeButton, onPress, svg } from "./dom.js";
 
 const LEFT = 66, TOP = 10, TALL = 130;
 const MIN_PLIES = 10; // minimum width of the curve
 
 export const WIDTH = 560, BOTTOM = TOP + TALL; // of the chart
-export const chance = (value) => percent((1 + value) / 2);
 
 // Split the points of a curve into runs of consecutive plies.
 function runs(points) {

@@ -1,6 +1,6 @@
 // Picture of the search tree: a position, its most visited moves, and the replies to them.
 
-import { COLOURS, percent, svg } from "./dom.js";
+import { COLOURS, chance, svg } from "./dom.js";
 
 const WIDTH = 112, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
 const BRANCHES = [[3, 2], [2, 2], [3, 1], [2, 1]]; // maximum number by depth, from the widest to the narrowest tree
@@ -62,7 +62,7 @@ export async function drawTree(picture, { rules, moves, path, node, ask, onGo, i
       }
     });
     const mover = COLOURS[(shown.length + 1) % 2], root = path.length ? `after ${rules.name(path.at(-1))}` : "the position";
-    const texts = item ? [`${rules.name(item.column)} · ${item.visits.toLocaleString("en")}`, item.proof.replace(/ moves?$/, "") || `${percent((1 + item.value) / 2)} for ${mover}`] : [root, ""];
+    const texts = item ? [`${rules.name(item.column)} · ${item.visits.toLocaleString("en")}`, item.proof.replace(/ moves?$/, "") || `${chance(item.value)} for ${mover}`] : [root, ""];
     texts.forEach((text, line) => (svg("text", { x: WIDTH / 2, y: 84 + 14 * line }, group).textContent = text));
     group.addEventListener("click", () => onGo(below));
   }

@@ -1,9 +1,9 @@
 // Notes on a reviewed game: grades of the moves, exact results below the curve, a text about a move, and the way from
 // mistake to mistake. The page's panel and the file of `alphac4 review --html` share them.
 
-import { $, COLOURS, clickByKeys, counted, element, enable, makeButton, onPress, percent, svg } from "../dom.js";
+import { $, COLOURS, chance, clickByKeys, counted, element, enable, makeButton, onPress, percent, svg } from "../dom.js";
 import { Reasons } from "../reasons.js";
-import { BOTTOM, WIDTH, chance } from "../record.js";
+import { BOTTOM, WIDTH } from "../record.js";
 
 const BARS = BOTTOM + 18; // place of the exact results in the chart
 const MARKS = { best: "✓", keeps: "~", unknown: "·" };
