@@ -506,6 +506,10 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect(other, "#verdict", r"Yellow loses in at most 18 moves \(proven\)")
     other.goto(address + "#4444")  # the same proof, but a sooner win follows from the earlier one
     expect(other, "#verdict", r"Red wins in at most 18 moves \(proven\)")
+    hint = {"column": 3, "outcome": "wins in at most 19 moves", "source": "proven"}
+    other.route("**/api/hint", lambda route: route.fulfill(json=hint))
+    other.click("#hint")
+    expect(other, "#status", r"^Hint: 4 wins \(proven\)")  # without the larger number
 
 
 def test_threats_are_marked_on_request_and_a_hint_states_its_reason(browser: Browser, address: str) -> None:

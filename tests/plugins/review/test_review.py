@@ -237,7 +237,7 @@ def test_a_review_of_the_longest_game_fits_a_terminal_of_80_columns(monkeypatch:
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert f"  played |.{DRAWN}" in lines
-    assert len([line for line in lines if re.fullmatch(r" *\d+  [xo] \d.*[+-]?\d\.\d\d, plays \d", line)]) == 42
+    assert len([line for line in lines if re.fullmatch(r" *\d+  [xo] \d.*\d %, plays \d", line)]) == 42
     monkeypatch.setenv("COLUMNS", "120")
     assert f"  played |. {' '.join(DRAWN)}" in describe_review(review, screen).splitlines()
 

@@ -196,8 +196,8 @@ function status() {
   return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row wins`}.`;
 }
 
-function describeHint({ column, outcome, source }) {
-  const name = rules.name(column), reason = reasons.strength(game.shown, column).replace(name, " It");
+function describeHint({ column, outcome, source, reason }) {
+  const name = rules.name(column);
   if (outcome === "loses") return `Hint: every move loses; try ${name} (${source}).`; // the distance is unknown
   if (outcome.startsWith("loses")) return `Hint: every move loses; ${longestResistance(name, outcome)} (${source}).`;
   return `Hint: ${name} ${outcome}${outcome && " "}(${source}).${reason}`;
@@ -267,7 +267,8 @@ async function askForHint() {
   hint = null;
   show();
   try {
-    hint = await request;
+    const found = await request, reason = reasons.strength(game.shown, found.column);
+    hint = { ...found, reason: reason.replace(rules.name(found.column), " It") };
   } catch (error) {
     if (error.name === "AbortError") return; // another position is shown, or another hint was requested
     fail(error, askForHint);

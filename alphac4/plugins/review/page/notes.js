@@ -93,7 +93,7 @@ export class Notes {
     return line.map((name, index) => makeButton(name, () => this.onLine(ply, columns, index + 1), { "aria-label": `Show the line up to ${name}, stone ${index + 1} of it` }));
   }
 
-  // What is wrong with a mistake and right with a better move, or why another move was played.
+  // What is wrong with a mistake and right with a better move, or what another move does.
   reasons({ ply, move, better }) {
     const { rules, moves } = this.record, before = moves.slice(0, ply - 1), reasons = new Reasons(rules);
     const [played, ...best] = [move, ...better.slice(0, 1)].map((name) => rules.names.indexOf(name)), weakness = reasons.weakness(before, played);
@@ -117,7 +117,8 @@ export class Notes {
       if (move.line.length < 2) lines.push(element("p", "", `Best: ${names}.`));
       else lines.push(element("p", "line", `Best: ${names}, for example `, ...this.lineButtons(move)));
     }
-    if (isRevealed && this.reasons(move)) lines.push(element("p", "", this.reasons(move)));
+    if (this.explained?.move !== move) this.explained = { move, text: this.reasons(move) };
+    if (isRevealed && this.explained.text) lines.push(element("p", "", this.explained.text));
     if (move.opinion && isRevealed) lines.push(element("p", "quiet", `The network estimated ${chance(move.opinion.value)} for ${who} and would have played ${move.opinion.move}.`));
     $("now").replaceChildren(...lines);
   }
