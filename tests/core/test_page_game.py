@@ -341,6 +341,60 @@ def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str
     assert public.input_value("#share-link") == "http://host.example/#4455"
 
 
+PASTE = """(text) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text", text);
+  document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+}"""
+
+
+def test_positions_are_opened_from_moves_links_and_stones(browser: Browser, address: str) -> None:
+    """Levels wait, the browser's Back returns to the game before, and problems are stated."""
+    page = browser.open(address + "#1212")
+    press(page, "o")
+    assert page.input_value("#open-text") == "1212"
+    for text, problem in (("49", "“9” is not a column"), ("4444444", "Column 4 is full"), ("11223344", "the end of")):
+        page.fill("#open-text", text)
+        expect(page, "#open-note", problem)
+        page.keyboard.press("Enter")
+        assert page.locator("#open-dialog").is_visible()
+    page.fill("#open-text", "http://host.example/?key=1#44 437")
+    expect(page, "#open-note", "^Yellow to move.$")
+    press(page, ["ArrowLeft", "Enter"])  # in the field
+    expect_moves(page, "44437")
+    expect(page, "#resume", "Play on")
+    expect(page, "#announcement", "^Yellow to move.")
+    page.click("#open")
+    for cell in ("Column 1, row 1: empty", "Column 1, row 4: empty", "Column 1, row 2: red"):
+        page.get_by_label(cell).click()
+    audit(page)
+    expect(page, "#open-note", "^Yellow to move.")
+    page.get_by_label("Column 1, row 1: red").click()
+    expect(page, "#open-note", "^3 red and 4 yellow: Red has as many stones as Yellow, or one more.")
+    page.click("#open-form .strong")
+    page.get_by_label("Column 1, row 1: yellow").click()  # in the middle, thus red again
+    page.click("#open-form .strong")
+    expect_count(page, "g.stone.red:not(.possible)", 4)
+    expect_count(page, "g.stone.yellow:not(.possible)", 3)
+    page.go_back()
+    expect_moves(page, "44437")
+
+
+def test_pasted_moves_and_links_are_opened(browser: Browser, address: str) -> None:
+    """Another text, and a link with illegal moves, lead to a message that is announced."""
+    page = browser.open(address + "#12")
+    for text, moves in (("4, 4, 3", "443"), ("https://host.example/page?pos=2255", "2255")):
+        page.evaluate(PASTE, text)
+        expect_moves(page, moves)
+    page.evaluate(PASTE, "good morning")
+    for name in ("#status", "#announcement"):
+        expect(page, name, "^The pasted text is not a position. “g” is not a column.")
+    expect_moves(page, "2255")
+    page.evaluate("location.hash = '1111111'")
+    for name in ("#status", "#announcement"):
+        expect(page, name, "^The link has illegal moves: 1111111. Move 7 is illegal. Column 1 is full.")
+
+
 def test_board_does_not_move_when_analysis_opens_on_a_phone(browser: Browser, address: str) -> None:
     page = browser.open(address + "#44", PHONE)
     before = page.locator("#board").bounding_box()

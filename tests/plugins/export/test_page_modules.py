@@ -108,6 +108,35 @@ def test_threats_and_reasons_of_the_page_agree(run_in_node: RunInNode) -> None:
         assert kind in stated
 
 
+ORDERS = """
+import { Rules } from "./rules.js";
+const rules = new Rules(setup), orders = given.stones.map((grid) => rules.movesTo(grid));
+tell(orders.map((moves) => moves && rules.write(moves)));
+"""
+
+
+def test_page_finds_moves_to_all_stones_that_a_game_can_leave_and_to_no_others(run_in_node: RunInNode) -> None:
+    """All stones on a small board, against all games on it."""
+    geometry = make_geometry(3, 3, 3)
+
+    def columns(position: Position) -> str:
+        """Write the owners of the stones from the bottom up, column by column."""
+        return "/".join("".join(str(cell - 1) for cell in column if cell) for column in position.grid().T)
+
+    reached, layer = set(), {"//": Position(geometry=geometry)}
+    while layer:
+        reached |= layer.keys()
+        following = (position.play(column) for position in layer.values() for column in position.legal_columns())
+        layer = {columns(position): position for position in following}
+    stacks = ["".join(stack) for height in range(4) for stack in itertools.product("01", repeat=height)]
+    grids = ["/".join(grid) for grid in itertools.product(stacks, repeat=3)]
+    orders = run_in_node(ORDERS, geometry, games=[], stones=[[list(map(int, s)) for s in g.split("/")] for g in grids])
+    assert {grid for grid, moves in zip(grids, orders, strict=True) if moves is not None} == reached
+    for grid, moves in zip(grids, orders, strict=True):
+        assert moves is None or columns(Position.from_moves(moves, geometry)) == grid
+    assert 100 < len(reached) < len(grids)
+
+
 SEARCH = """
 import { evaluator } from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { Search, sample } from "./search.js";

@@ -248,3 +248,11 @@ def test_puzzle_of_the_day_counts_days_in_a_row(browser: Browser, address: str) 
         expect(page, "#daily-state", "Solved today" + (r"\. 2 days in a row" if day == 2 else r"\.$"))
         page.click("#puzzle-next")
         assert shown(page) != puzzle
+
+
+def test_a_phone_in_landscape_shows_all_buttons_of_a_puzzle(browser: Browser, address: str) -> None:
+    height = 390
+    page = open_puzzles(browser, address, size={"width": 844, "height": height})
+    boxes = [button.bounding_box() for button in page.locator(".bars button:visible").all()]
+    assert len(boxes) >= 11
+    assert all(box["y"] + box["height"] <= height for box in boxes)

@@ -2,10 +2,11 @@
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, counted, element, enable, ignoreHeldKeys, isEnabled, playSound, onPress, recall, relabel, remember, showStatus } from "./dom.js";
+import { $, COLOURS, announce, counted, element, enable, ignoreHeldKeys, isDialogOpen, isEnabled, playSound, onPress, recall, relabel, remember, showStatus } from "./dom.js";
 import { engine } from "./engine.js";
 import { Entries } from "./entries.js";
 import { Game } from "./game.js";
+import { Opener } from "./open.js";
 import { Opponents, celebrate } from "./opponents.js";
 import { Reasons } from "./reasons.js";
 import { Record } from "./record.js";
@@ -56,6 +57,10 @@ const opponents = new Opponents(setup.levels, (players) => {
   board.focus();
 }, () => game);
 new Share({ board, text: () => modes[mode].text, link: setup.link ?? "" });
+new Opener({
+  rules, text: () => modes[mode].text, problem: (name) => (namedMode(name) ? "" : rules.problem(name)),
+  onOpen: openNamed, onFail: say,
+});
 let mode = "game", hint = null, message = "", thinking = null;
 let progress = ""; // of a level's move, such as " 5 s"
 let preview = []; // moves of a line that are shown after the position
@@ -67,8 +72,8 @@ const games = new Map(); // entry of the browser's history -> snapshot of an ear
 // moves of the record, and `text` is the move string on the board. Elements with the attribute data-mode belong to one mode.
 const modes = {
   game: {
-    keys: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume", a: "analyse", t: "threats" },
-    help: "← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis, t threats",
+    keys: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume", a: "analyse", t: "threats", o: "open" },
+    help: "← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis, t threats, o open",
     drop: dropInGame,
     open: update,
     go: (ply) => (leave(), go(ply)),
@@ -109,9 +114,15 @@ function dropInGame(column) {
   const { guess, labels } = exercise();
   if (!game.awaitsPerson || (guess && labels.get(column)?.isDisabled)) return;
   if (rules.legal(game.shown).includes(column)) return guess ? guess(column) : play(column);
-  message = rules.columnFullMessage(column);
+  say(rules.columnFullMessage(column));
+}
+
+// Show a message instead of the status until the position changes, and announce it.
+function say(text) {
+  message = text;
   show();
-  announce(message);
+  showStatus(text); // in any mode
+  announce(text);
 }
 
 function play(column) {
@@ -359,6 +370,21 @@ function turnTo(chosen) {
   choose(chosen);
 }
 
+// The mode that a link names, such as "puzzles" of "puzzles/4455"; undefined for a game.
+function namedMode(name) {
+  const [first] = name.split("/");
+  return first !== "game" && Object.hasOwn(modes, first) ? first : undefined;
+}
+
+// Show what the part of a link after its "#" names, as a step of the browser's history.
+function openNamed(name) {
+  const named = namedMode(name);
+  if (!named) return open(rules.read(name));
+  leave();
+  entries.push(name);
+  choose(named, name.split("/")[1]);
+}
+
 // Show other moves as the game, as a step of the browser's history.
 function open(moves, ply) {
   leave();
@@ -366,6 +392,7 @@ function open(moves, ply) {
   entries.push();
   game.load(moves, { ply });
   choose("game");
+  announce($("status").textContent);
 }
 
 // List the keys of the mode, from texts such as "← → step, u undo".
@@ -392,7 +419,7 @@ for (const [id, action] of Object.entries(actions)) onPress(id, action);
 for (const name of Object.keys(modes)) onPress(`mode-${name}`, () => turnTo(name));
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || isDialogOpen()) return;
   if (event.key === "?") return showKeys();
   // Lists select options by their first character.
   const options = event.target.tagName === "SELECT" ? [...event.target.options] : null;
@@ -404,6 +431,7 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "Escape" && solver.busy) {
     solver.toggle();
   } else if (id && isEnabled(id)) {
+    event.preventDefault(); // a dialog's field would receive the character
     $(id).click();
   }
 });
@@ -453,9 +481,9 @@ function prepare() {
 
 // Show what the address names: a position or another mode, with the game that belongs to it after a reload or a step back.
 function load(isReload) {
-  const kept = entries.find(isReload), text = kept?.hash ?? location.hash.slice(1), [shown, linked] = text.split("/");
+  const kept = entries.find(isReload), text = kept?.hash ?? location.hash.slice(1), named = namedMode(text);
   leave();
-  if (shown !== "game" && Object.hasOwn(modes, shown)) return choose(shown, linked);
+  if (named) return choose(named, text.split("/")[1]);
   const moves = rules.read(text), earlier = games.get(entries.id);
   if (kept && areOffered(kept.players)) choosePlayers(kept.players);
   if (earlier) previous = null;
@@ -466,10 +494,8 @@ function load(isReload) {
   } else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // so that no level's move replaces the message
   choose("game");
-  if (moves === null) {
-    message = `The link has illegal moves: ${text}.`;
-    show();
-  }
+  if (moves === null) say(`The link has illegal moves: ${text}. ${rules.problem(text)}`);
+  else announce($("status").textContent);
 }
 
 ignoreHeldKeys();

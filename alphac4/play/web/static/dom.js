@@ -51,11 +51,13 @@ export function ignoreHeldKeys() {
   }, true);
 }
 
+export const isDialogOpen = () => Boolean(document.querySelector("dialog[open]"));
+
 // Let keys click buttons that are visible, by their ids.
 export function clickByKeys(ids) {
   document.addEventListener("keydown", (event) => {
     const id = ids[event.key];
-    if (!id || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+    if (!id || event.defaultPrevented || isDialogOpen() || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
     if (!$(id).offsetParent) return; // hidden
     event.preventDefault();
     $(id).click();

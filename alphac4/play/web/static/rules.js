@@ -23,16 +23,21 @@ export class Rules {
   // Message for a stone dropped into a full column.
   columnFullMessage(column) { return `Column ${this.name(column)} is full.`; }
 
-  // Columns of a move string, or null if it breaks the rules.
-  read(text) {
+  // Why a move string breaks the rules; "" if it does not.
+  problem(text) {
     const moves = [];
-    for (const character of text) {
-      const column = this.names.indexOf(character);
-      if (column < 0 || !this.legal(moves).includes(column)) return null;
+    for (const name of text) {
+      const column = this.names.indexOf(name), number = moves.length + 1;
+      if (column < 0) return `“${name}” is not a column.`;
+      if (this.result(moves)) return `Move ${number} follows the end of the game.`;
+      if (!this.legal(moves).includes(column)) return `Move ${number} is illegal. ${this.columnFullMessage(column)}`;
       moves.push(column);
     }
-    return moves;
+    return "";
   }
+
+  // Columns of a move string, or null if it breaks the rules.
+  read(text) { return this.problem(text) ? null : [...text].map((name) => this.names.indexOf(name)); }
 
   // The move string of some columns.
   write(moves) { return moves.map((column) => this.name(column)).join(""); }
@@ -42,6 +47,29 @@ export class Rules {
     const grid = Array.from({ length: this.columns }, () => []);
     moves.forEach((column, ply) => grid[column].push(ply % 2));
     return grid;
+  }
+
+  // The moves of a game that leads to these stones, as in `grid`, or null if there is none.
+  movesTo(grid) {
+    const count = grid.flat().length, heights = grid.map(() => 0), moves = [], failed = new Set(); // heights that lead nowhere
+    const extend = () => {
+      const side = moves.length % 2, key = String(heights);
+      if (moves.length === count) return true;
+      const { own, occupied } = this.at(moves);
+      // Only the last stone may complete a run.
+      if (failed.has(key) || (moves.length === count - 1 && (this.hasRun(own) || this.hasRun(own ^ occupied)))) return false;
+      for (const [column, stack] of grid.entries()) {
+        if (stack[heights[column]] !== side) continue;
+        heights[column] += 1;
+        moves.push(column);
+        if (extend()) return true;
+        heights[column] -= 1;
+        moves.pop();
+      }
+      failed.add(key);
+      return false;
+    };
+    return extend() ? moves : null;
   }
 
   legal(moves) {

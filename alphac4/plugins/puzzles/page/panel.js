@@ -13,8 +13,8 @@ export async function create(page) {
 }
 
 class Puzzles {
-  help = "← → step, h hint, s solution, r try again, a analyse, p previous, n next";
-  keys = { n: "puzzle-next", p: "puzzle-previous", h: "puzzle-hint", s: "puzzle-solution", r: "puzzle-again", a: "puzzle-analyse" };
+  help = "← → step, h hint, s solution, r try again, a analyse, p previous, n next, o open";
+  keys = { n: "puzzle-next", p: "puzzle-previous", h: "puzzle-hint", s: "puzzle-solution", r: "puzzle-again", a: "puzzle-analyse", o: "open" };
 
   constructor({ rules, engine, board, entries, record, open }, file) {
     Object.assign(this, { rules, engine, board, entries, record });
