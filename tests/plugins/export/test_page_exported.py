@@ -133,4 +133,5 @@ def test_page_opened_as_a_file_asks_for_a_web_server(browser: Browser, static_fo
     page = browser.new_page()
     page.goto((static_folder / "index.html").as_uri())
     expect(page, "#status", "needs a web server")
+    assert page.locator("button, .evaluation, .card:not(.play)").filter(visible=True).count() == 0, "empty parts"
     browser.errors.clear()  # errors of modules that cannot be loaded
