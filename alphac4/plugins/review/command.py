@@ -117,7 +117,7 @@ def review_with_progress(
 
     with SolvingProgress(shared_solver(geometry), f"{which}position {len(moves)} of {len(moves)}") as progress:
 
-        def on_step(done: int, total: int) -> None:
+        def on_step(done: int, total: int, _review: "Review") -> None:
             is_judging = 2 * done < total
             position = f"judging position {total // 2 - done} of {total // 2}"
             step = position if is_judging else "searching for better moves"

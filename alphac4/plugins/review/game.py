@@ -6,7 +6,7 @@ time runs out, only the opening is not judged. Other moves are solved only where
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 from typing import Any
@@ -27,6 +27,7 @@ CREDIT_PER_MOVE = 0.05  # deducted for each move by which a win is delayed, or a
 MIN_KEEPING_CREDIT = 0.7  # minimum credit of a move that keeps the outcome
 
 OnPoll = Callable[[], None]
+OnStep = Callable[[int, int, "Review"], None]  # called with the steps done, their total, and the review so far
 
 
 class Grade(Enum):
@@ -246,7 +247,7 @@ def review_game(
     solver: Solver | None = None,  # by default the shared solver of the process
     seconds: float = DEFAULT_SECONDS,  # of the solver to judge the positions; better moves may take half as long again
     on_poll: OnPoll = lambda: None,  # called some dozens of times per second; its exceptions end the review
-    on_step: Callable[[int, int], None] = lambda _done, _total: None,  # called with the steps done and their total
+    on_step: OnStep = lambda _done, _total, _review: None,
 ) -> Review:
     """Review a game, finished or not."""
     positions = [Position(geometry=geometry)]
@@ -254,44 +255,41 @@ def review_game(
     for column in columns:
         positions.append(positions[-1].play(column))
     solver = solver or shared_solver(geometry)
-    score_of = _timed(solver, seconds, on_poll)
-    started = time.monotonic()
-    scores: list[int | None] = [None] * len(positions)
-    for ply in reversed(range(len(positions))):
-        scores[ply] = score_of(positions[ply])
-        on_step(len(columns) - ply, 2 * len(columns))
+    started, steps = time.monotonic(), 2 * len(columns)
     opinions, values = _evaluate(player, positions, columns)
-    score_of = _timed(solver, LINE_TIME_SHARE * seconds, on_poll)  # a new limit, without the player's time
-    reviewed: list[ReviewedMove] = []
-    for index, column in reversed(list(enumerate(columns))):  # easy positions first
-        before, after = positions[index], scores[index + 1]
-        best = None if (score := scores[index]) is None else Verdict.of(before, score)
-        played = None if after is None else Verdict.of(before, -after)
-        verdicts: dict[int, Verdict] = {}
-        line: tuple[int, ...] = ()
-        if best is not None and played is not None and best.outcome != played.outcome:
-            verdicts = _judge_columns(before, score_of)
-            line = tuple(islice(best_play(before, best.score, score_of), LINE_PLIES))
-        reviewed.append(
-            ReviewedMove(
-                ply=index + 1,
-                column=column,
-                best=best,
-                played=played,
-                columns=verdicts,
-                line=line,
-                opinion=opinions[index],
-            )
+    reviewed = [
+        ReviewedMove(ply=index + 1, column=column, best=None, played=None, opinion=opinions[index])
+        for index, column in enumerate(columns)
+    ]
+
+    def review() -> Review:
+        return Review(
+            moves=positions[-1].moves or "",
+            geometry=geometry,
+            player="" if player is None else player.name,
+            reviewed=tuple(reviewed),
+            seconds=time.monotonic() - started,
+            values=values,
         )
-        on_step(2 * len(columns) - index, 2 * len(columns))
-    return Review(
-        moves=positions[-1].moves or "",
-        geometry=geometry,
-        player="" if player is None else player.name,
-        reviewed=tuple(reversed(reviewed)),
-        seconds=time.monotonic() - started,
-        values=values,
-    )
+
+    score_of = _timed(solver, seconds, on_poll)
+    after: int | None = None  # score of the position after the move
+    for index in reversed(range(len(positions))):
+        score = score_of(positions[index])
+        if index < len(columns):
+            best = None if score is None else Verdict.of(positions[index], score)
+            played = None if after is None else Verdict.of(positions[index], -after)
+            reviewed[index] = replace(reviewed[index], best=best, played=played)
+        on_step(len(columns) - index, steps, review())
+        after = score
+    score_of = _timed(solver, LINE_TIME_SHARE * seconds, on_poll)  # a new limit
+    for index in reversed(range(len(columns))):  # easy positions first
+        move, before = reviewed[index], positions[index]
+        if move.grade.is_mistake and move.best is not None:
+            line = tuple(islice(best_play(before, move.best.score, score_of), LINE_PLIES))
+            reviewed[index] = replace(move, columns=_judge_columns(before, score_of), line=line)
+        on_step(steps - index, steps, review())
+    return review()
 
 
 def _evaluate(

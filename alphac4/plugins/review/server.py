@@ -18,7 +18,7 @@ SIMULATIONS = 100  # per position of the game
 
 
 async def review(application: WebApplication, request: "Request") -> "Response":
-    """Stream lines of JSON with the number of solved positions; the last one is the review."""
+    """Stream lines of JSON: the review so far, with the number of steps done and their total, and then the review."""
     service = application.service
     moves = Position.from_moves(read_text(await read_object(request), "moves"), service.geometry).moves or ""
     stop = Stop()
@@ -30,7 +30,7 @@ async def review(application: WebApplication, request: "Request") -> "Response":
             player=service.player(SIMULATIONS),
             seconds=SECONDS,
             on_poll=stop.check,
-            on_step=lambda done, total: write({"done": done, "total": total}),
+            on_step=lambda done, total, review: write({"done": done, "total": total, **review.to_dict()}),
         )
 
     return stream_lines(application.exact_searches, search, stop)

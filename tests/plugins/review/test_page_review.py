@@ -52,6 +52,17 @@ def reviewed(browser: Browser, address: str) -> Any:
     return open_page
 
 
+def forget_review(page: Any, game: str) -> None:
+    """Open the game as a new one, without its review."""
+    page.evaluate(
+        "() => { for (const key of Object.keys(localStorage)) if (key !== 'alphac4') delete localStorage[key]; }"
+    )
+    address = page.url.partition("#")[0]
+    page.goto("about:blank")
+    page.goto(f"{address}#{game}")
+    expect_count(page, "#moves li", len(game))
+
+
 def keeps(move: dict[str, Any], name: str) -> bool:
     """Return whether a column keeps the outcome of a reviewed move's position."""
     return bool(np.sign(move["columns"][name]["score"]) == np.sign(move["best"]["score"]))
@@ -147,26 +158,87 @@ def test_moves_of_a_better_line_are_played_on_the_board(reviewed: Any) -> None:
     expect_count(page, ".line button", len(line))
 
 
-def test_review_starts_with_the_persons_own_mistake(reviewed: Any) -> None:
-    """The other side's mistakes can be reached from there."""
+def test_lessons_are_the_persons_own_mistakes(reviewed: Any) -> None:
+    """They end with a summary, and the game can be played again from each. The level's mistakes show the best move."""
     page, review = reviewed()
     side = review["reviewed"][review["mistakes"][0] - 1]["side"]
-    own = next(ply for ply in review["mistakes"] if review["reviewed"][ply - 1]["side"] != side)
-    link = page.url.partition("#")[0] + f"#{review['moves']}"
-    page.goto("about:blank")
-    page.goto(link)  # as a new game, which has no review
+    own = [ply for ply in review["mistakes"] if review["reviewed"][ply - 1]["side"] != side]
+    assert len(own) == 2
+    forget_review(page, review["moves"])
     page.select_option(f"#{('first', 'second')[side]}", "beginner")
     page.click("#review-ask")
-    expect(page, "#mistake-number", f"^Mistake {review['mistakes'].index(own) + 1} of")
-    expect_moves(page, review["moves"][: own - 1])
+    for number, ply in enumerate(own, start=1):
+        expect(page, "#mistake-number", f"^Your mistake {number} of {len(own)}$")
+        expect_moves(page, review["moves"][: ply - 1])
+        expect(page, "#review-summary", "^$")
+        if number < len(own):
+            press(page, [review["reviewed"][ply - 1]["better"][0], "ArrowDown"])
+    page.click("#review-show")
+    for selector in ("#status", "#review-summary", "#announcement"):
+        expect(page, selector, r"You found 1 of 2\.$")
+    page.click("#review-again")
+    expect(page, "#status", "^Find a better move")
+    press(page, review["reviewed"][own[1] - 1]["better"][0])
+    expect(page, "#review-summary", r"You found 2 of 2\.$")
+    page.locator("#moves button").nth(review["mistakes"][0] - 1).click()
+    expect(page, "#now", f"Best: {review['reviewed'][review['mistakes'][0] - 1]['better'][0]}")
+    page.click("#next")
+    audit(page)
+    page.click("#review-play")
+    expect_count(page, "#moves li", own[0] - 1)
+    assert page.locator("#mistakes").is_hidden()
+    page.go_back()
+    expect(page, "#review-summary", r"You found 2 of 2\.$")
 
 
-def test_review_is_kept_after_a_reload_and_with_earlier_games(reviewed: Any) -> None:
+def test_what_a_running_review_knows_is_shown(reviewed: Any) -> None:
+    """The curve, marks and accuracies; nothing is claimed about the moves that are not judged yet."""
+    page, review = reviewed()
+    judged = 5
+    moves = [
+        {**move, "columns": {}, "better": [], "line": []}
+        if move["ply"] > len(review["moves"]) - judged
+        else {**move, "grade": "unknown", "mark": "", "comment": "not judged", "best": None, "played": None}
+        for move in review["reviewed"]
+    ]
+    line = review | {"done": judged, "total": 2 * len(moves), "reviewed": moves, "values": [0.5] * len(moves) + [None]}
+    line["mistakes"] = [ply for ply in review["mistakes"] if ply > len(moves) - judged]
+    forget_review(page, review["moves"])
+    page.evaluate(
+        """(line) => {
+          const fetched = window.fetch, start = (stream) => stream.enqueue(new TextEncoder().encode(line));
+          window.fetch = async (address, ...options) =>
+            address === "api/review" ? new Response(new ReadableStream({ start })) : fetched(address, ...options);
+        }""",
+        json.dumps(line) + "\n",
+    )
+    page.click("#review-ask")
+    expect(page, "#status", rf"^Reviewing … {round(50 * judged / len(moves))}\s%$")
+    expect_count(page, "#chart .outcome:not(.unknown)", judged)
+    assert page.get_attribute("#chart .curve", "points").count(",") == len(moves)
+    assert page.locator(".mark.unknown").count() == len(moves) - judged
+    page.click("#to-start")
+    page.click("#forward")
+    expect(page, "#now", "This move is judged later.")
+    assert "time" not in page.inner_text("#unjudged").lower()
+    audit(page)
+    page.click("#review-ask")  # stop
+    expect_count(page, "#chart .outcome", 0)
+    expect(page, "#status", "Move 1 of")
+
+
+def test_review_is_kept_with_its_game(reviewed: Any) -> None:
+    """After a reload, with earlier games, and for another page with the same moves."""
     page, review = reviewed()
     count, asked = len(review["mistakes"]), []
     page.on("request", lambda request: asked.append(request.url))
+    other = page.context.new_page()
+    other.goto(page.url.partition("#")[0] + f"#{review['moves']}")
+    expect(other, "#mistake-number", f"of {count}$")
+    assert other.locator("#chart .curve").count() == page.locator("#chart .curve").count()
+    other.close()
     page.reload()
-    expect(page, "#mistake-number", f"^{count} mistakes$")
+    expect(page, "#mistake-number", f"^Mistakes: {count}$")
     assert page.locator("#chart .outcome").count() == len(review["reviewed"])
     page.click("#next")
     expect(page, "#status", "^Find a better move")
@@ -175,7 +247,7 @@ def test_review_is_kept_after_a_reload_and_with_earlier_games(reviewed: Any) -> 
     expect(page, "#status", "to move|Your move")
     assert page.locator("#mistake-number").is_hidden()
     page.go_back()
-    expect(page, "#mistake-number", f"of {count}$|^{count} mistakes$")
+    expect(page, "#mistake-number", f"of {count}$|^Mistakes: {count}$")
     assert not [url for url in asked if url.endswith("/review")]
 
 

@@ -28,9 +28,10 @@ for (const moves of games) {
     asked.push(before.length);
     return { value: before.length / 100, column: 3 };
   };
-  for await (const line of reviewGame(moves, setup, { score, opinion })) {
-    if (line.reviewed) reviews.push({ ...line, asked });
-  }
+  const lines = [];
+  for await (const line of reviewGame(moves, setup, { score, opinion })) lines.push(line);
+  const progress = lines.slice(0, -1).map(({ reviewed }) => reviewed.map(({ grade }) => grade));
+  reviews.push({ ...lines.at(-1), asked, progress });
 }
 tell(reviews);
 """
@@ -50,6 +51,11 @@ def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
         for name in ("moves", "mistakes", "unjudged", "reviewed", "values"):
             assert actual[name] == expected[name], (game, name)
         assert actual["asked"] == player.asked  # without the end of a finished game
+        grades = [move["grade"] for move in actual["reviewed"]]
+        for so_far in actual["progress"]:
+            known = [grade for grade in so_far if grade != "unknown"]
+            assert so_far == ["unknown"] * (len(grades) - len(known)) + grades[len(grades) - len(known) :]
+        assert actual["progress"][-1] == grades
         for name in ("accuracy", "best", "judged", "mistakes"):
             assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
     grades = {move["grade"] for review in found for move in review["reviewed"]}
@@ -78,3 +84,31 @@ def test_review_by_the_engine_has_the_networks_opinions(run_in_node: RunInNode) 
     for actual, move in zip(found["reviewed"], expected["reviewed"], strict=True):
         assert (actual["played"], actual["opinion"]["move"]) == (move["played"], move["opinion"]["move"])
         assert actual["opinion"]["value"] == pytest.approx(move["opinion"]["value"], abs=1e-3)
+
+
+KEPT = """
+import { KeptReviews } from "./review/kept.js";
+const stored = new Map(), review = (moves, values) => ({ moves, reviewed: [], values });
+const storage = { getItem: (key) => stored.get(key) ?? null, setItem: (key, text) => stored.set(key, text) };
+const fail = () => { throw new Error("disabled"); };
+Object.defineProperty(globalThis, "localStorage", { get: () => (given.disabled ? fail() : storage) });
+const first = new KeptReviews(setup), second = new KeptReviews(setup);
+stored.set(first.key, '[{"moves": "9"}, 5, null]');
+for (let count = 1; count <= 25; count++) (count % 2 ? first : second).keep(review("1".repeat(count), [0]));
+first.keep(review("11111111", [1]));
+const lengths = (kept) => kept.all.map(({ moves }) => moves.length);
+tell({
+  own: lengths(first), later: lengths(new KeptReviews(setup)), value: first.find("11111111").values[0],
+  other: lengths(new KeptReviews({ ...setup, rows: 5 })),
+});
+"""
+
+
+@pytest.mark.parametrize("disabled", [False, True], ids=["storage", "no storage"])
+def test_the_latest_reviews_are_kept(disabled: bool, run_in_node: RunInNode) -> None:
+    """Those of two tabs, without what another version has stored; without storage, until the page is closed."""
+    found = run_in_node(KEPT, games=[], disabled=disabled)
+    assert found["value"] == 1
+    assert found["other"] == []
+    assert found["own"] == [8, *(n for n in range(25, 0, -1) if n != 8 and (n % 2 or not disabled))][:20]
+    assert found["later"] == ([] if disabled else found["own"])

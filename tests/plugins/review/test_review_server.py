@@ -31,11 +31,17 @@ def ask(client: TestClient, moves: str) -> list[Any]:
     return [json.loads(line) for line in response.text.splitlines()]
 
 
-def test_review_streams_its_progress_and_ends_with_the_result_of_review_game(client: TestClient) -> None:
+def test_review_streams_what_is_known_and_ends_with_the_result_of_review_game(client: TestClient) -> None:
+    """The network's values come first, then the grades from the last move to the first."""
     moves = "4444"  # in the opening book
     *progress, review = ask(client, moves)
     assert [line["done"] for line in progress] == list(range(9))
     assert {line["total"] for line in progress} == {8}  # a move is judged, then compared with better ones
+    assert all(line["values"] == review["values"] for line in progress)
+    grades = [move["grade"] for move in review["reviewed"]]
+    for line in progress[:5]:
+        judged = grades[len(grades) - line["done"] :] if line["done"] else []
+        assert [move["grade"] for move in line["reviewed"]] == ["unknown"] * (4 - line["done"]) + judged
     expected = review_game(moves).to_dict()
     for move in [*review["reviewed"], *expected["reviewed"]]:
         del move["opinion"]

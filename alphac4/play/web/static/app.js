@@ -88,8 +88,8 @@ const modes = {
 //             board.js, and, while a move is asked for, guess(column); meanwhile analysis and hints are hidden
 //   leave()   ends the exercise, because the game continues or another position is shown
 //   marks     cells with a ghost stone: { column, row, side }
-//   state     what belongs to the game and not to the position, such as results, as plain data that the browser stores;
-//             undefined is the state of a new game
+//   state     what belongs to the game and not to the position, as plain data that the browser stores; it is set after
+//             the game is loaded, to undefined for a game without a stored state
 const page = { rules, setup, engine, entries, game, board, record, values, update, go, show, fail, analyse, open };
 const named = {}; // panels
 const created = await Promise.allSettled(setup.panels.map(async (name) => {
@@ -314,8 +314,8 @@ function begin(players = game.players) {
   choosePlayers(players);
   values.clear();
   leave();
-  restore({});
   game.load([]);
+  restore({});
   update();
   announce(`A new game. ${$("status").textContent}`);
 }
@@ -388,9 +388,9 @@ function openNamed(name) {
 // Show other moves as the game, as a step of the browser's history.
 function open(moves, ply) {
   leave();
-  restore({});
   entries.push();
   game.load(moves, { ply });
+  restore({});
   choose("game");
   announce($("status").textContent);
 }
@@ -487,11 +487,11 @@ function load(isReload) {
   const moves = rules.read(text), earlier = games.get(entries.id);
   if (kept && areOffered(kept.players)) choosePlayers(kept.players);
   if (earlier) previous = null;
-  if (earlier ?? kept?.states) restore(earlier ?? { states: kept.states });
   if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) {
     const { paused, shared, helped } = kept;
     game.load(rules.read(kept.moves), { paused, shared, helped, ply: moves.length });
   } else if (moves && rules.write(moves) !== game.text) game.load(moves);
+  restore(earlier ?? kept ?? {});
   if (moves === null) game.paused = true; // so that no level's move replaces the message
   choose("game");
   if (moves === null) say(`The link has illegal moves: ${text}. ${rules.problem(text)}`);

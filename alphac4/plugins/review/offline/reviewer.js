@@ -8,7 +8,7 @@ const LINE_PLIES = 10;
 const MARKS = { "win-to-loss": "??", "loses-win": "?", "loses-draw": "?", keeps: "~" };
 const MISTAKES = ["loses-win", "loses-draw", "win-to-loss"];
 const COMMENTS = {
-  best: "best", "loses-win": "gives the win away", "loses-draw": "gives the draw away", "win-to-loss": "turns a win into a loss",
+  best: "best", unknown: "not judged", "loses-win": "gives the win away", "loses-draw": "gives the draw away", "win-to-loss": "turns a win into a loss",
 };
 
 function grade(best, played) {
@@ -18,8 +18,9 @@ function grade(best, played) {
   return played.score ? "win-to-loss" : "loses-win";
 }
 
-// Yield { done, total } for each solved position, then the review. moves: columns; score(position) and opinion(moves)
-// resolve to the exact score and to the network's { value, column }, for the side to move.
+// Yield the review so far, with { done, total }, for each solved position, and then the review. moves: columns;
+// score(position) and opinion(moves) resolve to the exact score and to the network's { value, column }, for the side to
+// move.
 export async function* reviewGame(moves, setup, { score, opinion }) {
   const board = new Rules(setup), { columns, names } = board;
   const positions = moves.map((_, ply) => board.at(moves.slice(0, ply))).concat([board.at(moves)]);
@@ -38,8 +39,10 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
 
   let done = 0, wake = () => {};
   const end = positions[moves.length], won = board.hasRun(end.own ^ end.occupied), over = won || end.occupied === board.full;
-  const evaluated = over ? moves.length : positions.length; // the end of a game has an outcome
-  const opinions = positions.map((_, ply) => (opinion && ply < evaluated ? opinion(moves.slice(0, ply)) : null));
+  const signFor = (ply) => (ply % 2 ? -1 : 1), outcome = won ? -signFor(moves.length) : 0;
+  const evaluated = opinion ? (over ? moves.length : positions.length) : 0; // the end of a game has an outcome
+  const thoughts = positions.map(() => null), found = moves.map(() => ({ columns: {}, better: [], line: [] })); // after mistakes
+  const opinions = Promise.all(positions.slice(0, evaluated).map(async (_, ply) => (thoughts[ply] = await opinion(moves.slice(0, ply)))));
   // From last to first, because results of later positions speed up earlier ones.
   const solved = Promise.all([...positions.keys()].reverse().map(async (ply) => {
     scores[ply] = await score(positions[ply]);
@@ -47,48 +50,61 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     wake();
   }));
   solved.catch(() => wake());
-  Promise.all(opinions).catch(() => {}); // errors are thrown where they are awaited
-  while (done < positions.length) {
-    await Promise.race([solved, new Promise((resolve) => (wake = resolve))]);
-    yield { done: Math.max(done - 1, 0), total: moves.length };
-  }
+  opinions.catch(() => {}); // errors are thrown where they are awaited
 
-  const reviewed = [], signFor = (ply) => (ply % 2 ? -1 : 1), outcome = won ? -signFor(moves.length) : 0;
-  for (const [index, column] of moves.entries()) {
-    const best = verdict(index, scores[index]), played = verdict(index, -scores[index + 1] || 0);
-    const graded = grade(best, played), line = [];
-    let position = positions[index], target = best.score;
-    const mistaken = graded !== "best" && graded !== "keeps", found = mistaken ? await scoresOf(position) : [], better = reaching(found, target);
-    if (mistaken) {
-      let candidates = better;
-      while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, the most central of equal moves
-        line.push(candidates[0]);
-        position = board.play(position, candidates[0]);
-        target = -target || 0;
-        candidates = reaching(await scoresOf(position), target);
-      }
-    }
+  const reviewMove = (column, index) => {
+    const [before, after] = [scores[index], scores[index + 1]], thought = thoughts[index];
+    const best = before === null ? null : verdict(index, before), played = after === null ? null : verdict(index, -after || 0);
+    const graded = best && played ? grade(best, played) : "unknown";
     const delay = graded === "keeps" ? Math.abs(played.moves - best.moves) : 0, later = `${delay} move${delay === 1 ? "" : "s"}`;
-    const given = Math.sign(best.score) - Math.sign(played.score), thought = await opinions[index];
-    reviewed.push({
+    return {
       ply: index + 1, side: index % 2, move: names[column], grade: graded, mark: MARKS[graded] ?? "",
       comment: COMMENTS[graded] ?? (best.score > 0 ? `still wins, ${later} later` : `loses ${later} sooner`),
-      best, played, better: better.map((c) => names[c]), line: line.map((c) => names[c]),
-      columns: Object.fromEntries(found.map(([c, each]) => [names[c], verdict(index, each)])),
-      opinion: thought && { value: thought.value, move: names[thought.column] },
-      credit: given ? OUTCOME_CREDIT[given] : Math.max(MIN_KEEPING_CREDIT, 1 - CREDIT_PER_MOVE * delay),
-    });
+      best, played, ...found[index], opinion: thought && { value: thought.value, move: names[thought.column] },
+    };
+  };
+  // The review so far; values for red at the start and after each move are null until they are known.
+  const review = () => {
+    const reviewed = moves.map(reviewMove);
+    return {
+      moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides: [0, 1].map((side) => summary(reviewed, side)),
+      mistakes: reviewed.filter((move) => MISTAKES.includes(move.grade)).map(({ ply }) => ply), reviewed,
+      values: opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : ply < evaluated ? null : outcome)) : [],
+    };
+  };
+
+  while (done < positions.length) {
+    await Promise.race([solved, new Promise((resolve) => (wake = resolve))]);
+    yield { done: Math.max(done - 1, 0), total: moves.length, ...review() };
   }
-  const sides = [0, 1].map((side) => {
-    const own = reviewed.filter((move) => move.side === side);
-    const mistakes = own.filter((move) => MISTAKES.includes(move.grade)).length, best = own.filter((move) => move.grade === "best").length;
-    return { best, judged: own.length, mistakes, accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
+  for (const index of review().mistakes.map((ply) => ply - 1).reverse()) {
+    const columns = await scoresOf(positions[index]), better = reaching(columns, scores[index]), line = [];
+    let position = positions[index], target = scores[index], candidates = better;
+    while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, the most central of equal moves
+      line.push(candidates[0]);
+      position = board.play(position, candidates[0]);
+      target = -target || 0;
+      candidates = reaching(await scoresOf(position), target);
+    }
+    found[index] = {
+      columns: Object.fromEntries(columns.map(([column, each]) => [names[column], verdict(index, each)])),
+      better: better.map((column) => names[column]), line: line.map((column) => names[column]),
+    };
+    yield { done: moves.length, total: moves.length, ...review() };
+  }
+  await opinions;
+  yield review();
+}
+
+// Quality of one side's play; see `SideSummary` in game.py.
+function summary(reviewed, side) {
+  const own = reviewed.filter((move) => move.side === side && move.grade !== "unknown"), count = (is) => own.filter(is).length;
+  const credits = own.map(({ best, played, grade: graded }) => {
+    const given = Math.sign(best.score) - Math.sign(played.score), delay = graded === "keeps" ? Math.abs(played.moves - best.moves) : 0;
+    return given ? OUTCOME_CREDIT[given] : Math.max(MIN_KEEPING_CREDIT, 1 - CREDIT_PER_MOVE * delay);
   });
-  const mistakes = reviewed.filter((move) => MISTAKES.includes(move.grade));
-  const thoughts = await Promise.all(opinions); // values for red at the start and after each move
-  const values = opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : outcome)) : [];
-  yield {
-    moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, mistakes: mistakes.map(({ ply }) => ply), values,
-    reviewed: reviewed.map(({ credit, ...move }) => move),
+  return {
+    best: count((move) => move.grade === "best"), judged: own.length, mistakes: count((move) => MISTAKES.includes(move.grade)),
+    accuracy: own.length ? (100 * credits.reduce((sum, credit) => sum + credit, 0)) / own.length : null,
   };
 }

@@ -26,26 +26,27 @@ export class Notes {
   }
 
   get reviewed() { return this.review?.reviewed ?? []; }
+  get isUnfinished() { return this.review.done !== undefined; }
 
-  // The next mistake in this direction; the first follows the last.
+  // The next lesson in this direction; the first follows the last.
   mistake(direction) {
-    const points = this.review.mistakes, at = this.described;
+    const points = this.lessons, at = this.described;
     if (direction > 0) return points.find((ply) => ply > at) ?? points[0];
     return points.findLast((ply) => ply < at) ?? points.at(-1);
   }
 
-  // review: of the record's moves, or null; described: the move that the text describes; isRevealed: whether it has the
-  // better moves.
-  show({ review, described, isRevealed = true }) {
-    Object.assign(this, { review, described });
+  // review: of the record's moves, or null; with `done`, it is not finished. described: the move that the text describes;
+  // isRevealed: whether it has the better moves; lessons: the mistakes to step through, and `noun` their name.
+  show({ review, described, isRevealed = true, lessons = review?.mistakes ?? [], noun = "Mistake" }) {
+    Object.assign(this, { review, described, lessons });
     this.record.mark(described);
     this.markMoves();
     this.describe(isRevealed);
     for (const id of ["sides", "legend"]) $(id).hidden = !review;
-    const points = review?.mistakes ?? [], place = points.indexOf(described) + 1;
-    $("mistakes").hidden = !points.length;
-    for (const id of ["previous", "next"]) enable(id, points.length > 1 || !place);
-    $("mistake-number").textContent = place ? `Mistake ${place} of ${points.length}` : counted(points.length, "mistake");
+    const place = lessons.indexOf(described) + 1;
+    $("mistakes").hidden = !lessons.length;
+    for (const id of ["previous", "next"]) enable(id, lessons.length > 1 || !place);
+    $("mistake-number").textContent = place ? `${noun} ${place} of ${lessons.length}` : `${noun}s: ${lessons.length}`;
     $("unjudged").textContent = "";
     if (!review) return;
     this.summarize();
@@ -66,6 +67,7 @@ export class Notes {
     $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, mistakes }, side) => element("div", "",
       element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
       element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(mistakes, "mistake")}`))));
+    if (this.isUnfinished) return;
     const notes = review.mistakes.length ? [] : [review.unjudged || review.moves.length < this.record.moves.length ? "No mistakes among the judged moves." : "Neither side made a mistake."];
     if (review.unjudged) notes.push(`Time ran out before ${counted(review.unjudged, "move")} could be judged.`);
     if (review.mistakes_without_better) notes.push(`Time ran out before a better move was found for ${counted(review.mistakes_without_better, "mistake")}.`);
@@ -109,7 +111,7 @@ export class Notes {
     if (!move) return $("now").replaceChildren(element("p", "quiet", this.described ? "This move is not judged." : "Start of the game."));
     const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
     lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
-    if (!move.best || !move.played) lines.push(element("p", "", "This move was not judged in time."));
+    if (!move.best || !move.played) lines.push(element("p", "", this.isUnfinished ? "This move is judged later." : "This move was not judged in time."));
     else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", counting this move" : ""}.`));
     else lines.push(element("p", "", `With best play, ${who} ${does(move.best)}; after this move it ${does(move.played)}.`));
     if (move.better.length && isRevealed) {

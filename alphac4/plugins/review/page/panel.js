@@ -1,7 +1,8 @@
-// Review of the game on the board, with an exercise for each mistake: the board shows the position before it, and the
-// best move is hidden until it is found or requested.
+// Review of the game on the board, with an exercise for each mistake of the person: the board shows the position before
+// it, and the best move is hidden until it is found or requested.
 
 import { $, COLOURS, announce, counted, enable, onPress, percent, relabel } from "../dom.js";
+import { KeptReviews } from "./kept.js";
 import { Notes, betterCells } from "./notes.js";
 import { requestReview } from "./source.js";
 
@@ -9,26 +10,43 @@ export const create = (page) => new Review(page);
 
 class Review {
   constructor(page) {
-    Object.assign(this, { page, game: page.game });
+    Object.assign(this, { page, game: page.game, kept: new KeptReviews(page.setup) });
     this.notes = new Notes(page.record, { onMistake: (ply) => this.ask(ply), onLine: (...line) => this.showLine(...line) });
-    this.found = null;
+    this.found = null; // finished review, with the answers: whether the person found a better move, by mistake
+    this.partial = null; // the review so far, while it is running
     this.asked = null; // number of the mistake, while the position before it is shown
-    this.answered = new Set(); // mistakes whose better moves were found or shown
     this.wrong = new Map(); // column tried for the current mistake -> its label
     this.verdict = ""; // on the last attempt
     onPress("review-ask", () => this.toggle());
     onPress("review-rest", () => this.toggle());
-    onPress("review-show", () => this.reveal(""));
+    onPress("review-show", () => this.reveal("", false));
     onPress("review-again", () => {
-      this.answered.delete(this.mistake.ply);
+      delete this.answers[this.mistake.ply];
       this.ask(this.mistake.ply);
+    });
+    onPress("review-play", () => {
+      page.open(this.game.shown);
+      page.board.focus();
     });
     onPress("review-back", () => this.goBack());
   }
 
   // The review if the game starts with the reviewed moves; else null.
-  get current() { return this.found && this.game.rules.write(this.game.moves).startsWith(this.found.moves) ? this.found : null; }
+  get current() {
+    const review = this.partial ?? this.found;
+    return review && this.game.rules.write(this.game.moves).startsWith(review.moves) ? review : null;
+  }
   get isComplete() { return this.current?.moves.length === this.game.moves.length; }
+  get answers() { return this.current?.answers ?? {}; }
+
+  // The person's side; null if there is none, or if two people play.
+  get own() { return this.game.people.length === 1 ? this.game.people[0] : null; }
+
+  // The mistakes to learn from: those of the person, or else of both sides.
+  get lessons() {
+    const { current, own } = this;
+    return (current?.mistakes ?? []).filter((ply) => own === null || current.reviewed[ply - 1].side === own);
+  }
 
   // The mistake of the exercise, or the one just made; else null.
   get mistake() {
@@ -40,32 +58,45 @@ class Review {
   get described() { return this.asked ?? this.game.ply; }
 
   // Whether the better moves are shown; some mistakes have none, because the solver's time ran out.
-  get isRevealed() { return !this.mistake?.better.length || this.answered.has(this.mistake.ply); }
+  get isRevealed() {
+    const { mistake } = this;
+    return !mistake?.better.length || mistake.ply in this.answers || !this.lessons.includes(mistake.ply);
+  }
   get isOpen() { return this.asked !== null && !this.isRevealed; }
 
   get exercise() {
-    if (this.asked === null) return null;
+    const { partial } = this;
+    if (this.asked === null) return this.running && { text: `Reviewing … ${partial ? percent(partial.done / partial.total) : ""}` };
     return { text: this.question, labels: this.labels, guess: this.isOpen ? (column) => this.guess(column) : null };
   }
 
   get marks() { return this.mistake && this.isRevealed ? betterCells(this.game.rules, this.game.moves, this.mistake) : []; }
 
-  get state() { return this.found ?? undefined; }
-
-  set state(found) {
+  // The moves of the finished review. A game without state, such as that of a link, may have been reviewed earlier.
+  get state() { return this.found?.moves; }
+  set state(moves) {
     this.stop();
-    if (found?.moves !== this.found?.moves) this.answered.clear();
-    this.store(Array.isArray(found?.reviewed) ? found : null); // another version of the page may have stored something else
+    this.found = this.kept.find(moves) ?? this.kept.find(this.game.rules.write(this.game.moves));
+    if (this.found) this.showValues(this.found);
   }
 
-  store(review) {
-    this.found = review;
-    review?.values.forEach((value, ply) => this.page.values.set(review.moves.slice(0, ply), value));
+  // Add the network's values to the curve; those of an unfinished review may be null.
+  showValues({ moves, values }) {
+    values.forEach((value, ply) => value !== null && this.page.values.set(moves.slice(0, ply), value));
   }
 
   get question() {
     const verdict = this.verdict && `${this.verdict} `;
-    return this.isOpen ? `${verdict}Find a better move for ${COLOURS[this.mistake.side]}.` : verdict.trim();
+    return this.isOpen ? `${verdict}Find a better move for ${COLOURS[this.mistake.side]}.` : `${verdict}${this.summary}`.trim();
+  }
+
+  // The result of the lessons, once all are answered; else empty.
+  get summary() {
+    const { current, own, lessons, answers } = this, asked = lessons.filter((ply) => current.reviewed[ply - 1].better.length);
+    if (!current || this.partial) return "";
+    if (own !== null && !lessons.length) return current.unjudged || !this.isComplete ? "You made no mistake among the judged moves." : "You made no mistake.";
+    if (!asked.length || !asked.every((ply) => ply in answers)) return "";
+    return `You found ${asked.filter((ply) => answers[ply]).length} of ${asked.length}.`;
   }
 
   // Labels above the columns during an exercise.
@@ -108,9 +139,9 @@ class Review {
   // Accept a move that keeps the outcome; label another one with its result.
   guess(column) {
     const name = this.game.rules.name(column), { better, best, columns } = this.mistake, found = columns[name];
-    if (better.includes(name)) return this.reveal(`Yes, ${name} is best.`);
+    if (better.includes(name)) return this.reveal(`Yes, ${name} is best.`, true);
     if (found && Math.sign(found.score) === Math.sign(best.score))
-      return this.reveal(`Yes, ${name} also wins, ${counted(found.moves - best.moves, "move")} later.`);
+      return this.reveal(`Yes, ${name} also wins, ${counted(found.moves - best.moves, "move")} later.`, true);
     const text = found?.score ? found.text : found ? "only draws" : "is not best"; // without a result, time ran out
     const label = found?.score ? `loss ${found.moves}` : found ? "draw" : "no";
     this.wrong.set(column, { text: label, tone: found && !found.score ? "draw" : "loss", spoken: text, isDisabled: true });
@@ -119,11 +150,12 @@ class Review {
     announce(this.question);
   }
 
-  reveal(verdict) {
-    this.answered.add(this.mistake.ply);
+  reveal(verdict, isFound) {
+    this.answers[this.mistake.ply] = isFound;
+    if (!this.partial) this.kept.keep(this.found);
     this.verdict = verdict;
     this.change();
-    announce(`${verdict} Best: ${this.mistake.better.join(" or ")}.`);
+    announce(`${verdict} Best: ${this.mistake.better.join(" or ")}. ${this.summary}`);
   }
 
   change() {
@@ -133,51 +165,63 @@ class Review {
 
   stop() {
     this.running?.abort();
-    this.running = null;
+    this.running = this.partial = null;
     relabel("review-ask", "Review");
   }
 
   async toggle() {
-    if (this.running) return this.stop();
+    if (this.running) {
+      this.stop();
+      return this.change();
+    }
     const reviewed = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
+    const { answers } = this;
     relabel("review-ask", "Stop");
     this.change();
     try {
       for await (const line of requestReview(this.page.engine, reviewed, controller.signal)) {
         if (this.running !== controller) return;
-        if (line.reviewed) this.keep(line);
-        else relabel("review-ask", `Stop (${Math.round((100 * line.done) / line.total)} %)`);
+        const review = { ...line, answers };
+        this.showValues(review);
+        if (line.done === undefined) this.finish(review);
+        else this.partial = review;
+        this.page.show();
       }
     } catch (error) {
       if (error.name !== "AbortError") this.page.fail(error, () => this.toggle());
     } finally {
-      if (this.running === controller) this.stop();
-      this.change();
+      if (this.running === controller) {
+        this.stop();
+        this.change();
+      }
     }
   }
 
-  // Store a review, and ask about the first mistake among the newly judged moves; with one person, only about theirs.
-  keep(review) {
-    const judged = this.current?.moves.length ?? 0, { people } = this.game;
-    this.store(review);
+  // Keep a review, and ask about the first of the newly judged mistakes.
+  finish(review) {
+    const judged = this.found && review.moves.startsWith(this.found.moves) ? this.found.moves.length : 0;
+    this.stop();
+    this.found = review;
+    this.kept.keep(review);
     if (!this.current) return;
-    if (!judged) this.answered.clear();
-    const first = review.mistakes.find((ply) => ply > judged && (people.length !== 1 || people[0] === review.reviewed[ply - 1].side));
-    if (first) this.ask(first);
-    else this.page.update(); // which stores the review
+    const { lessons, own } = this, first = lessons.find((ply) => ply > judged);
+    if (first && this.asked === null) this.ask(first);
+    else this.page.update(); // which stores the review's moves
     const accuracy = review.sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : percent(share / 100)}`);
-    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(review.mistakes.length, "mistake")}. ${this.question}`);
+    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(lessons.length, "mistake")}${own === null ? "" : " of yours"}. ${this.question}`);
   }
 
   show() {
-    const { game, current, running, isRevealed, mistake, described } = this, length = game.moves.length;
-    this.notes.show({ review: current, described, isRevealed });
+    const { game, current, partial, running, isRevealed, mistake, described, lessons, answers } = this, length = game.moves.length;
+    this.notes.show({ review: current, described, isRevealed, lessons, noun: this.own === null ? "Mistake" : "Your mistake" });
     $("review-ask").hidden = !this.page.setup.exact;
     enable("review-ask", running || (length > 0 && !this.isComplete));
     $("outdated").hidden = !current || this.isComplete || Boolean(running);
     if (current) $("outdated").firstElementChild.textContent = `Judged up to stone ${current.moves.length} of ${length}.`;
+    $("review-summary").textContent = this.summary;
     $("review-show").hidden = !mistake || isRevealed;
-    $("review-again").hidden = !mistake?.better.length || this.isOpen;
-    $("review-back").hidden = !this.found || Boolean(current);
+    $("review-again").hidden = !mistake || this.isOpen || !(mistake.ply in answers);
+    $("review-play").hidden = this.asked === null || this.isOpen;
+    $("review-back").hidden = !this.found || Boolean(partial) || Boolean(current);
   }
 }
