@@ -342,9 +342,8 @@ def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str
 
 
 PASTE = """(text) => {
-  const clipboardData = new DataTransfer();
-  clipboardData.setData("text", text);
-  document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+  const clipboardData = { getData: () => text }; // which not all browsers accept in a ClipboardEvent
+  document.body.dispatchEvent(Object.assign(new Event("paste", { bubbles: true }), { clipboardData }));
 }"""
 
 

@@ -11,6 +11,7 @@ from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.plugins.review.game import review_game
+from alphac4.solver.solver import TimeIsUp
 from examples import Counting, LateSolver
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
@@ -48,7 +49,7 @@ def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
         expected = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
         for move in expected["reviewed"]:
             del move["opinion"]["prior"]
-        for name in ("moves", "mistakes", "unjudged", "reviewed", "values"):
+        for name in ("moves", "mistakes", "mistakes_without_better", "unjudged", "reviewed", "values"):
             assert actual[name] == expected[name], (game, name)
         assert actual["asked"] == player.asked  # without the end of a finished game
         grades = [move["grade"] for move in actual["reviewed"]]
@@ -60,6 +61,38 @@ def test_reviews_of_the_page_agree(run_in_node: RunInNode) -> None:
             assert [side[name] for side in actual["sides"]] == pytest.approx([side[name] for side in expected["sides"]])
     grades = {move["grade"] for review in found for move in review["reviewed"]}
     assert grades == {"best", "keeps", "loses-win", "loses-draw", "win-to-loss"}
+
+
+LATE_REVIEW = """
+import { reviewGame } from "./review/reviewer.js";
+const score = (position, signal) => {
+  const stones = position.occupied.toString(2).replaceAll("0", "").length;
+  if (stones >= given.late) return Promise.resolve(solver.score(position));
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(new DOMException("late", "AbortError"))));
+};
+const kept = setInterval(() => {}, 1000); // the process would end before the time limit
+let review;
+for await (review of reviewGame(games[0], setup, { score, seconds: 0.5 }));
+clearInterval(kept);
+tell(review);
+"""
+
+
+def test_review_of_the_page_has_a_time_limit(run_in_node: RunInNode) -> None:
+    """Positions with fewer stones are not solved; moves from them are not judged, as in Python."""
+    game, late = "63727142437365341532", LATE
+
+    class Late(LateSolver):
+        def solve(self, position: Position, on_poll: object) -> int:
+            if position.plies < late:
+                raise TimeIsUp
+            return super().solve(position, on_poll)
+
+    found = run_in_node(SOLVER + LATE_REVIEW, games=columns_of([game]), late=late)
+    expected = review_game(game, solver=Late(game)).to_dict()  # type: ignore[arg-type]
+    assert found["unjudged"] == expected["unjudged"] == late
+    for name in ("mistakes", "mistakes_without_better", "reviewed"):
+        assert found[name] == expected[name]
 
 
 IN_THE_ENGINE = """

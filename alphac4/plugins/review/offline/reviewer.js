@@ -4,7 +4,8 @@ import { Rules } from "../rules.js";
 import { describe, movesToEnd } from "../exact.js";
 
 const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_PER_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see game.py
-const LINE_PLIES = 10;
+const LINE_PLIES = 10, LINE_TIME_SHARE = 0.5;
+const SECONDS = 40; // time for judging the moves; finding better ones may take half as long again
 const MARKS = { "win-to-loss": "??", "loses-win": "?", "loses-draw": "?", keeps: "~" };
 const MISTAKES = ["loses-win", "loses-draw", "win-to-loss"];
 const COMMENTS = {
@@ -18,10 +19,10 @@ function grade(best, played) {
   return played.score ? "win-to-loss" : "loses-win";
 }
 
-// Yield the review so far, with { done, total }, for each solved position, and then the review. moves: columns;
-// score(position) and opinion(moves) resolve to the exact score and to the network's { value, column }, for the side to
-// move.
-export async function* reviewGame(moves, setup, { score, opinion }) {
+// Yield the review so far, with the number `done` of steps and their total, and then the review. moves: columns;
+// score(position, signal) and opinion(moves) resolve to the exact score and to the network's { value, column }, for the
+// side to move.
+export async function* reviewGame(moves, setup, { score, opinion, seconds = SECONDS }) {
   const board = new Rules(setup), { columns, names } = board;
   const positions = moves.map((_, ply) => board.at(moves.slice(0, ply))).concat([board.at(moves)]);
   const scores = positions.map(() => null), middle = (columns - 1) / 2;
@@ -31,9 +32,17 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     const distance = movesToEnd(setup, ply, found);
     return { score: found, moves: distance, text: describe(found, distance) };
   };
-  const scoresOf = async (position) => {
-    const columns = legal(position), found = await Promise.all(columns.map((column) => score(board.play(position, column))));
-    return columns.map((column, index) => [column, -found[index] || 0]);
+  // A function that resolves to the score of a position, or to null after the time limit.
+  const timed = (limit) => {
+    const late = AbortSignal.timeout(1000 * limit);
+    return (position) => score(position, late).catch((error) => {
+      if (!late.aborted) throw error;
+      return null;
+    });
+  };
+  const scoresOf = async (position, scoreOf) => {
+    const columns = legal(position), found = await Promise.all(columns.map((column) => scoreOf(board.play(position, column))));
+    return columns.map((column, index) => [column, found[index] && -found[index]]).filter(([, each]) => each !== null);
   };
   const reaching = (found, target) => found.filter(([, each]) => each === target).map(([column]) => column);
 
@@ -44,8 +53,9 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   const thoughts = positions.map(() => null), found = moves.map(() => ({ columns: {}, better: [], line: [] })); // after mistakes
   const opinions = Promise.all(positions.slice(0, evaluated).map(async (_, ply) => (thoughts[ply] = await opinion(moves.slice(0, ply)))));
   // From last to first, because results of later positions speed up earlier ones.
+  const judge = timed(seconds);
   const solved = Promise.all([...positions.keys()].reverse().map(async (ply) => {
-    scores[ply] = await score(positions[ply]);
+    scores[ply] = await judge(positions[ply]);
     done += 1;
     wake();
   }));
@@ -65,32 +75,34 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   };
   // The review so far; values for red at the start and after each move are null until they are known.
   const review = () => {
-    const reviewed = moves.map(reviewMove);
+    const reviewed = moves.map(reviewMove), mistakes = reviewed.filter((move) => MISTAKES.includes(move.grade));
     return {
-      moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides: [0, 1].map((side) => summary(reviewed, side)),
-      mistakes: reviewed.filter((move) => MISTAKES.includes(move.grade)).map(({ ply }) => ply), reviewed,
+      moves: moves.map((column) => names[column]).join(""), reviewed, sides: [0, 1].map((side) => summary(reviewed, side)),
+      mistakes: mistakes.map(({ ply }) => ply), mistakes_without_better: mistakes.filter((move) => !move.better.length).length,
+      unjudged: reviewed.filter((move) => move.grade === "unknown").length,
       values: opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : ply < evaluated ? null : outcome)) : [],
     };
   };
 
   while (done < positions.length) {
     await Promise.race([solved, new Promise((resolve) => (wake = resolve))]);
-    yield { done: Math.max(done - 1, 0), total: moves.length, ...review() };
+    yield { done: Math.max(done - 1, 0), total: 2 * moves.length, ...review() };
   }
+  const judgeBetter = timed(LINE_TIME_SHARE * seconds);
   for (const index of review().mistakes.map((ply) => ply - 1).reverse()) {
-    const columns = await scoresOf(positions[index]), better = reaching(columns, scores[index]), line = [];
+    const columns = await scoresOf(positions[index], judgeBetter), better = reaching(columns, scores[index]), line = [];
     let position = positions[index], target = scores[index], candidates = better;
     while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, the most central of equal moves
       line.push(candidates[0]);
       position = board.play(position, candidates[0]);
       target = -target || 0;
-      candidates = reaching(await scoresOf(position), target);
+      candidates = reaching(await scoresOf(position, judgeBetter), target);
     }
     found[index] = {
       columns: Object.fromEntries(columns.map(([column, each]) => [names[column], verdict(index, each)])),
       better: better.map((column) => names[column]), line: line.map((column) => names[column]),
     };
-    yield { done: moves.length, total: moves.length, ...review() };
+    yield { done: 2 * moves.length - index, total: 2 * moves.length, ...review() };
   }
   await opinions;
   yield review();

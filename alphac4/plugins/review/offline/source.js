@@ -8,7 +8,7 @@ const SIMULATIONS = 50; // per position of the game
 export async function* requestReview(engine, moves, signal) {
   const judge = await engine.judge();
   yield* reviewGame(engine.columns(moves), engine.settings, {
-    score: (position) => judge.score(position, signal),
+    score: (position, late) => judge.score(position, AbortSignal.any([signal, late])),
     opinion: (before) => engine.opponent.ask("opinion", { moves: before, simulations: SIMULATIONS }, signal),
   });
 }

@@ -42,11 +42,14 @@ class Review {
   // The person's side; null if there is none, or if two people play.
   get own() { return this.game.people.length === 1 ? this.game.people[0] : null; }
 
-  // The mistakes to learn from: those of the person, or else of both sides.
-  get lessons() {
+  // The person's mistakes, or else those of both sides.
+  get mistakes() {
     const { current, own } = this;
     return (current?.mistakes ?? []).filter((ply) => own === null || current.reviewed[ply - 1].side === own);
   }
+
+  // The mistakes with a known better move, which some lack because the solver's time ran out.
+  get lessons() { return this.mistakes.filter((ply) => this.current.reviewed[ply - 1].better.length); }
 
   // The mistake of the exercise, or the one just made; else null.
   get mistake() {
@@ -57,11 +60,8 @@ class Review {
   // The move that the text describes: the mistake of the exercise, else the last move.
   get described() { return this.asked ?? this.game.ply; }
 
-  // Whether the better moves are shown; some mistakes have none, because the solver's time ran out.
-  get isRevealed() {
-    const { mistake } = this;
-    return !mistake?.better.length || mistake.ply in this.answers || !this.lessons.includes(mistake.ply);
-  }
+  // Whether the better moves are shown: of the other side's mistakes, and of answered ones.
+  get isRevealed() { return !this.lessons.includes(this.described) || this.described in this.answers; }
   get isOpen() { return this.asked !== null && !this.isRevealed; }
 
   get exercise() {
@@ -92,11 +92,11 @@ class Review {
 
   // The result of the lessons, once all are answered; else empty.
   get summary() {
-    const { current, own, lessons, answers } = this, asked = lessons.filter((ply) => current.reviewed[ply - 1].better.length);
+    const { current, own, lessons, answers } = this;
     if (!current || this.partial) return "";
-    if (own !== null && !lessons.length) return current.unjudged || !this.isComplete ? "You made no mistake among the judged moves." : "You made no mistake.";
-    if (!asked.length || !asked.every((ply) => ply in answers)) return "";
-    return `You found ${asked.filter((ply) => answers[ply]).length} of ${asked.length}.`;
+    if (own !== null && !this.mistakes.length) return current.unjudged || !this.isComplete ? "You made no mistake among the judged moves." : "You made no mistake.";
+    if (!lessons.length || !lessons.every((ply) => ply in answers)) return "";
+    return `You found ${lessons.filter((ply) => answers[ply]).length} of ${lessons.length}.`;
   }
 
   // Labels above the columns during an exercise.
@@ -197,18 +197,18 @@ class Review {
     }
   }
 
-  // Keep a review, and ask about the first of the newly judged mistakes.
+  // Keep a review, and begin with the first lesson of the newly judged moves.
   finish(review) {
     const judged = this.found && review.moves.startsWith(this.found.moves) ? this.found.moves.length : 0;
     this.stop();
     this.found = review;
     this.kept.keep(review);
-    if (!this.current) return;
+    if (!this.current || $("tools").hidden) return; // another game or another mode is shown
     const { lessons, own } = this, first = lessons.find((ply) => ply > judged);
     if (first && this.asked === null) this.ask(first);
     else this.page.update(); // which stores the review's moves
     const accuracy = review.sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : percent(share / 100)}`);
-    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(lessons.length, "mistake")}${own === null ? "" : " of yours"}. ${this.question}`);
+    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(this.mistakes.length, "mistake")}${own === null ? "" : " of yours"}. ${this.question}`);
   }
 
   show() {
