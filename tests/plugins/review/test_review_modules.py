@@ -68,7 +68,7 @@ import { reviewGame } from "./review/reviewer.js";
 const score = (position, signal) => {
   const stones = position.occupied.toString(2).replaceAll("0", "").length;
   if (stones >= given.late) return Promise.resolve(solver.score(position));
-  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(new DOMException("late", "AbortError"))));
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 };
 const kept = setInterval(() => {}, 1000); // the process would end before the time limit
 let review;
