@@ -111,6 +111,17 @@ def press(page: Any, keys: Iterable[str]) -> None:
         page.keyboard.press(key)
 
 
+def paste(page: Any, text: str) -> None:
+    """Paste a text outside of all fields; not all browsers accept a `ClipboardEvent` with content."""
+    page.evaluate(
+        """(text) => {
+          const clipboardData = { getData: () => text };
+          document.body.dispatchEvent(Object.assign(new Event("paste", { bubbles: true }), { clipboardData }));
+        }""",
+        text,
+    )
+
+
 def audit(page: Any) -> None:
     """Fail on any accessibility problem that axe finds, on a phone in dark and on a desktop in light colours."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")

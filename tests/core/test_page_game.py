@@ -15,6 +15,7 @@ from page_browser import (
     expect,
     expect_count,
     expect_moves,
+    paste,
     press,
 )
 
@@ -341,12 +342,6 @@ def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str
     assert public.input_value("#share-link") == "http://host.example/#4455"
 
 
-PASTE = """(text) => {
-  const clipboardData = { getData: () => text }; // which not all browsers accept in a ClipboardEvent
-  document.body.dispatchEvent(Object.assign(new Event("paste", { bubbles: true }), { clipboardData }));
-}"""
-
-
 def test_positions_are_opened_from_moves_links_and_stones(browser: Browser, address: str) -> None:
     """Levels wait, the browser's Back returns to the game before, and problems are stated."""
     page = browser.open(address + "#1212")
@@ -357,6 +352,8 @@ def test_positions_are_opened_from_moves_links_and_stones(browser: Browser, addr
         expect(page, "#open-note", problem)
         page.keyboard.press("Enter")
         assert page.locator("#open-dialog").is_visible()
+    page.fill("#open-text", "1122334")
+    expect(page, "#open-note", "^The game is over.$")
     page.fill("#open-text", "http://host.example/?key=1#44 437")
     expect(page, "#open-note", "^Yellow to move.$")
     press(page, ["ArrowLeft", "Enter"])  # in the field
@@ -383,9 +380,9 @@ def test_pasted_moves_and_links_are_opened(browser: Browser, address: str) -> No
     """Another text, and a link with illegal moves, lead to a message that is announced."""
     page = browser.open(address + "#12")
     for text, moves in (("4, 4, 3", "443"), ("https://host.example/page?pos=2255", "2255")):
-        page.evaluate(PASTE, text)
+        paste(page, text)
         expect_moves(page, moves)
-    page.evaluate(PASTE, "good morning")
+    paste(page, "good morning")
     for name in ("#status", "#announcement"):
         expect(page, name, "^The pasted text is not a position. “g” is not a column.")
     expect_moves(page, "2255")

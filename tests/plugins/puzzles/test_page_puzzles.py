@@ -15,6 +15,7 @@ from page_browser import (
     expect,
     expect_count,
     expect_moves,
+    paste,
     press,
 )
 
@@ -153,6 +154,10 @@ def test_puzzles_have_links(browser: Browser, address: str) -> None:
     expect(page, "#status", f"to move and win in {second.distance} move")
     assert shown(page) == second
     page.evaluate(f"location.hash = 'puzzles/{first.moves}'")
+    expect(page, "#status", f"to move and win in {first.distance} move")
+    paste(page, f"{address}#puzzles/{second.moves}")
+    expect(page, "#status", f"to move and win in {second.distance} move")
+    page.go_back()
     expect(page, "#status", f"to move and win in {first.distance} move")
     page.evaluate("location.hash = 'puzzles/12'")
     expect(page, "#status", "Puzzle 12 was not found; here is another one")

@@ -58,7 +58,7 @@ const opponents = new Opponents(setup.levels, (players) => {
 }, () => game);
 new Share({ board, text: () => modes[mode].text, link: setup.link ?? "" });
 new Opener({
-  rules, text: () => modes[mode].text, problem: (name) => (namedMode(name) ? "" : rules.problem(name)),
+  rules, text: () => modes[mode].text, problemOf: (name) => (namedMode(name) ? "" : rules.problem(name)),
   onOpen: openNamed, onFail: say,
 });
 let mode = "game", hint = null, message = "", thinking = null;

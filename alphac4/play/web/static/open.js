@@ -6,10 +6,10 @@ import { $, COLOURS, isDialogOpen, makeButton } from "./dom.js";
 export const nameIn = (text) => (text.match(/[#=]([^#=&]*)$/)?.[1] ?? text).replace(/[\s,;.-]/g, "");
 
 export class Opener {
-  // text() returns the moves on the board, problem(name) why a name cannot be opened, or ""; onOpen(name) opens it, and
+  // text() returns the moves on the board, problemOf(name) why a name cannot be opened, or ""; onOpen(name) opens it, and
   // onFail(message) reports a pasted text that cannot be opened.
-  constructor({ rules, text, problem, onOpen, onFail }) {
-    Object.assign(this, { rules, text, problem, onOpen, grid: [] });
+  constructor({ rules, text, problemOf, onOpen, onFail }) {
+    Object.assign(this, { rules, text, problemOf, onOpen, grid: [], name: "", problem: "" });
     $("open-cells").style.setProperty("--columns", rules.columns);
     for (let row = rules.rows - 1; row >= 0; row--)
       for (let column = 0; column < rules.columns; column++)
@@ -21,8 +21,8 @@ export class Opener {
     document.addEventListener("paste", (event) => {
       const name = nameIn(event.clipboardData.getData("text"));
       if (!name || isDialogOpen()) return;
-      const found = problem(name);
-      if (found) onFail(`The pasted text is not a position. ${found}`);
+      const problem = problemOf(name);
+      if (problem) onFail(`The pasted text is not a position. ${problem}`);
       else onOpen(name);
     });
   }
@@ -38,10 +38,12 @@ export class Opener {
   read() {
     this.name = nameIn($("open-text").value);
     const moves = this.rules.read(this.name);
-    this.found = this.problem(this.name);
+    this.problem = this.problemOf(this.name);
     if (moves) this.grid = this.rules.grid(moves);
-    this.show(this.found || (moves ? `${COLOURS[moves.length % 2]} to move.` : ""));
+    this.show(this.problem || (moves ? this.describe(moves) : ""));
   }
+
+  describe(moves) { return this.rules.result(moves) ? "The game is over." : `${COLOURS[moves.length % 2]} to move.`; }
 
   // Change a cell from empty to red, from red to yellow, and from yellow to empty. Stones fall to the lowest empty cell.
   press(column, row) {
@@ -52,10 +54,10 @@ export class Opener {
     else stack[row] = 0;
     const moves = this.rules.movesTo(this.grid), [red, yellow] = [0, 1].map((side) => this.grid.flat().filter((owner) => owner === side).length);
     $("open-text").value = this.name = moves ? this.rules.write(moves) : "";
-    if (moves) this.found = "";
-    else if (red === yellow || red === yellow + 1) this.found = "No game leads to these stones.";
-    else this.found = `${red} red and ${yellow} yellow: Red has as many stones as Yellow, or one more.`;
-    this.show(this.found || `${COLOURS[moves.length % 2]} to move. The order of the moves is one of those possible.`);
+    if (moves) this.problem = "";
+    else if (red === yellow || red === yellow + 1) this.problem = "No game leads to these stones.";
+    else this.problem = `${red} red and ${yellow} yellow: Red has as many stones as Yellow, or one more.`;
+    this.show(this.problem || `${this.describe(moves)} The order of the moves is one of those possible.`);
   }
 
   show(note) {
@@ -69,7 +71,7 @@ export class Opener {
 
   submit(event) {
     event.preventDefault();
-    if (this.found) return $("open-text").focus(); // the note describes the field
+    if (this.problem) return $("open-text").focus(); // the note describes the field
     $("open-dialog").close();
     this.onOpen(this.name);
   }
