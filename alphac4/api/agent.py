@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.api.positions import Board, PositionLike, PositionsLike, read_positions
 from alphac4.arena import PlayerError
-from alphac4.arena.kinds import LEAVES
+from alphac4.arena.kinds import LEAVES, MAX_LEAVES, SEARCH_DEFAULTS, describe_options
 from alphac4.arena.players import (
     NetworkPlayer,
     Player,
@@ -138,6 +138,9 @@ def load(
     threads: Annotated[int, Range(1, MAX_THREADS)] | None = None,
     batch_size: Annotated[int, Range(1, MAX_BATCH)] = 1,
     selection: "Selection | None" = None,
+    leaves: Annotated[int, Range(1, MAX_LEAVES)] = LEAVES,
+    proofs: bool = True,
+    mirror: bool = True,
     planes: Literal["stones", "lines"] | None = None,
     network: Callable[..., Any] | None = None,
 ) -> Agent:
@@ -160,6 +163,10 @@ def load(
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
         selection: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or your own
             NamedTuple with a method ``score``.
+        leaves: the most positions of one tree that a network evaluates together.
+        proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
+            end of a game is a value like any other.
+        mirror: whether a network evaluates a position and its mirror image only once, in one of the two orientations.
         planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
             module gets the stones, or the lines if it cannot take the stones, and a function gets the stones.
         network: the function that built a checkpoint's network, if the package did not build it.
@@ -180,6 +187,7 @@ def load(
         player, geometry = checkpoint.network, checkpoint.geometry
     is_written, is_object = isinstance(player, str | Path), hasattr(player, "choose")
     is_own_network = callable(player) and not is_object
+    search: dict[str, Any] = {"leaves": leaves, "proofs": proofs, "mirror": mirror}
     is_file = network is not None or runs_network(player)
     has_network = is_own_network or (is_written and find_network(str(player)) is not None)
     for name, value, default, applies in (
@@ -190,6 +198,7 @@ def load(
         ("threads", threads, None, is_written),
         ("planes", planes, None, is_own_network),
         ("selection", selection, None, has_network),
+        *((name, value, SEARCH_DEFAULTS[name], has_network) for name, value in search.items()),
     ):
         if value != default and not applies:
             raise PlayerError(f"{name} does not apply to {getattr(player, 'name', player)}: leave it out")
@@ -199,7 +208,8 @@ def load(
         compute = choose_compute(device, backend, threads=threads)
         limit = {} if threads is None else {"threads": threads}
         options = {"rng": rng, "geometry": board, "batch_size": batch_size, "selection": selection, **limit}
-        return Agent(parse_player(str(player), compute=compute, **options), board)
+        text = f"{player}{describe_options(search, SEARCH_DEFAULTS)}"
+        return Agent(parse_player(text, compute=compute, **options), board)
     if isinstance(player, Agent):
         _check_board(player.name, player.geometry, geometry)
         return player
@@ -207,8 +217,8 @@ def load(
     if not is_own_network:
         return Agent(cast(Player, player), board)
     evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
-    search = NetworkSearch(evaluator, selection, geometry=board, rng=rng, reuse="proofs", leaves=LEAVES)
-    return Agent(NetworkPlayer(evaluator.name, search, budget), board)
+    made = NetworkSearch(evaluator, selection, geometry=board, rng=rng, reuse="proofs", **search)
+    return Agent(NetworkPlayer(evaluator.name, made, budget), board)
 
 
 def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> None:

@@ -47,7 +47,10 @@ MODULE_FORM = re.compile(
 SEARCH_OPTIONS = {
     "temperature": Annotated[float, Range(0, MAX_NUMBER)],
     "leaves": Annotated[int, Range(1, MAX_LEAVES)],
+    "proofs": bool,
+    "mirror": bool,
 }
+SEARCH_DEFAULTS = {"leaves": LEAVES, "proofs": True, "mirror": True}  # arguments of `NetworkSearch`
 
 
 def network_form(names: str) -> re.Pattern[str]:
@@ -159,7 +162,7 @@ class NetworkKind(PlayerKind):
             given = parse_options(found["options"] or "", types)
             given = {name: read_value(types[name], value, name) for name, value in given.items()}
             self.temperature = given.pop("temperature", 0.0)  # of the choice among moves; see `NetworkPlayer`
-            self.leaves = given.pop("leaves", LEAVES)  # the most leaves of a tree that it evaluates together
+            self.search_options = {name: given.pop(name, default) for name, default in SEARCH_DEFAULTS.items()}
             self.selection: Selection = check_selection(Puct(**given))
             self.path = checkpoint_file(Path(self.written))
         except ValueError as error:
@@ -220,11 +223,11 @@ class NetworkKind(PlayerKind):
         """The options that differ from the defaults, as in a specification."""
         from alphac4.mcts.puct import Puct
 
+        others = {"temperature": self.temperature, **self.search_options}
+        text = describe_options(others, {"temperature": 0.0, **SEARCH_DEFAULTS})
         if not isinstance(self.selection, Puct):
-            return f",{type(self.selection).__name__}"
-        defaults = {**Puct._field_defaults, "temperature": 0.0, "leaves": LEAVES}
-        options = {**self.selection._asdict(), "temperature": self.temperature, "leaves": self.leaves}
-        return describe_options(options, defaults)
+            return f",{type(self.selection).__name__}{text}"
+        return describe_options(self.selection._asdict(), Puct._field_defaults) + text
 
     @property
     def is_repeatable(self) -> bool:
@@ -243,7 +246,7 @@ class NetworkKind(PlayerKind):
 
         compute = options.compute or choose_compute(threads=options.threads)
         size = options.batch_size if self.budget.seconds is None else 1
-        return compute.evaluator(self.load().network, batch_size=max(size, self.leaves))
+        return compute.evaluator(self.load().network, batch_size=max(size, self.search_options["leaves"]))
 
     def build(self, options: "BuildOptions") -> "SearchingPlayer":
         return self.player(self.evaluator(options), options)
@@ -263,8 +266,8 @@ class NetworkKind(PlayerKind):
                 geometry=options.geometry,
                 rng=options.rng,
                 cache=cache,
-                leaves=self.leaves,
                 reuse=reuse,
+                **self.search_options,
             )
 
         first = search(options.reuse or "proofs")

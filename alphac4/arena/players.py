@@ -237,7 +237,8 @@ class NetworkPlayer(TreePlayer):
         """Search the positions; a budget of 0 simulations returns the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
-            result = raw_result(self._search.evaluator, positions, self._search.geometry)
+            mirror = self._search.options.get("mirror", True)
+            result = raw_result(self._search.evaluator, positions, self._search.geometry, mirror=mirror)
         else:
             result = super().search(positions, budget)
         if self.temperature == 0:
@@ -263,15 +264,19 @@ class NetworkPlayer(TreePlayer):
         return int(columns[self._rng.choice(len(weights), p=weights / weights.sum())])
 
 
-def raw_result(evaluator: SupportsEvaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
+def raw_result(
+    evaluator: SupportsEvaluate, positions: Sequence[Position], geometry: Geometry, *, mirror: bool = True
+) -> SearchResult:
     """Return a network's raw policy and value of unfinished positions, as the result of zero simulations.
 
     The move is the legal one with the largest policy logit; ``scores`` are the logits. As in a search, the network
-    evaluates the canonical orientation of each position.
+    evaluates the canonical orientation of each position, unless ``mirror`` is False.
     """
     started = time.perf_counter()
     own, occupied = stones(positions)
-    own, occupied, mirrored = oriented(geometry, own, occupied)
+    mirrored = np.zeros(len(own), np.bool_)
+    if mirror:
+        own, occupied, mirrored = oriented(geometry, own, occupied)
     logits, wdl = evaluate_checked(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
     logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape

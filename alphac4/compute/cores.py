@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from alphac4.compute.pool import Pool
 from alphac4.game import Geometry
 from alphac4.machine import check_memory, cores
 from alphac4.mcts.network_search import NetworkSearch, make_cache
-from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import INT8, check_backend
 from alphac4.nn.evaluator import BATCH, Evaluator
@@ -163,12 +162,10 @@ class Compute:
         selection: Selection | None = None,
         *,
         geometry: Geometry,
-        reuse: Reuse = "nothing",
-        cache: int = 0,
-        leaves: int = 1,
+        **options: Any,  # of `NetworkSearch`
     ) -> NetworkSearch:
         """Create a search for one caller at a time."""
-        return NetworkSearch(evaluator, selection, geometry=geometry, reuse=reuse, cache=cache, leaves=leaves)
+        return NetworkSearch(evaluator, selection, geometry=geometry, **options)
 
     def learner(self, config: "TrainConfig", extensions: "Extensions | None") -> "Learner | None":  # noqa: ARG002
         """Create a run's learner; return None for the usual one, on the ``learning_device``."""

@@ -111,7 +111,7 @@ def _network_subject(
 
     def make() -> Sequence[Player]:
         searches = [
-            compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, leaves=kind.leaves)
+            compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, **kind.search_options)
             for _ in range(compute.streams)
         ]
         return [NetworkPlayer("network", search, Budget(simulations=0)) for search in searches]

@@ -329,8 +329,10 @@ class NetworkSearch(TreeSearch):
         reuse: Reuse = "nothing",
         cache: int = 0,  # evaluations to cache, of 64 bytes on the standard board; changes the speed, not the result
         leaves: int = 1,  # of a tree that await their evaluation at the same time
+        proofs: bool = True,  # whether proven outcomes propagate; without, the end of a game is a value like others
+        mirror: bool = True,  # whether a position and its mirror image share one evaluation
     ) -> None:
-        super().__init__(geometry, rng, reuse)
+        super().__init__(geometry, rng, reuse, proofs=proofs, look_ahead=proofs, mirror=mirror)
         self.selection = check_selection(selection or Puct())
         self.evaluator = evaluator
         self.leaves = leaves

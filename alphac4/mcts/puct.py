@@ -17,7 +17,7 @@ from numba.core.errors import NumbaError
 
 from alphac4.compiled import compiled, force_inlined, inlined, users_compiled
 from alphac4.game.planes import write_planes
-from alphac4.game.rules import STANDARD, canonical_key, mirror, mirror_is_canonical
+from alphac4.game.rules import STANDARD, canonical_key, mirror, mirror_is_canonical, position_key
 from alphac4.mcts import random_state
 from alphac4.mcts.simulation import NodeTotals, Selection, action_value, backup
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, make_trees
@@ -120,17 +120,25 @@ def _check_score(selection: Any) -> None:
 
 @inlined
 def leaf_key(trees: Trees, t: int) -> np.uint64:
-    return canonical_key(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
+    """Return the key of the waiting leaf's position in the orientation that the network evaluates."""
+    own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
+    return canonical_key(trees.geometry, own, occupied) if trees.mirror else position_key(own, occupied)
+
+
+@inlined
+def is_leaf_mirrored(trees: Trees, t: int) -> bool:
+    """Return whether the network evaluates the mirror image of the waiting leaf."""
+    return trees.mirror and mirror_is_canonical(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
 @force_inlined
 def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.number) -> None:
-    """Write the waiting leaf's planes, in the canonical orientation of its position.
+    """Write the waiting leaf's planes, by default in the canonical orientation of its position.
 
     So the evaluations of a position and its mirror image are mirror images, even if the network is not symmetric.
     """
     geometry, own, occupied = trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]
-    if mirror_is_canonical(geometry, own, occupied):
+    if is_leaf_mirrored(trees, t):
         own, occupied = mirror(geometry, own), mirror(geometry, occupied)
     write_planes(geometry, own, occupied, planes, one)
 
@@ -141,7 +149,7 @@ def expand(
 ) -> None:
     """Store the waiting leaf's evaluation, if a leaf waits, and back its value up.
 
-    ``logits`` [A] are those of the canonical orientation; ``wdl`` [3] are probabilities for the side to move.
+    ``logits`` [A] are those of the evaluated orientation; ``wdl`` [3] are probabilities for the side to move.
     """
     leaf = trees.leaf[t]
     if leaf == NO_NODE:
@@ -150,7 +158,7 @@ def expand(
     actions = trees.visits.shape[2]
     # Column a of the leaf is column first + step * a of the evaluated orientation.
     first, step = 0, 1
-    if mirror_is_canonical(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
+    if is_leaf_mirrored(trees, t):
         first, step = actions - 1, -1
     highest = -math.inf
     for a in range(actions):

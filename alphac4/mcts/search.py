@@ -107,6 +107,7 @@ class TreeSearch(ABC):
     ) -> None:
         self.geometry = geometry
         self.reuse = reuse
+        self.options = options  # of the trees; see `make_trees`
         self._is_compiled = False  # finding the signature takes a tenth of a small search
         rng = rng or np.random.default_rng(0)
         self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))

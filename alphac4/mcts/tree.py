@@ -47,6 +47,7 @@ class Trees(NamedTuple):
     geometry: Geometry  # the board
     proofs: bool  # whether proven outcomes propagate to parents
     look_ahead: bool  # whether a new node marks the moves after which the opponent wins immediately
+    mirror: bool  # whether the network evaluates positions in canonical orientation, so that mirror images share it
     # Constant during a search.
     own: Annotated[npt.NDArray[np.uint64], "T"]  # the root's position
     occupied: Annotated[npt.NDArray[np.uint64], "T"]
@@ -72,7 +73,7 @@ class Trees(NamedTuple):
     rng: Annotated[npt.NDArray[np.uint64], "T"]  # random state, see `alphac4.mcts.random_state`
 
 
-ARRAYS = Trees._fields[3:]  # names of the arrays with a row per tree
+ARRAYS = Trees._fields[4:]  # names of the arrays with a row per tree
 
 
 def make_trees(
@@ -83,12 +84,13 @@ def make_trees(
     *,
     proofs: bool = True,  # whether proven outcomes propagate to parents
     look_ahead: bool = True,  # whether a new node marks moves after which the opponent wins immediately
+    mirror: bool = True,  # whether the network evaluates positions in canonical orientation
     heuristics: bool = False,  # whether to allocate memory for a hand-written value of each move
 ) -> Trees:
     sizes = {"T": trees, "N": nodes, "H": nodes if heuristics else 1, "A": geometry.columns}
     arrays = zeros(Trees, **sizes) | {"rng": rng.integers(1, 2**63, trees, dtype=np.uint64)}
     arrays["leaf"].fill(NO_NODE)
-    return Trees(geometry=geometry, proofs=proofs, look_ahead=look_ahead, **arrays)
+    return Trees(geometry=geometry, proofs=proofs, look_ahead=look_ahead, mirror=mirror, **arrays)
 
 
 def zeros(record: type, **sizes: int) -> dict[str, npt.NDArray[Any]]:

@@ -11,6 +11,7 @@ import torch
 from helpers import random_positions, search_by_hand
 from naive import drop, naive_lines, random_board, wins
 
+import alphac4
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
@@ -440,6 +441,9 @@ def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) ->
     parameters = Puct(c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0)
     trees = search_by_hand(STANDARD, positions, evaluate_linearly, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
+    textbook = alphac4.load(evaluate_linearly, selection=parameters, leaves=1, proofs=False, mirror=False)
+    for result, visits in zip(textbook.search(positions, simulations=SIMULATIONS), puct.visit_counts, strict=True):
+        assert {c: move.visits for c, move in result.columns.items()} == {c: visits[c] for c in result.columns}
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # some simulations reach the end of the game
     for t, policy in enumerate(policies):
         ours = np.empty(7, np.float32)

@@ -6,6 +6,7 @@ import numpy.typing as npt
 import pytest
 from helpers import ConstantEvaluator, random_positions, run_python, save_untrained
 
+import alphac4
 from alphac4.arena import PlayerError, alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
 from alphac4.arena.kinds import LEAVES
@@ -115,6 +116,20 @@ def test_raw_policies_of_mirror_images_are_mirror_images(network: PolicyValueNet
     assert result.moves[0] == 6 - result.moves[1]
 
 
+@pytest.mark.parametrize("simulations", [0, 1])
+def test_without_mirror_a_network_evaluates_every_position_as_it_is(simulations: int) -> None:
+    seen = []
+
+    def evaluate(planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        seen.append(planes.copy())
+        return planes[:, 1, 0], np.zeros(len(planes), np.float32)  # the opponent's stones in the bottom row
+
+    for mirror, orientations in (True, 1), (False, 2):
+        results = alphac4.load(evaluate, mirror=mirror).search(["1", "7"], simulations=simulations)
+        assert [max(result.columns.values(), key=lambda move: move.prior).column for result in results] == [0, 6]
+        assert len(np.unique(seen[-1 - simulations][:2], axis=0)) == orientations
+
+
 def test_a_checkpoint_determines_the_board(tmp_path: Path, rng: np.random.Generator) -> None:
     small = make_geometry(5, 6, 4, diagonals=False)
     path = save_untrained(tmp_path / "small.safetensors", small)
@@ -129,13 +144,15 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     checkpoint: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
-    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625,leaves=4"
+    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625,leaves=4,proofs=off,mirror=off"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
     # Only the options that differ from the defaults.
-    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4"
+    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4,proofs=off,mirror=off"
     rule = Puct(c_init=3, fpu_reduction=0.0625)
-    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rule, rng=rng, leaves=4)
+    evaluator, others = Evaluator(network, backend="torch-fp32"), {"leaves": 4, "proofs": False, "mirror": False}
+    search = NetworkSearch(evaluator, rule, rng=rng, **others)
     expected = search.search(positions, Budget(simulations=60))
+    assert alphac4.load(f"{checkpoint}@60,c-init=3,fpu-reduction=0.0625", **others).name == player.name
     assert parse_searching_player("uct:1e3", rng=rng).name == "uct:1000"
     np.testing.assert_array_equal(player.search(positions).visits, expected.visits)
     usual = parse_searching_player(f"{checkpoint}@60", rng=rng, compute=COMPUTE).search(positions)
@@ -224,7 +241,7 @@ def test_an_existing_file_is_a_network_whatever_its_path_contains(
         for text, leaves in (path, LEAVES), (f"{path}@600,leaves=2", 2):
             found = find_network(text)
             assert found is not None
-            assert (str(found.path), found.leaves, found.name) == (path, leaves, "net")
+            assert (str(found.path), found.search_options["leaves"], found.name) == (path, leaves, "net")
 
 
 @pytest.mark.parametrize(

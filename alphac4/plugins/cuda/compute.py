@@ -5,7 +5,6 @@ from typing import Any, final
 from alphac4.compute.cores import Actors, Compute, Seeds
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
@@ -32,13 +31,14 @@ class DeviceCompute(Compute):
         selection: Selection | None = None,
         *,
         geometry: Geometry,
-        reuse: Reuse = "nothing",
-        **_options: Any,
+        cache: int = 0,  # noqa: ARG002 - a GPU searches without a cache and with one leaf per tree
+        leaves: int = 1,  # noqa: ARG002
+        **options: Any,
     ) -> NetworkSearch:
-        """Create a search with its trees on the GPU, which has no cache and one leaf per tree."""
+        """Create a search with its trees on the GPU."""
         from alphac4.plugins.cuda.search import DeviceSearch
 
-        return DeviceSearch(evaluator, selection, geometry=geometry, reuse=reuse)
+        return DeviceSearch(evaluator, selection, geometry=geometry, **options)
 
     def actors(
         self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds, **options: Any

@@ -12,7 +12,6 @@ from alphac4.game.rules import Geometry
 from alphac4.machine import check_block
 from alphac4.mcts.network_search import NetworkSearch, evaluate_checked, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
-from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
 from alphac4.nn.backends import random_inputs
@@ -78,10 +77,10 @@ class DeviceSearch(NetworkSearch):
         selection: Selection | None = None,
         *,
         geometry: Geometry,
-        reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
+        **options: Any,  # of `NetworkSearch`
     ) -> None:
-        super().__init__(evaluator, selection, geometry=geometry, reuse=reuse)
+        super().__init__(evaluator, selection, geometry=geometry, **options)
         self._source = evaluator
         self._version = -1  # version of the evaluator's weights that are loaded
         self._device = cuda_device()
@@ -126,7 +125,8 @@ class DeviceSearch(NetworkSearch):
         Memory for trees of another size is freed, because the search has replaced those trees.
         """
         self._allocated = {size: buffers for size, buffers in self._allocated.items() if size[1] == nodes}
-        trees = copy_to_device(make_trees(slots, nodes, self.geometry, np.random.default_rng(0)), self._device)
+        empty = make_trees(slots, nodes, self.geometry, np.random.default_rng(0), **self.options)
+        trees = copy_to_device(empty, self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
         targets = torch.zeros(slots, dtype=torch.int64, device=self._device)
         unfinished = torch.zeros(slots, dtype=torch.int8, device=self._device)
