@@ -189,7 +189,6 @@ def step(
     trees: Trees,
     graphs: Graphs,
     count: int,
-    targets: npt.NDArray[np.int64],
     selection: Any,
     leaves: Leaves,
     evaluated: int,
@@ -207,7 +206,7 @@ def step(
         left, first = MAX_SIMULATIONS_PER_STEP, waiting
         while left > 0 and waiting == first:
             if trees.leaf[t] == NO_NODE:
-                if is_searched(trees, t, targets[t]):
+                if is_searched(trees, t):
                     break
                 left -= 1
                 simulate(trees, graphs, t, selection)
@@ -239,13 +238,13 @@ class GraphSearch(TreeSearch):
         super().__init__(evaluator, cache=CACHE)
         self.settings = shares, stops
 
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+    def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
         assert deadline is None, "graph search does not support time budgets"
         graphs = make_graphs(trees, *self.settings)
         leaves = make_leaves(count, input_planes(self.evaluator), self.geometry)
         waiting = 0
         while True:
-            waiting, unfinished = step(trees, graphs, count, targets, self.selection, leaves, waiting, self._cache)
+            waiting, unfinished = step(trees, graphs, count, self.selection, leaves, waiting, self._cache)
             if unfinished == 0:
                 return
             if waiting > 0:

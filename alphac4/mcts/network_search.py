@@ -195,13 +195,13 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
 
 
 @inlined
-def walk_to_leaf(trees: Trees, t: int, target: int, selection: Any, simulations: int) -> int:
+def walk_to_leaf(trees: Trees, t: int, selection: Any, simulations: int) -> int:
     """Simulate until a leaf awaits its evaluation, the search is over, or ``simulations`` have run; return those left.
 
     Any number of simulations may end in proven outcomes, which need no evaluation. The limit lets a search with a time
     budget read the clock.
     """
-    while simulations > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
+    while simulations > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t):
         simulations -= 1
         select_leaf(trees, t, selection)
     return simulations
@@ -248,7 +248,6 @@ def leaf_limit(trees: Trees, t: int, most: int) -> int:
 def step(
     trees: Trees,
     count: int,  # search the first ``count`` trees
-    targets: npt.NDArray[np.int64],  # [T] root visits to reach
     selection: Any,
     leaves: Leaves,  # with the network's answers; overwritten with the next leaves
     waiting: int,  # leaves of the last step
@@ -277,7 +276,7 @@ def step(
         first = waiting
         wide = leaf_limit(trees, t, most)
         while waiting - first < wide:
-            left = walk_to_leaf(trees, t, targets[t], selection, left)
+            left = walk_to_leaf(trees, t, selection, left)
             leaf = trees.leaf[t]
             if leaf == NO_NODE:
                 break
@@ -346,18 +345,16 @@ class NetworkSearch(TreeSearch):
             self.drop_trees()
         return super()._search(positions, budget)
 
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+    def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
         leaves = make_leaves(count * self.leaves, input_planes(self.evaluator), self.geometry)
         waiting = 0
         while True:
             check_block()
-            waiting, batch, unfinished = step(
-                trees, count, targets, self.selection, leaves, waiting, self.leaves, self._cache
-            )
+            waiting, batch, unfinished = step(trees, count, self.selection, leaves, waiting, self.leaves, self._cache)
             if unfinished == 0:
                 return
             if batch > 0:
                 logits, wdl = evaluate_checked(self.evaluator, leaves.planes[:batch])
                 leaves.logits[:batch], leaves.wdl[:batch] = logits, wdl  # `step` is compiled for one memory layout
             if deadline is not None and time.perf_counter() > deadline:
-                targets = np.zeros_like(targets)  # expand the leaves of this last evaluation, then stop
+                trees.budget.fill(0)  # expand the leaves of this last evaluation, then stop

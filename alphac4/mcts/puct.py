@@ -105,7 +105,7 @@ def _check_score(selection: Any) -> None:
     arguments = tuple(inspect.signature(function.py_func).parameters)
     if len(arguments) != len(SCORE_ARGUMENTS):
         raise ValueError(f"{name} takes ({', '.join(arguments)}); expected ({', '.join(SCORE_ARGUMENTS)})")
-    examples = make_trees(0, 0, STANDARD, np.random.default_rng(0)), 0, 0, 0, NodeTotals(0, 0.0, 0.0)
+    examples = make_trees(0, 0, STANDARD, np.random.default_rng(0)), 0, 0, 0, NodeTotals(0, 0.0, 0.0, 0)
     try:
         function.compile((selection, *map(numba.typeof, examples)))
     except NumbaError as error:

@@ -163,15 +163,17 @@ class TreeSearch(ABC):
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
         before = trees.visits[:count, ROOT].sum(axis=1, dtype=np.int64)
-        targets = np.minimum(before + (budget.simulations or MAX_VISITS), MAX_VISITS)
+        visits = np.minimum(before + (budget.simulations or MAX_VISITS), MAX_VISITS)
         if budget.seconds is None:
-            self._run(trees, count, targets, None)
+            trees.budget[:count] = visits
+            self._run(trees, count, None)
         else:
             for first in range(0, count, self.roots):
-                turn = np.zeros_like(targets)
-                turn[first : first + self.roots] = targets[first : first + self.roots]
+                turn = slice(first, first + self.roots)
+                trees.budget.fill(0)
+                trees.budget[turn] = visits[turn]
                 turn_started = time.perf_counter() if first else started
-                self._run(trees, count, turn, turn_started + budget.seconds)
+                self._run(trees, count, turn_started + budget.seconds)
         return self._result(trees, count, before, time.perf_counter() - started)
 
     def _timed_nodes(self, budget: Budget) -> int:  # noqa: ARG002
@@ -179,8 +181,8 @@ class TreeSearch(ABC):
         return TIMED_NODES
 
     @abstractmethod
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        """Simulate in the first trees up to ``targets`` [T] root visits, or to a time of `time.perf_counter`."""
+    def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
+        """Simulate in the first trees until their budgets are spent, or up to a time of `time.perf_counter`."""
 
     def drop_trees(self) -> None:
         """Discard all trees, but keep their memory."""

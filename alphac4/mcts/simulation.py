@@ -42,6 +42,7 @@ class NodeTotals(NamedTuple):
     visits: int  # visits of all actions
     value_sum: float  # sum over all visits and the node's own evaluation, for the side to move
     visited_prior: float  # sum of the priors of visited actions
+    budget: int  # visits of the root at which the search ends
 
 
 class Selection(Protocol):
@@ -195,7 +196,7 @@ def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
             visits += trees.visits[t, node, a]
             value_sum += trees.value_sum[t, node, a]
             visited_prior += trees.priors[t, node, a]
-    return NodeTotals(visits, value_sum, visited_prior)
+    return NodeTotals(visits, value_sum, visited_prior, trees.budget[t])
 
 
 @inlined

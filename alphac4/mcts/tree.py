@@ -65,6 +65,7 @@ class Trees(NamedTuple):
     child: Annotated[npt.NDArray[np.int32], "T N A"]
     proof: Annotated[npt.NDArray[np.int8], "T N A"]  # UNPROVEN, ILLEGAL or a proven outcome
     # State of the search.
+    budget: Annotated[npt.NDArray[np.int64], "T"]  # visits of the root at which the search ends
     leaf: Annotated[npt.NDArray[np.int32], "T"]  # the node that awaits its evaluation, or NO_NODE
     leaf_own: Annotated[npt.NDArray[np.uint64], "T"]  # that node's position
     leaf_occupied: Annotated[npt.NDArray[np.uint64], "T"]
@@ -196,10 +197,10 @@ def root_visits(trees: Trees, t: int) -> int:
 
 
 @inlined
-def is_searched(trees: Trees, t: int, target: int) -> bool:
-    """Return whether the root has ``target`` visits, or is proven, or memory is full."""
+def is_searched(trees: Trees, t: int) -> bool:
+    """Return whether the search's budget is spent, its root is proven, or memory is full."""
     return bool(
-        root_visits(trees, t) >= target
+        root_visits(trees, t) >= trees.budget[t]
         or trees.size[t] >= trees.parent.shape[1]
         or node_proof(trees, t, ROOT) != UNPROVEN
     )

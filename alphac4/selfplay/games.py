@@ -167,6 +167,7 @@ def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one."""
     games.full[t] = random_state.uniform(trees.rng, t) < plan.full_search_prob[0]
+    trees.budget[t] = plan.simulations[np.int64(games.full[t]), games.plies[t]]
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
     if games.full[t]:
@@ -304,7 +305,7 @@ def advance_slot(
             if games.left[t] == 0:
                 break
             begin_search(trees, games, t, plan)
-        elif is_searched(trees, t, plan.simulations[np.int64(games.full[t]), games.plies[t]]):
+        elif is_searched(trees, t):
             play_move(trees, games, t, plan)
         else:
             most -= 1

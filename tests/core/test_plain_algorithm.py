@@ -45,9 +45,9 @@ def search_with_leaves(position: Position, network: LinearNetwork, simulations: 
     trees = make_trees(1, simulations + 1, geometry, np.random.default_rng(0), proofs=False, look_ahead=False)
     reset_tree(trees, 0, position.own, position.occupied)
     arrays, waiting, cache = make_leaves(leaves, PLANES["stones"], geometry), 0, make_cache(0, geometry)
-    targets, unfinished = np.array([simulations]), 1
+    trees.budget[0], unfinished = simulations, 1
     while unfinished:
-        waiting, batch, unfinished = step(trees, 1, targets, PARAMETERS, arrays, waiting, leaves, cache)
+        waiting, batch, unfinished = step(trees, 1, PARAMETERS, arrays, waiting, leaves, cache)
         assert batch == waiting  # the cache is empty
         if batch:
             answers = canonical_answers(geometry, arrays.own[:batch], arrays.occupied[:batch], network.evaluate)

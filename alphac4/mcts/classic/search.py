@@ -59,24 +59,24 @@ class UctSearch(TreeSearch):
     def _timed_nodes(self, budget: Budget) -> int:
         return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))
 
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+    def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
         # Simulations of a tree between two checks for Ctrl-C, which are at most some tenths of a second apart.
         chunk = 256 if deadline is not None else min(2**16, 1 + 2**18 // max(count, 1))
         visits = trees.visits[:count, ROOT]  # [count, A] view, updated by the search
-        left = [t for t in range(count) if visits[t].sum() < targets[t]]
+        left = [t for t in range(count) if visits[t].sum() < trees.budget[t]]
         is_parallel = min(self.threads, len(left)) > 1
         with worker_threads(self.threads) if is_parallel else contextlib.nullcontext() as pool:
             search_all = map if pool is None else pool.map
             while left:  # one chunk per tree in turn, so that each tree gets its share of the time
                 check_block()
-                goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
+                goals = [min(int(visits[t].sum()) + chunk, int(trees.budget[t])) for t in left]
                 before = time.perf_counter()
                 list(search_all(lambda t, goal: run_uct(trees, t, goal, self.selection), left, goals))
                 spent = time.perf_counter() - before
                 if deadline is not None:  # the clock is read about once per millisecond
                     chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
                 left = [  # without the trees that are proven, full or done
-                    t for t, goal in zip(left, goals, strict=True) if goal <= visits[t].sum() < targets[t]
+                    t for t, goal in zip(left, goals, strict=True) if goal <= visits[t].sum() < trees.budget[t]
                 ]
                 if deadline is not None and time.perf_counter() > deadline:
                     return

@@ -4,7 +4,6 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numba import cuda as numba_cuda
 
@@ -40,13 +39,13 @@ MAX_SIMULATIONS_PER_STEP = 32  # per tree, if none reaches a leaf that needs the
 
 
 @kernel
-def grow(trees: Trees, targets: Any, selection: Any, buffers: IoBuffers, unfinished: Any) -> None:
+def grow(trees: Trees, selection: Any, buffers: IoBuffers, unfinished: Any) -> None:
     """Run one step of a search in one tree per thread; set ``unfinished`` [T] to 1 where the search continues."""
     t = cuda.grid(1)
-    if t >= targets.shape[0]:
+    if t >= unfinished.shape[0]:
         return
     expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
-    remaining = walk_to_leaf(trees, t, targets[t], selection, MAX_SIMULATIONS_PER_STEP)
+    remaining = walk_to_leaf(trees, t, selection, MAX_SIMULATIONS_PER_STEP)
     unfinished[t] = 0
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, buffers.planes[t], buffers.one)
@@ -58,7 +57,6 @@ class SearchBuffers(NamedTuple):
     """Memory on the device for searches of one size, and the step that uses it."""
 
     trees: DeviceArrays[Trees]
-    targets: torch.Tensor  # int64 [T] root visits at which a search is finished
     unfinished: torch.Tensor  # int8 [T]
     network: DeviceNetwork
     step: Any  # evaluates all leaves, then runs `grow`
@@ -90,7 +88,7 @@ class DeviceSearch(NetworkSearch):
     def compile(self) -> None:
         """Do nothing: kernels are compiled when memory is allocated."""
 
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+    def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
         if self._version != self._source.version:
             network = self._source.network
             evaluate_checked(self._source, random_inputs(network.config, PROBE_BOARDS, np.random.default_rng(0)))
@@ -103,8 +101,7 @@ class DeviceSearch(NetworkSearch):
         device_trees = buffers.trees
         for name in ARRAYS:
             device_trees.tensors[name][:count].copy_(torch.from_numpy(as_signed(getattr(trees, name)[:count])))
-        buffers.targets.zero_()
-        buffers.targets[:count].copy_(torch.from_numpy(targets))
+        device_trees.tensors["budget"][count:].zero_()
         buffers.trees.tensors["leaf"][count:].fill_(NO_NODE)
         launch(write_leaves, slots, device_trees.arrays, buffers.network.io)
         while True:
@@ -114,7 +111,7 @@ class DeviceSearch(NetworkSearch):
             if not buffers.unfinished[:count].any():
                 break
             if deadline is not None and time.perf_counter() > deadline:
-                buffers.targets.zero_()  # expand the pending leaves, then stop
+                device_trees.tensors["budget"].zero_()  # expand the pending leaves, then stop
         synchronise()
         for name in ARRAYS:
             as_signed(getattr(trees, name))[:count] = device_trees.tensors[name][:count].cpu().numpy()
@@ -128,15 +125,14 @@ class DeviceSearch(NetworkSearch):
         empty = make_trees(slots, nodes, self.geometry, np.random.default_rng(0), **self.options)
         trees = copy_to_device(empty, self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
-        targets = torch.zeros(slots, dtype=torch.int64, device=self._device)
         unfinished = torch.zeros(slots, dtype=torch.int8, device=self._device)
         network = DeviceNetwork(self._source.network, self.geometry, slots, self._device, self._precision)
-        views = kernel_view(targets), kernel_view(unfinished)
+        view = kernel_view(unfinished)
 
         def step() -> None:
             network.evaluate()
-            launch(grow, slots, trees.arrays, views[0], self.selection, network.io, views[1])
+            launch(grow, slots, trees.arrays, self.selection, network.io, view)
 
-        buffers = SearchBuffers(trees, targets, unfinished, network, capture_graph(step, self._device))
+        buffers = SearchBuffers(trees, unfinished, network, capture_graph(step, self._device))
         self._allocated[slots, nodes] = buffers
         return buffers

@@ -244,7 +244,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (kernels.advance, (trees, games, plan, puct, buffers)),
         (kernels.restart, (trees, games)),
         (kernels.write_leaves, (trees, buffers)),
-        (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, buffers, np.zeros(4, np.int8))),
+        (search_kernels.grow, (trees, puct, buffers, np.zeros(4, np.int8))),
         (replay_kernels.write_boards, (STANDARD, boards)),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
