@@ -24,7 +24,7 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.puct import Puct, expand
+from alphac4.mcts.puct import expand
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
@@ -114,16 +114,18 @@ def search_by_hand(
     geometry: Geometry,
     positions: Sequence[Position],
     evaluate: Callable[[Any], tuple[Any, Any]],
-    parameters: Puct,
+    selection: Any,
     simulations: int,
+    noise: npt.ArrayLike = 0.5,
 ) -> Trees:
     """Return the package's trees after ``simulations``, without proofs.
 
-    ``evaluate`` maps planes [B, 2, R, C] to logits [B, A] and values [B].
+    ``evaluate`` maps planes [B, 2, R, C] to logits [B, A] and values [B]; ``noise`` [B, A] is the search's.
     """
     rng = np.random.default_rng(0)
     trees = make_trees(len(positions), simulations + 1, geometry, rng, proofs=False, look_ahead=False)
     own, occupied = stones(positions)
+    trees.budget[:], trees.noise[:] = simulations, noise
     for t in range(len(positions)):
         reset_tree(trees, t, own[t], occupied[t])
     for _ in range(simulations + 1):
@@ -131,7 +133,7 @@ def search_by_hand(
         for t in range(len(positions)):
             expand(trees, t, logits[t], wdl[t], 1.0)
             if root_visits(trees, t) < simulations:
-                select_leaf(trees, t, parameters)
+                select_leaf(trees, t, selection)
     return trees
 
 

@@ -24,7 +24,7 @@ from alphac4.machine import check_block
 from alphac4.mcts.puct import Puct, check_selection, expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
-from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, Selection, select_leaf
+from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, Selection, reuses_tree, select_leaf
 from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits, zeros
 
 Planes = npt.NDArray[np.float32]
@@ -331,8 +331,9 @@ class NetworkSearch(TreeSearch):
         proofs: bool = True,  # whether proven outcomes propagate; without, the end of a game is a value like others
         mirror: bool = True,  # whether a position and its mirror image share one evaluation
     ) -> None:
-        super().__init__(geometry, rng, reuse, proofs=proofs, look_ahead=proofs, mirror=mirror)
         self.selection = check_selection(selection or Puct())
+        reuse = reuse if reuses_tree(self.selection) else "nothing"
+        super().__init__(geometry, rng, reuse, proofs=proofs, look_ahead=proofs, mirror=mirror)
         self.evaluator = evaluator
         self.leaves = leaves
         self._cache = make_cache(cache, geometry)

@@ -90,18 +90,20 @@ def check_selection(selection: Any) -> Selection:
             Range(-MAX_NUMBER if is_signed else MIN_POSITIVE, MAX_NUMBER).check(name, number)
     if kind is Puct:
         return Puct(*map(float, selection))  # so that a search is compiled once
-    _check_score(numba.typeof(selection))  # type: ignore[no-untyped-call]
+    for method in ("score", "final_score"):
+        if hasattr(kind, method):
+            _check_score(numba.typeof(selection), method)  # type: ignore[no-untyped-call]
     return selection  # type: ignore[no-any-return]
 
 
 @functools.cache
-def _check_score(selection: Any) -> None:
+def _check_score(selection: Any, method: str) -> None:
     """Raise ValueError for an unsuitable method of a user's selection, whose type in Numba is given.
 
     The method is compiled separately, so that errors in it are reported without the search around it.
     """
     kind = selection.instance_class
-    function, name = users_compiled(kind.score), f"{kind.__name__}.score"
+    function, name = users_compiled(getattr(kind, method)), f"{kind.__name__}.{method}"
     arguments = tuple(inspect.signature(function.py_func).parameters)
     if len(arguments) != len(SCORE_ARGUMENTS):
         raise ValueError(f"{name} takes ({', '.join(arguments)}); expected ({', '.join(SCORE_ARGUMENTS)})")
@@ -179,6 +181,16 @@ def expand(
     trees.draw_sum[t] += wdl[1]
     trees.draw_count[t] += 1
     backup(trees, t, leaf, value_to_move)
+
+
+@inlined
+def draw_noise(trees: Trees, t: int) -> None:
+    """Draw ``trees.noise`` of a search from the tree's random state, which stays as it is."""
+    state = trees.rng[t]
+    trees.rng[t] = ~state  # another stream of random numbers
+    for a in range(trees.noise.shape[1]):
+        trees.noise[t, a] = random_state.uniform(trees.rng, t)
+    trees.rng[t] = state
 
 
 @compiled

@@ -21,7 +21,7 @@ from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
 from alphac4.mcts.results import NodeView, SearchResult, describe_columns, join_results, principal_variations, root_wdl
-from alphac4.mcts.simulation import action_scores
+from alphac4.mcts.simulation import action_scores, summarize_roots
 from alphac4.mcts.tree import (
     ARRAYS,
     ILLEGAL,
@@ -36,7 +36,6 @@ from alphac4.mcts.tree import (
     proof_value,
     proven_moves,
     reset_tree,
-    summarize_roots,
 )
 from alphac4.storage.records import quote
 
@@ -244,7 +243,7 @@ class TreeSearch(ABC):
     def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
         statistics = self._statistics(trees, 0, count, ROOT)
         value, proven, moves = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
-        summarize_roots(trees, value, proven, moves)
+        summarize_roots(trees, self.selection, value, proven, moves)
         moves = self._moves(moves, statistics)
         draw = trees.draw_sum[:count] / np.maximum(trees.draw_count[:count], 1)
         draw = np.where(proven == UNPROVEN, draw, proven == PROVEN_DRAW)

@@ -24,9 +24,11 @@ from alphac4.mcts.tree import (
     UNPROVEN,
     Trees,
     add_node,
+    best_action,
     node_proof,
     parent_proof,
     proof_value,
+    root_value,
 )
 
 MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads the clock: well under a millisecond
@@ -46,7 +48,11 @@ class NodeTotals(NamedTuple):
 
 
 class Selection(Protocol):
-    """How a network-guided search selects moves: a NamedTuple of numbers with these members."""
+    """How a network-guided search selects moves: a NamedTuple of numbers with these members.
+
+    Two more are optional. ``final_score``, with the arguments of ``score``, scores the moves of a searched root, and
+    the one with the highest score is played. A false attribute ``reuse_tree`` makes every search begin a new tree.
+    """
 
     @property
     def prior_temperature(self) -> float:
@@ -127,16 +133,42 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
         trees.proof[t, node, action] = parent_proof(proof)
 
 
+def reuses_tree(selection: Any) -> bool:
+    """Return whether a search may continue in the tree of an earlier one."""
+    return bool(getattr(selection, "reuse_tree", True))
+
+
+class _Functions(NamedTuple):
+    """Implementations of the functions below for a type of selection."""
+
+    select_action: Callable[..., int]
+    final_action: Callable[..., int]
+    write_scores: Callable[..., None]
+
+
 @functools.cache
-def _functions(kind: Any) -> tuple[Callable[..., int], Callable[..., None]]:
-    """Return the functions that implement `select_action` and `write_scores` for a type of selection."""
+def _functions(kind: Any) -> _Functions:
     if hasattr(kind, "select"):  # classic search, whose choice among unvisited actions is random
-        return kind.select, kind.write_scores
-    score = kind.score
+        return _Functions(kind.select, _no_action, kind.write_scores)
+    score, final_score = kind.score, getattr(kind, "final_score", None)
     if not kind.__module__.startswith("alphac4."):
         score = users_compiled(score)
+    final_action = _no_action if final_score is None else _highest(users_compiled(final_score))
 
-    def select(selection: Any, trees: Trees, t: int, node: int) -> int:
+    def write(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
+        totals = node_totals(trees, t, node)
+        for a in range(trees.visits.shape[2]):
+            scores[a] = math.nan
+            if trees.proof[t, node, a] != ILLEGAL:
+                scores[a] = score(selection, trees, t, node, a, totals)
+
+    return _Functions(_highest(score), final_action, write)
+
+
+def _highest(score: Callable[..., float]) -> Callable[..., int]:
+    """Return a function for the action with the highest score among those of an unproven node that may be played."""
+
+    def choose(selection: Any, trees: Trees, t: int, node: int) -> int:
         totals = node_totals(trees, t, node)
         best, best_score = NO_ACTION, -math.inf
         for a in range(trees.visits.shape[2]):
@@ -147,36 +179,41 @@ def _functions(kind: Any) -> tuple[Callable[..., int], Callable[..., None]]:
                 best, best_score = a, action_score
         return best
 
-    def write(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
-        totals = node_totals(trees, t, node)
-        for a in range(trees.visits.shape[2]):
-            scores[a] = math.nan
-            if trees.proof[t, node, a] != ILLEGAL:
-                scores[a] = score(selection, trees, t, node, a, totals)
+    return choose
 
-    return select, write
+
+def _no_action(selection: Any, trees: Trees, t: int, node: int) -> int:  # noqa: ARG001
+    return NO_ACTION
 
 
 def select_action(selection: Any, trees: Trees, t: int, node: int) -> int:
     """Return the action that is selected in an unproven node."""
-    select, _ = _functions(selection.__class__)
-    return select(selection, trees, t, node)
+    return _functions(selection.__class__).select_action(selection, trees, t, node)
+
+
+def final_action(selection: Any, trees: Trees, t: int, node: int) -> int:
+    """Return the action that a user's selection plays at an unproven root; NO_ACTION if it has no ``final_score``."""
+    return _functions(selection.__class__).final_action(selection, trees, t, node)
 
 
 def write_scores(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
     """Write the score of each action for the next simulation into ``scores`` [A]; NaN for a full column."""
-    _, write = _functions(selection.__class__)
-    write(selection, trees, t, node, scores)
+    _functions(selection.__class__).write_scores(selection, trees, t, node, scores)
 
 
 @overload(select_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
 def _compile_select(selection: Any, trees: Any, t: Any, node: Any) -> Any:  # noqa: ARG001 - the types of arguments
-    return _functions(selection.instance_class)[0]
+    return _functions(selection.instance_class).select_action
+
+
+@overload(final_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
+def _compile_final(selection: Any, trees: Any, t: Any, node: Any) -> Any:  # noqa: ARG001
+    return _functions(selection.instance_class).final_action
 
 
 @overload(write_scores, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
 def _compile_write_scores(selection: Any, trees: Any, t: Any, node: Any, scores: Any) -> Any:  # noqa: ARG001
-    return _functions(selection.instance_class)[1]
+    return _functions(selection.instance_class).write_scores
 
 
 @compiled
@@ -184,6 +221,25 @@ def action_scores(trees: Trees, first: int, node: int, selection: Any, scores: S
     """Call `write_scores` for a node of B trees, beginning with tree ``first``; ``scores`` are [B, A]."""
     for row in range(len(scores)):
         write_scores(selection, trees, first + row, node, scores[row])
+
+
+@compiled
+def summarize_roots(
+    trees: Trees,
+    selection: Any,
+    values: npt.NDArray[np.float64],
+    proofs: npt.NDArray[np.int64],
+    moves: npt.NDArray[np.int64],
+) -> None:
+    """Write the values, the proofs and the moves to play of the first B trees' roots into arrays [B]."""
+    for t in range(len(moves)):
+        values[t] = root_value(trees, t)
+        proofs[t] = node_proof(trees, t, ROOT)
+        moves[t] = NO_ACTION
+        if proofs[t] == UNPROVEN:
+            moves[t] = final_action(selection, trees, t, ROOT)
+        if moves[t] == NO_ACTION:
+            moves[t] = best_action(trees, t)
 
 
 @inlined

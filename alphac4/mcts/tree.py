@@ -48,6 +48,7 @@ class Trees(NamedTuple):
     proofs: bool  # whether proven outcomes propagate to parents
     look_ahead: bool  # whether a new node marks the moves after which the opponent wins immediately
     mirror: bool  # whether the network evaluates positions in canonical orientation, so that mirror images share it
+    reuse: bool  # whether the next search in a game of self-play continues in the subtree of the move played
     # Constant during a search.
     own: Annotated[npt.NDArray[np.uint64], "T"]  # the root's position
     occupied: Annotated[npt.NDArray[np.uint64], "T"]
@@ -66,6 +67,7 @@ class Trees(NamedTuple):
     proof: Annotated[npt.NDArray[np.int8], "T N A"]  # UNPROVEN, ILLEGAL or a proven outcome
     # State of the search.
     budget: Annotated[npt.NDArray[np.int64], "T"]  # visits of the root at which the search ends
+    noise: Annotated[npt.NDArray[np.float64], "T A"]  # for users' selections; 1/2 except in self-play
     leaf: Annotated[npt.NDArray[np.int32], "T"]  # the node that awaits its evaluation, or NO_NODE
     leaf_own: Annotated[npt.NDArray[np.uint64], "T"]  # that node's position
     leaf_occupied: Annotated[npt.NDArray[np.uint64], "T"]
@@ -74,7 +76,7 @@ class Trees(NamedTuple):
     rng: Annotated[npt.NDArray[np.uint64], "T"]  # random state, see `alphac4.mcts.random_state`
 
 
-ARRAYS = Trees._fields[4:]  # names of the arrays with a row per tree
+ARRAYS = Trees._fields[5:]  # names of the arrays with a row per tree
 
 
 def make_trees(
@@ -86,12 +88,14 @@ def make_trees(
     proofs: bool = True,  # whether proven outcomes propagate to parents
     look_ahead: bool = True,  # whether a new node marks moves after which the opponent wins immediately
     mirror: bool = True,  # whether the network evaluates positions in canonical orientation
+    reuse: bool = True,  # whether the next search of self-play continues in the subtree of the move played
     heuristics: bool = False,  # whether to allocate memory for a hand-written value of each move
 ) -> Trees:
     sizes = {"T": trees, "N": nodes, "H": nodes if heuristics else 1, "A": geometry.columns}
     arrays = zeros(Trees, **sizes) | {"rng": rng.integers(1, 2**63, trees, dtype=np.uint64)}
     arrays["leaf"].fill(NO_NODE)
-    return Trees(geometry=geometry, proofs=proofs, look_ahead=look_ahead, mirror=mirror, **arrays)
+    arrays["noise"].fill(0.5)
+    return Trees(geometry=geometry, proofs=proofs, look_ahead=look_ahead, mirror=mirror, reuse=reuse, **arrays)
 
 
 def zeros(record: type, **sizes: int) -> dict[str, npt.NDArray[Any]]:
@@ -242,17 +246,6 @@ def best_action(trees: Trees, t: int) -> int:
         if visits > best_visits or (visits == best_visits and value > best_value):
             best, best_visits, best_value = action, visits, value
     return best
-
-
-@compiled
-def summarize_roots(
-    trees: Trees, values: npt.NDArray[np.float64], proofs: npt.NDArray[np.int64], moves: npt.NDArray[np.int64]
-) -> None:
-    """Write `root_value`, `node_proof` and `best_action` of the first B trees' roots into arrays [B]."""
-    for t in range(len(moves)):
-        values[t] = root_value(trees, t)
-        proofs[t] = node_proof(trees, t, ROOT)
-        moves[t] = best_action(trees, t)
 
 
 @compiled

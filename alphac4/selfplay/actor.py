@@ -25,7 +25,7 @@ from alphac4.mcts.network_search import (
     share_cache,
 )
 from alphac4.mcts.puct import check_selection
-from alphac4.mcts.simulation import Selection
+from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import (
@@ -98,7 +98,7 @@ class Actor:
         self.evaluator = evaluator
         self.slots = slots
         self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
-        self._trees = make_trees(slots, config.tree_nodes(max_simulations), geometry, rng)
+        self._trees = make_trees(slots, config.tree_nodes(max_simulations), geometry, rng, reuse=reuses_tree(selection))
         self._games = make_games(slots, geometry)
         self.stats = ActorStats()  # statistics of the work since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)

@@ -17,8 +17,8 @@ from alphac4.game.rules import U64_0, Geometry, count_stones, has_run, landing_c
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, store_evaluation
-from alphac4.mcts.puct import add_root_noise, expand, leaf_key, write_leaf
-from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_leaf
+from alphac4.mcts.puct import add_root_noise, draw_noise, expand, leaf_key, write_leaf
+from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, final_action, select_leaf
 from alphac4.mcts.tree import (
     NO_ACTION,
     NO_NODE,
@@ -167,6 +167,7 @@ def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one."""
     games.full[t] = random_state.uniform(trees.rng, t) < plan.full_search_prob[0]
+    draw_noise(trees, t)
     trees.budget[t] = plan.simulations[np.int64(games.full[t]), games.plies[t]]
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
@@ -266,10 +267,12 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 
 
 @compiled
-def play_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
+def play_move(trees: Trees, games: Games, t: int, plan: GamePlan, action: int) -> None:
+    """Record the search and play a move: ``action``, unless the root is proven, or NO_ACTION for one that is drawn."""
     record_search(trees, games, t, plan)
     ply = games.plies[t]
-    column = choose_move(trees, games, t, plan)
+    is_open = node_proof(trees, t, ROOT) == UNPROVEN
+    column = action if is_open and action != NO_ACTION else choose_move(trees, games, t, plan)
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
     games.plies[t] = ply + 1
@@ -280,7 +283,10 @@ def play_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
         games.outcome[t] = 0 if not won else (1 if ply % 2 == 0 else -1)
         games.stage[t] = GAME_OVER
     else:
-        advance_root(trees, t, column)
+        if trees.reuse:
+            advance_root(trees, t, column)
+        else:
+            reset_tree(trees, t, own, occupied)
         games.stage[t] = NEW_MOVE
 
 
@@ -306,7 +312,7 @@ def advance_slot(
                 break
             begin_search(trees, games, t, plan)
         elif is_searched(trees, t):
-            play_move(trees, games, t, plan)
+            play_move(trees, games, t, plan, final_action(selection, trees, t, ROOT))
         else:
             most -= 1
             games.simulations[t] += 1

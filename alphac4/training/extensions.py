@@ -196,7 +196,7 @@ class Functions(TypedDict, total=False):
     targets: Targets | None
     extra_samples: ExtraSamples | None
     selection: Selection | None
-    """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`."""
+    """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`, and maybe ``final_score``."""
     simulations: Simulations | None
     temperature: Temperature | None
     noise: Noise | None
@@ -247,7 +247,14 @@ class Extensions:
 
         Such a setting would have no effect.
         """
-        for name, settings in REPLACED.items():
+        replaced = dict(REPLACED)
+        if hasattr(self.functions.get("selection"), "final_score"):
+            replaced["selection"] += REPLACED["temperature"]
+            if "temperature" in self:
+                raise ValueError(
+                    "`selection` has a final_score, which replaces `temperature`: leave out one of the two"
+                )
+        for name, settings in replaced.items():
             for setting in settings if name in self else ():
                 value, *usual = (attrgetter(setting)(each) for each in (config, TrainConfig(), *PRESETS.values()))
                 if value not in usual:
@@ -265,7 +272,9 @@ class Extensions:
             name = qualified_name(function)
             if isinstance(function, tuple) and hasattr(function, "_asdict"):
                 name += f"({', '.join(f'{field}={value}' for field, value in function._asdict().items())})"
-            source = _source(function if argument != "selection" else getattr(function, "score", function))
+            methods = [getattr(function, method, None) for method in ("score", "final_score")]
+            parts = filter(None, methods) if argument == "selection" else [function]
+            source = "".join(map(_source, parts))
             names[argument] = f"{name} #{hashlib.sha256(source.encode()).hexdigest()[:16]}"
         return names
 

@@ -241,6 +241,16 @@ class TakesLess(NamedTuple):
         return trees.priors[node]
 
 
+class DecidesNothing(NamedTuple):
+    prior_temperature: float = 1.0
+
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> Any:  # noqa: ARG002
+        return 1.0
+
+    def final_score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> Any:  # noqa: ARG002
+        return trees
+
+
 class HasNoScore(NamedTuple):
     prior_temperature: float = 1.0
 
@@ -254,6 +264,7 @@ class HasNoScore(NamedTuple):
         ),
         (Undecided(), r"Undecided\.score returns OptionalType.*expected a number in every case"),
         (TakesLess(), r"TakesLess\.score takes \(self, trees, node\); expected \(self, trees, t, node, action, totals"),
+        (DecidesNothing(), r"DecidesNothing\.final_score returns .*expected a number in every case"),
         (HasNoScore(), "is a NamedTuple with a field prior_temperature and a method score, not .*HasNoScore"),
         (Misnamed, r"a selection is an instance: write Misnamed\(\)"),
     ],

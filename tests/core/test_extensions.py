@@ -7,7 +7,7 @@ import re
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -362,6 +362,16 @@ def test_invalid_results_of_functions_are_named(functions: dict[str, Any], messa
         train(**functions)
 
 
+class LastMove(NamedTuple):
+    prior_temperature: float = 1.0
+
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> Any:  # noqa: ARG002
+        return trees.priors[t, node, action]
+
+    def final_score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> Any:  # noqa: ARG002
+        return action
+
+
 @pytest.mark.parametrize(
     ("functions", "settings", "message"),
     [
@@ -372,6 +382,12 @@ def test_invalid_results_of_functions_are_named(functions: dict[str, Any], messa
         ),
         ({"simulations": lambda *_: 8}, {"selfplay": {"full_simulations": 7}}, "replaces selfplay.full_simulations"),
         ({"selection": Puct()}, {"selfplay": {"c_init": 2.0}}, "replaces selfplay.c_init"),
+        ({"selection": LastMove()}, {"selfplay": {"temperature_end": 0.7}}, "replaces selfplay.temperature_end"),
+        (
+            {"selection": LastMove(), "temperature": lambda *_: 1.0},
+            {},
+            "final_score, which replaces `temperature`",
+        ),
         ({"gate": lambda _play: True}, {"gate": {"threshold": 0.6}}, "replaces gate.threshold"),
         ({"schedule": lambda *_: 1.0}, {"learning": {"final_learning_rate": 1e-3}}, "replaces learning.final_learning"),
         ({"optimizer": lambda *_: []}, {"learning": {"weight_decay": 0.01}}, "replaces learning.weight_decay"),

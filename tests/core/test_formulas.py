@@ -3,6 +3,8 @@
 import math
 import random
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import Puct, add_root_noise, expand, exploration_weight, puct_score
 from alphac4.mcts.results import principal_variations
-from alphac4.mcts.simulation import action_scores, select_action
+from alphac4.mcts.simulation import action_scores, final_action, select_action
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_NODE,
@@ -47,6 +49,7 @@ from alphac4.selfplay.games import (
 from alphac4.selfplay.samples import lambda_returns
 from alphac4.training.losses import ownership_loss, with_weights
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NARROW = make_geometry(5, 4, 4)  # four moves, which keeps calculations by hand short
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1], np.float32)
 LOSS = 2 - PROVEN_WIN
@@ -380,8 +383,10 @@ def evaluate_linearly(planes: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.slow
-def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) -> None:
-    """Compare PUCT with `mctx.muzero_policy`, and the improved policy with `mctx.gumbel_muzero_policy`.
+def test_searches_have_the_visits_policies_and_moves_of_mctx(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compare PUCT with `mctx.muzero_policy`, and examples/ideas/gumbel.py with `mctx.gumbel_muzero_policy`.
 
     Both searches have no noise, no proofs, and first-play urgency without a reduction, which in mctx is a transform of
     Q-values. Values are in [-1, 1], without mctx's rescaling by the minimum and the maximum value of a node, so that
@@ -432,18 +437,39 @@ def test_search_has_the_visits_and_policies_of_mctx(rng: np.random.Generator) ->
         )
         tree = puct.search_tree
         improved = logits + jax.vmap(completed, in_axes=(0, None))(tree, tree.ROOT_INDEX)
-        return tree.summary(), jax.nn.softmax(improved)
+        gumbel = [
+            mctx.gumbel_muzero_policy(
+                None, key, root, play, SIMULATIONS, full, qtransform=completed, gumbel_scale=scale
+            )
+            for scale in (0.0, 1.0)
+        ]
+        visits = [each.search_tree.summary().visit_counts for each in gumbel]
+        noise = gumbel[1].search_tree.extra_data.root_gumbel
+        return tree.summary(), jax.nn.softmax(improved), visits, [each.action for each in gumbel], noise
 
     planes = make_planes(STANDARD, *stones(positions))
     with jax.default_matmul_precision("highest"):
-        puct, policies = search((planes[:, 0] - planes[:, 1]).astype(np.int8))
+        board = (planes[:, 0] - planes[:, 1]).astype(np.int8)
+        puct, policies, gumbel_visits, gumbel_moves, noise = jax.device_get(search(board))
 
     parameters = Puct(c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0)
     trees = search_by_hand(STANDARD, positions, evaluate_linearly, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
-    textbook = alphac4.load(evaluate_linearly, selection=parameters, leaves=1, proofs=False, mirror=False)
-    for result, visits in zip(textbook.search(positions, simulations=SIMULATIONS), puct.visit_counts, strict=True):
-        assert {c: move.visits for c, move in result.columns.items()} == {c: visits[c] for c in result.columns}
+    monkeypatch.syspath_prepend(EXAMPLES / "ideas")
+    gumbel = import_module("gumbel").Gumbel(c_scale=C_SCALE)
+    for selection, expected in (parameters, puct.visit_counts), (gumbel, gumbel_visits[0]):
+        textbook = alphac4.load(evaluate_linearly, selection=selection, leaves=1, proofs=False, mirror=False)
+        results = textbook.search(positions, simulations=SIMULATIONS)
+        for result, visits in zip(results, expected, strict=True):
+            assert {c: move.visits for c, move in result.columns.items()} == {c: visits[c] for c in result.columns}
+        if selection is gumbel:
+            assert [result.move for result in results] == gumbel_moves[0].tolist()
+    noisy = search_by_hand(
+        STANDARD, positions, evaluate_linearly, gumbel, SIMULATIONS, np.exp(-np.exp(-np.float64(noise)))
+    )
+    assert noisy.visits[:, ROOT].tolist() == gumbel_visits[1].tolist() != gumbel_visits[0].tolist()
+    moves = [final_action(gumbel, noisy, t, ROOT) for t in range(len(positions))]
+    assert moves == gumbel_moves[1].tolist() != gumbel_moves[0].tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # some simulations reach the end of the game
     for t, policy in enumerate(policies):
         ours = np.empty(7, np.float32)

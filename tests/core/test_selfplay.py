@@ -1,16 +1,19 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import new_threads_end
+from helpers import SumsOfEighths, new_threads_end
 
 from alphac4.game import Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator, make_cache
+from alphac4.mcts.puct import draw_noise
 from alphac4.mcts.search import Budget
+from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN, make_trees
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import make_plan, move_string
@@ -104,6 +107,57 @@ def test_samples_tell_full_searches_and_games_the_regret_of_their_moves() -> Non
         assert samples_in([block], config).full_searches.tolist() == recorded
         assert 0 < sum(recorded) < len(recorded)
     assert exploring > 10
+
+
+class RightmostMove(NamedTuple):
+    """Selection like PUCT's that begins new trees and plays the rightmost move."""
+
+    prior_temperature: float = 1.0
+    reuse_tree: bool = False
+
+    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:
+        visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]
+        value = trees.value_sum[t, node, action] / visits if visits > 0 else 0.0
+        return float(value + prior * totals.budget**0.5 / (1 + visits))
+
+    def final_score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:
+        return float(action if totals.visits == totals.budget and trees.visits[t, node, action] else -1)
+
+
+def test_a_selection_plays_its_own_move_after_a_search_in_a_new_tree() -> None:
+    """Visits and moves of self-play are those of new searches; a proven result is played out by the usual rule."""
+    config = SelfPlayConfig(
+        games=8, full_simulations=30, full_search_prob=1.0, dirichlet_fraction=0.0, opening_prob=1.0
+    )
+    evaluator, moves = SumsOfEighths(STANDARD), 0
+    actor = Actor(STANDARD, config, evaluator, 8, np.random.default_rng(0), selection=RightmostMove())
+    search = NetworkSearch(evaluator, RightmostMove())
+    for block in actor.play(30, lambda: False):
+        games, samples = block.games, make_samples(STANDARD, config, block.games)
+        used = recorded_plies(games)
+        positions = [Position(*pair) for pair in zip(samples.own, samples.occupied, strict=True)]
+        result = search.search(positions, Budget(simulations=30))
+        np.testing.assert_array_equal(games.visits[used], result.visits)
+        np.testing.assert_array_equal(games.moves[used], result.moves)
+        for row in range(len(positions)):
+            if result.root_proof(row) == UNPROVEN:
+                tried = np.flatnonzero((result.visits[row] > 0) & (result.proofs[row] >= PROVEN_DRAW))
+                assert result.moves[row] == tried.max()
+                moves += 1
+    assert moves > 100
+
+
+def test_the_noise_of_a_search_is_uniform_and_does_not_change_the_random_state() -> None:
+    trees = make_trees(2000, 1, STANDARD, np.random.default_rng(0))
+    assert (trees.noise == 0.5).all()
+    before = trees.rng.copy()
+    for t in range(len(before)):
+        draw_noise(trees, t)
+    np.testing.assert_array_equal(trees.rng, before)
+    shares = np.linspace(0.0, 1.0, 11)
+    np.testing.assert_allclose(np.quantile(trees.noise, shares), shares, atol=0.02)
+    assert len(np.unique(trees.noise)) == trees.noise.size
+    np.testing.assert_allclose(np.corrcoef(trees.noise.T), np.eye(7), atol=0.1)
 
 
 def test_value_targets_depend_on_the_lambda_of_the_settings() -> None:

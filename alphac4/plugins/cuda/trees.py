@@ -16,7 +16,7 @@ from numba import cuda as numba_cuda
 from alphac4.compute.cores import Actors, Seeds
 from alphac4.game.rules import Geometry
 from alphac4.mcts.puct import check_selection, expand, write_leaf
-from alphac4.mcts.simulation import Selection
+from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
 from alphac4.plugins.cuda import CUDA_TREES
@@ -111,7 +111,7 @@ class DeviceActor:
         self.geometry = geometry
         self.config = config
         self.slots = slots
-        empty = make_trees(slots, 1, geometry, rng)
+        empty = make_trees(slots, 1, geometry, rng, reuse=reuses_tree(selection))
         self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
         self._games = copy_to_device(make_games(slots, geometry), device)
         self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
