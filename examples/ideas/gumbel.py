@@ -6,7 +6,8 @@ Visits and moves are those of `mctx.gumbel_muzero_policy` with the same noise, w
 
     python examples/ideas/gumbel.py
 
-Results: not measured yet.
+Results: a run of 5 iterations with 8,000 samples each (seed 0) made 9.3 % mistakes raw and 5.2 % with 64 simulations,
+and one without it 9.6 and 5.2 % (the package's 1,145 positions; 95 % intervals of +-1.8 and +-1.4): no difference.
 """
 
 import math
