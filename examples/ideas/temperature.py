@@ -5,7 +5,9 @@ every ten plies, as in `quick`.
 
     python examples/ideas/temperature.py
 
-Results: not measured yet.
+Four iterations of 10,000 positions with ITERATIONS = 4 and seed 0 (`--iterations 4 --samples 10000`): mistakes of 9.5%
+raw and 4.4% with 64 simulations, and `quick` without it has 10.0% and 6.0% (the package's 1,145 positions, intervals of
+about 1.9 and 1.5 points on either side). The difference is inconclusive.
 """
 
 from common import train
