@@ -119,7 +119,7 @@ def test_moves_and_values_belong_to_their_positions(rng: np.random.Generator) ->
             found = np.array([answers[position] for position in batch])
             return SimpleNamespace(moves=found[:, 0].astype(int), value=found[:, 1])
 
-    player = KnownPlayer("known", UniformEvaluator(), Budget(simulations=1))
+    player = KnownPlayer("known", NetworkSearch(UniformEvaluator()), Budget(simulations=1))
     batches: list[int] = []
 
     def on_batch(size: int) -> None:
