@@ -195,8 +195,7 @@ def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothin
     """Return a search of either kind, without a trained network."""
     rng = np.random.default_rng(0)
     if kind.startswith("puct"):
-        leaves = 8 if kind == "puct with 8 leaves" else 1
-        return NetworkSearch(UniformEvaluator(), geometry=geometry, rng=rng, reuse=reuse, leaves=leaves)
+        return NetworkSearch(UniformEvaluator(), geometry=geometry, rng=rng, reuse=reuse)
     return UctSearch(geometry=geometry, rng=rng, reuse=reuse)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.api.positions import Board, PositionLike, PositionsLike, read_positions
 from alphac4.arena import PlayerError
-from alphac4.arena.kinds import LEAVES, MAX_LEAVES, SEARCH_DEFAULTS, describe_options
+from alphac4.arena.kinds import SEARCH_DEFAULTS, describe_options
 from alphac4.arena.players import (
     NetworkPlayer,
     Player,
@@ -24,7 +24,7 @@ from alphac4.arena.registry import common_geometry, find_kind, find_network, par
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, describe
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import PREFETCH, NetworkSearch
 from alphac4.mcts.results import SearchedPosition
 from alphac4.mcts.search import Budget
 from alphac4.mcts.simulation import Selection
@@ -33,6 +33,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.records import Range, Seed, checked
 
 DEFAULT_SIMULATIONS = 100  # per search of a user's own network
+OWN_CACHE = 2**14  # evaluations of a user's own network that a search keeps
 MAX_BATCH, MAX_THREADS = 65_536, 1024
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
@@ -138,7 +139,6 @@ def load(
     threads: Annotated[int, Range(1, MAX_THREADS)] | None = None,
     batch_size: Annotated[int, Range(1, MAX_BATCH)] = 1,
     selection: "Selection | None" = None,
-    leaves: Annotated[int, Range(1, MAX_LEAVES)] = LEAVES,
     proofs: bool = True,
     mirror: bool = True,
     planes: Literal["stones", "lines"] | None = None,
@@ -163,7 +163,6 @@ def load(
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
         selection: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or your own
             NamedTuple with a method ``score``.
-        leaves: the most positions of one tree that a network evaluates together.
         proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
             end of a game is a value like any other.
         mirror: whether a network evaluates a position and its mirror image only once, in one of the two orientations.
@@ -187,7 +186,7 @@ def load(
         player, geometry = checkpoint.network, checkpoint.geometry
     is_written, is_object = isinstance(player, str | Path), hasattr(player, "choose")
     is_own_network = callable(player) and not is_object
-    search: dict[str, Any] = {"leaves": leaves, "proofs": proofs, "mirror": mirror}
+    search: dict[str, Any] = {"proofs": proofs, "mirror": mirror}
     is_file = network is not None or runs_network(player)
     has_network = is_own_network or (is_written and find_network(str(player)) is not None)
     for name, value, default, applies in (
@@ -217,7 +216,9 @@ def load(
     if not is_own_network:
         return Agent(cast(Player, player), board)
     evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
-    made = NetworkSearch(evaluator, selection, geometry=board, rng=rng, reuse="proofs", **search)
+    made = NetworkSearch(
+        evaluator, selection, geometry=board, rng=rng, reuse="proofs", cache=OWN_CACHE, prefetch=PREFETCH, **search
+    )
     return Agent(NetworkPlayer(evaluator.name, made, budget), board)
 
 

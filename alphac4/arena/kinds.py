@@ -38,19 +38,16 @@ if TYPE_CHECKING:  # each takes a second to import
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # limit of an `AutoPlayer`
-LEAVES = 16  # default number of a tree's leaves that a network evaluates together
-MAX_LEAVES = 256
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
 SEARCH_OPTIONS = {
     "temperature": Annotated[float, Range(0, MAX_NUMBER)],
-    "leaves": Annotated[int, Range(1, MAX_LEAVES)],
     "proofs": bool,
     "mirror": bool,
 }
-SEARCH_DEFAULTS = {"leaves": LEAVES, "proofs": True, "mirror": True}  # arguments of `NetworkSearch`
+SEARCH_DEFAULTS = {"proofs": True, "mirror": True}  # arguments of `NetworkSearch`
 
 
 def network_form(names: str) -> re.Pattern[str]:
@@ -243,10 +240,11 @@ class NetworkKind(PlayerKind):
     def evaluator(self, options: "BuildOptions") -> "SupportsEvaluate":
         """Load the network for a player's search."""
         from alphac4.compute import choose_compute
+        from alphac4.mcts.network_search import PREFETCH
 
         compute = options.compute or choose_compute(threads=options.threads)
         size = options.batch_size if self.budget.seconds is None else 1
-        return compute.evaluator(self.load().network, batch_size=max(size, self.search_options["leaves"]))
+        return compute.evaluator(self.load().network, batch_size=max(size, PREFETCH))
 
     def build(self, options: "BuildOptions") -> "SearchingPlayer":
         return self.player(self.evaluator(options), options)
@@ -254,7 +252,7 @@ class NetworkKind(PlayerKind):
     def player(self, evaluator: "SupportsEvaluate", options: "BuildOptions", cache: int = CACHE) -> "SearchingPlayer":
         """Create the player with the network loaded as ``evaluator``; its search keeps ``cache`` evaluations."""
         from alphac4.arena.players import AutoPlayer, NetworkPlayer, TimeManagement
-        from alphac4.mcts.network_search import NetworkSearch
+        from alphac4.mcts.network_search import PREFETCH, NetworkSearch
 
         network = copy.copy(self)
         network.selection = options.selection or self.selection
@@ -266,6 +264,7 @@ class NetworkKind(PlayerKind):
                 geometry=options.geometry,
                 rng=options.rng,
                 cache=cache,
+                prefetch=PREFETCH,
                 reuse=reuse,
                 **self.search_options,
             )

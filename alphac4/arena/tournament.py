@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from alphac4.arena.kinds import LEAVES
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.players import Player
 from alphac4.arena.ratings import Rating, SprtState, choose_anchor, elo_interval, fit_ratings, pair_counts, sprt
@@ -93,7 +92,6 @@ class Tournament:
             "sprt": self.sprt,
             "board": describe(self.geometry),
             "backends": self.backends,
-            "leaves": LEAVES,
         }
 
     def openings(self) -> list[Position]:

@@ -248,7 +248,6 @@ class ProveCommand(CheckedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.kinds import LEAVES
             from alphac4.arena.players import backends_of
             from alphac4.arena.registry import common_geometry, find_network, parse_player, player_digest
             from alphac4.bars import Bar
@@ -290,7 +289,7 @@ class ProveCommand(CheckedSettings):
         reports: list[LevelReport] = []
         with Bar(unit="pos") as bar:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
-            about |= {"network": player_digest(self.player), "backend": backends_of(players[:1]), "leaves": LEAVES}
+            about |= {"network": player_digest(self.player), "backend": backends_of(players[:1])}
             known = KnownMoves(geometry, self.output, about)
             bar.write(" ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(

@@ -1,12 +1,11 @@
 """Tree search guided by a network, which evaluates the leaves of all trees in one batch.
 
 An iteration consists of one call of the network and of `step`, which expands the evaluated leaves, backs their values
-up, and selects the next leaves of every tree. `NetworkSearch` repeats both.
+up, and selects the next leaf of every tree. `NetworkSearch` repeats both.
 
-Several leaves of a tree may await their evaluation at the same time, so that the search of a single position fills a
-batch, which all cores evaluate. Until then each of them counts as a lost game on its path from the root, for either
-side: a virtual loss (Chaslot et al. 2008, "Parallel Monte-Carlo Tree Search"), which makes the next selections try
-other moves. The result depends on the number of leaves, but not on the number of cores or on timing.
+A batch that the leaves do not fill is filled with positions that the next simulations will probably need: `prefetch`
+continues the search as if the waiting leaves had the expected values, and then restores the tree. The answers wait in a
+cache. So the search of a single position uses all cores, and its result is that of evaluating one leaf after the other.
 """
 
 import time
@@ -19,17 +18,28 @@ import numpy.typing as npt
 from alphac4.compiled import compiled, force_inlined, inlined
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD, U64_0, U64_1
+from alphac4.game.rules import STANDARD, U64_0, U64_1, play
 from alphac4.machine import check_block
-from alphac4.mcts.puct import Puct, check_selection, expand, leaf_key, write_leaf
+from alphac4.mcts.puct import Puct, check_selection, evaluation_key, expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
-from alphac4.mcts.simulation import AWAITING_EVALUATION, MAX_SIMULATIONS_PER_STEP, Selection, reuses_tree, select_leaf
-from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits, zeros
+from alphac4.mcts.simulation import (
+    MAX_SIMULATIONS_PER_STEP,
+    Selection,
+    backup,
+    node_totals,
+    reuses_tree,
+    select_action,
+    select_leaf,
+)
+from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, add_node, is_searched, node_proof, proof_value, zeros
 
 Planes = npt.NDArray[np.float32]
 
-VISITS_PER_LEAF = 64  # root visits per additional leaf: few leaves of a small tree are worth an evaluation
+PREFETCH = 16  # size up to which a player fills the batches of one tree
+PREFETCH_SIMULATIONS = 8  # most simulations per position that is evaluated in advance
+NO_TREE = -1
+AWAITING_EVALUATION = 2.0  # value of a node that awaits its evaluation while `prefetch` runs; others are at most 1
 
 
 class SupportsEvaluate(Protocol):
@@ -131,8 +141,14 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
 
 
 def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
-    """Clear the cache if ``evaluator.version``, which counts changes of weights, has changed; return whether it has."""
-    version = int(getattr(evaluator, "version", 0))
+    """Clear the cache if ``evaluator.version``, which counts changes of weights, has changed; return whether it has.
+
+    The cache is also cleared for an evaluator without a version, which does not report such changes.
+    """
+    version: int | None = getattr(evaluator, "version", None)
+    if version is None:
+        cache.checks.fill(0)
+        return False
     if cache.version[0] == version:
         return False
     cache.checks.fill(0)
@@ -207,41 +223,119 @@ def walk_to_leaf(trees: Trees, t: int, selection: Any, simulations: int) -> int:
     return simulations
 
 
-class Leaves(NamedTuple):
-    """At most B leaves that await their evaluation, by the network or from the cache; W is win, draw, loss."""
+class Batch(NamedTuple):
+    """At most B positions that the network evaluates together; W is win, draw, loss."""
 
-    tree: Annotated[npt.NDArray[np.int32], "B"]
-    node: Annotated[npt.NDArray[np.int32], "B"]
-    own: Annotated[npt.NDArray[np.uint64], "B"]  # the leaf's position
+    tree: Annotated[npt.NDArray[np.int32], "B"]  # the tree whose leaf it is; NO_TREE if it is evaluated in advance
+    own: Annotated[npt.NDArray[np.uint64], "B"]  # the position
     occupied: Annotated[npt.NDArray[np.uint64], "B"]
-    is_virtual: Annotated[npt.NDArray[np.bool_], "B"]  # whether it counts as a lost game on its path from the root
-    batch_row: Annotated[npt.NDArray[np.int32], "B"]  # row in the network's batch; -1 if the evaluation is cached
-    cached_logits: Annotated[npt.NDArray[np.float32], "B A"]
-    cached_wdl: Annotated[npt.NDArray[np.float32], "B W"]
-    planes: Annotated[Planes, "B P R A"]  # the network's batch
+    planes: Annotated[Planes, "B P R A"]
     logits: Annotated[npt.NDArray[np.float32], "B A"]  # the network's answers
     wdl: Annotated[npt.NDArray[np.float32], "B W"]
 
 
-def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
-    """Return arrays for ``count`` leaves and a network that takes P = ``planes``."""
-    return Leaves(**zeros(Leaves, B=count, P=planes, R=geometry.rows, A=geometry.columns, W=3))
+class EdgeLog(NamedTuple):
+    """Edges whose statistics `prefetch` changes, E at most, with their sums of values before."""
+
+    node: Annotated[npt.NDArray[np.int32], "E"]
+    action: Annotated[npt.NDArray[np.int8], "E"]
+    value_sum: Annotated[npt.NDArray[np.float32], "E"]
+
+
+def make_batch(size: int, planes: int, geometry: Geometry) -> Batch:
+    """Return arrays for ``size`` positions and a network that takes P = ``planes``."""
+    return Batch(**zeros(Batch, B=size, P=planes, R=geometry.rows, A=geometry.columns, W=3))
+
+
+def make_log(prefetch: int, geometry: Geometry) -> EdgeLog:
+    """Return a log for batches that are filled up to ``prefetch`` positions."""
+    return EdgeLog(**zeros(EdgeLog, E=prefetch * PREFETCH_SIMULATIONS * geometry.cells))
+
+
+@force_inlined
+def add_waiting_leaf(trees: Trees, t: int, tree: int, batch: Batch, size: int) -> int:
+    """Append a tree's waiting leaf to the batch; return the batch's new size."""
+    batch.tree[size] = tree
+    batch.own[size], batch.occupied[size] = trees.leaf_own[t], trees.leaf_occupied[t]
+    write_leaf(trees, t, batch.planes[size], np.float32(1))
+    return size + 1
+
+
+@force_inlined
+def prefetch(
+    trees: Trees,
+    t: int,  # a tree whose leaf waits for its evaluation
+    selection: Any,
+    batch: Batch,
+    size: int,  # of the batch so far
+    target: int,  # size of the batch to reach
+    cache: EvaluationCache,
+    log: EdgeLog,
+) -> int:
+    """Append positions that the tree's next simulations will probably need to the batch; return its new size.
+
+    The search continues as if every position that awaits its evaluation had the mean value of its parent. Afterwards
+    the tree is what it was before, apart from the rows of nodes that are not in use.
+    """
+    leaf, leaf_own, leaf_occupied = trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t]
+    nodes, draw_sum, draw_count, random = trees.size[t], trees.draw_sum[t], trees.draw_count[t], trees.rng[t]
+    trees.value[t, leaf] = AWAITING_EVALUATION
+    trees.leaf[t] = NO_NODE
+    edges, simulations = 0, (target - size) * PREFETCH_SIMULATIONS
+    while size < target and simulations > 0 and trees.size[t] < trees.parent.shape[1]:
+        simulations -= 1
+        node, own, occupied = ROOT, trees.own[t], trees.occupied[t]
+        while True:
+            action = select_action(selection, trees, t, node)
+            proof = trees.proof[t, node, action]
+            if proof != UNPROVEN:
+                value = proof_value(proof)
+                break
+            own, occupied = play(trees.geometry, own, occupied, action)
+            child = trees.child[t, node, action]
+            if child == NO_NODE or trees.value[t, child] == AWAITING_EVALUATION:
+                totals = node_totals(trees, t, node)
+                value = totals.value_sum / (1.0 + totals.visits)
+                if child == NO_NODE:
+                    child = add_node(trees, t, node, action, own, occupied)
+                    trees.value[t, child] = AWAITING_EVALUATION
+                    if trees.proofs and node_proof(trees, t, child) != UNPROVEN:
+                        value = -proof_value(node_proof(trees, t, child))
+                    else:
+                        trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t] = child, own, occupied
+                break
+            node = child
+        edges = log_path(trees, t, node, action, log, edges)
+        if not expand_from_cache(trees, t, cache, selection.prior_temperature):
+            if trees.leaf[t] != NO_NODE:
+                size = add_waiting_leaf(trees, t, NO_TREE, batch, size)
+                trees.leaf[t] = NO_NODE
+            trees.visits[t, node, action] += 1
+            trees.value_sum[t, node, action] += value
+            backup(trees, t, node, value)
+    while edges > 0:
+        edges -= 1
+        node, action = log.node[edges], log.action[edges]
+        trees.visits[t, node, action] -= 1
+        trees.value_sum[t, node, action] = log.value_sum[edges]
+        if trees.child[t, node, action] >= nodes:
+            trees.child[t, node, action] = NO_NODE
+    trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t] = leaf, leaf_own, leaf_occupied
+    trees.size[t], trees.draw_sum[t], trees.draw_count[t], trees.rng[t] = nodes, draw_sum, draw_count, random
+    return size
 
 
 @inlined
-def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
-    """Add a lost game to every edge from the root to a node, or remove it: ``visits`` is 1 or -1."""
-    while node != ROOT:
+def log_path(trees: Trees, t: int, node: int, action: int, log: EdgeLog, edges: int) -> int:
+    """Append an edge and those from the root to it to the log; return the log's new length."""
+    while True:
+        log.node[edges], log.action[edges] = node, action
+        log.value_sum[edges] = trees.value_sum[t, node, action]
+        edges += 1
+        if node == ROOT:
+            return edges
         action = trees.parent_action[t, node]
         node = trees.parent[t, node]
-        trees.visits[t, node, action] += visits
-        trees.value_sum[t, node, action] -= visits
-
-
-@inlined
-def leaf_limit(trees: Trees, t: int, most: int) -> int:
-    """Return the number of leaves that may wait at the same time in a tree of this size: 1 to ``most``."""
-    return min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
 
 
 @compiled
@@ -249,73 +343,46 @@ def step(
     trees: Trees,
     count: int,  # search the first ``count`` trees
     selection: Any,
-    leaves: Leaves,  # with the network's answers; overwritten with the next leaves
-    waiting: int,  # leaves of the last step
-    most: int,  # leaves of a tree that may wait at the same time
+    batch: Batch,  # with the network's answers; overwritten with the next positions
+    size: int,  # of the batch
+    fill: int,  # size up to which `prefetch` fills the next batch
     cache: EvaluationCache,
-) -> tuple[int, int, int]:
-    """Expand the leaves of the last step, whose evaluations have arrived, and select the next ones.
+    log: EdgeLog,
+) -> tuple[int, int]:
+    """Expand the leaves whose evaluations have arrived, and select the next leaf of each tree.
 
-    Returns the number of leaves selected, the size of the network's next batch, and the number of unfinished trees.
+    Returns the size of the next batch, and the number of unfinished trees.
     """
     temperature = selection.prior_temperature
-    for row in range(waiting):
-        t, node, batch_row = leaves.tree[row], leaves.node[row], leaves.batch_row[row]
-        if leaves.is_virtual[row]:
-            add_virtual_visits(trees, t, node, -1)
-        trees.leaf[t] = node
-        trees.leaf_own[t], trees.leaf_occupied[t] = leaves.own[row], leaves.occupied[row]
-        if batch_row >= 0:
-            store_evaluation(cache, leaf_key(trees, t), leaves.logits[batch_row], leaves.wdl[batch_row])
-            expand(trees, t, leaves.logits[batch_row], leaves.wdl[batch_row], temperature)
-        else:
-            expand(trees, t, leaves.cached_logits[row], leaves.cached_wdl[row], temperature)
-    waiting, batch, unfinished = 0, 0, 0
+    for row in range(size):
+        store_evaluation(
+            cache, evaluation_key(trees, batch.own[row], batch.occupied[row]), batch.logits[row], batch.wdl[row]
+        )
+        if batch.tree[row] != NO_TREE:
+            expand(trees, batch.tree[row], batch.logits[row], batch.wdl[row], temperature)
+    size, unfinished = 0, 0
     for t in range(count):
         left = MAX_SIMULATIONS_PER_STEP
-        first = waiting
-        wide = leaf_limit(trees, t, most)
-        while waiting - first < wide:
+        while True:
             left = walk_to_leaf(trees, t, selection, left)
-            leaf = trees.leaf[t]
-            if leaf == NO_NODE:
+            if not expand_from_cache(trees, t, cache, temperature):
                 break
-            if waiting > first and trees.value[t, leaf] == AWAITING_EVALUATION:  # already selected in this step
-                trees.leaf[t] = NO_NODE
-                break
-            if wide == 1 and expand_from_cache(trees, t, cache, temperature):
-                wide = leaf_limit(trees, t, most)
-                continue
-            leaves.tree[waiting], leaves.node[waiting] = t, leaf
-            leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
-            if wide > 1 and find_evaluation(cache, leaf_key(trees, t)):
-                # It waits like the others, so that the search does not depend on the content of the cache.
-                leaves.batch_row[waiting] = -1
-                for a in range(len(cache.logits)):
-                    leaves.cached_logits[waiting, a] = cache.logits[a]
-                for outcome in range(3):
-                    leaves.cached_wdl[waiting, outcome] = cache.wdl[outcome]
-            else:
-                leaves.batch_row[waiting] = batch
-                write_leaf(trees, t, leaves.planes[batch], np.float32(1))
-                batch += 1
-            trees.leaf[t] = NO_NODE
-            leaves.is_virtual[waiting] = wide > 1
-            if wide > 1:  # a virtual loss for a single leaf would only round the sums of values
-                trees.value[t, leaf] = AWAITING_EVALUATION
-                add_virtual_visits(trees, t, leaf, 1)
-            waiting += 1
-            if leaf == ROOT:  # selection needs the root's priors
-                break
-        unfinished += waiting > first or left == 0
-    return waiting, batch, unfinished
+        if trees.leaf[t] != NO_NODE:
+            size = add_waiting_leaf(trees, t, t, batch, size)
+        unfinished += trees.leaf[t] != NO_NODE or left == 0
+    leaves = size
+    for row in range(leaves if cache.keeps and leaves < fill else 0):
+        t = batch.tree[row]
+        if trees.leaf[t] != ROOT:  # selection needs the root's priors
+            target = size + (fill - size) // (leaves - row)  # an equal share for each tree
+            size = prefetch(trees, t, selection, batch, size, target, cache, log)
+    return size, unfinished
 
 
 class NetworkSearch(TreeSearch):
     """Search guided by a network, with one evaluator call per step for all trees.
 
-    Trees and evaluations are discarded when the evaluator's weights change. A tree starts with one leaf that awaits its
-    evaluation and gets another one for every `VISITS_PER_LEAF` visits of the root, up to ``leaves``.
+    Trees and evaluations are discarded when the evaluator's weights change.
     """
 
     def __init__(
@@ -327,7 +394,7 @@ class NetworkSearch(TreeSearch):
         rng: np.random.Generator | None = None,  # for selections that draw numbers; PUCT draws none
         reuse: Reuse = "nothing",
         cache: int = 0,  # evaluations to cache, of 64 bytes on the standard board; changes the speed, not the result
-        leaves: int = 1,  # of a tree that await their evaluation at the same time
+        prefetch: int = 0,  # size up to which batches are filled in advance; changes the speed, not the result
         proofs: bool = True,  # whether proven outcomes propagate; without, the end of a game is a value like others
         mirror: bool = True,  # whether a position and its mirror image share one evaluation
     ) -> None:
@@ -335,7 +402,7 @@ class NetworkSearch(TreeSearch):
         reuse = reuse if reuses_tree(self.selection) else "nothing"
         super().__init__(geometry, rng, reuse, proofs=proofs, look_ahead=proofs, mirror=mirror)
         self.evaluator = evaluator
-        self.leaves = leaves
+        self._prefetch = prefetch
         self._cache = make_cache(cache, geometry)
 
     def _example(self) -> "NetworkSearch":
@@ -347,15 +414,15 @@ class NetworkSearch(TreeSearch):
         return super()._search(positions, budget)
 
     def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
-        leaves = make_leaves(count * self.leaves, input_planes(self.evaluator), self.geometry)
-        waiting = 0
+        batch = make_batch(max(count, self._prefetch), input_planes(self.evaluator), self.geometry)
+        log, size = make_log(self._prefetch, self.geometry), 0
         while True:
             check_block()
-            waiting, batch, unfinished = step(trees, count, self.selection, leaves, waiting, self.leaves, self._cache)
+            size, unfinished = step(trees, count, self.selection, batch, size, self._prefetch, self._cache, log)
             if unfinished == 0:
                 return
-            if batch > 0:
-                logits, wdl = evaluate_checked(self.evaluator, leaves.planes[:batch])
-                leaves.logits[:batch], leaves.wdl[:batch] = logits, wdl  # `step` is compiled for one memory layout
+            if size > 0:
+                logits, wdl = evaluate_checked(self.evaluator, batch.planes[:size])
+                batch.logits[:size], batch.wdl[:size] = logits, wdl  # `step` is compiled for one memory layout
             if deadline is not None and time.perf_counter() > deadline:
                 trees.budget.fill(0)  # expand the leaves of this last evaluation, then stop

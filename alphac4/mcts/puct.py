@@ -121,10 +121,15 @@ def _check_score(selection: Any, method: str) -> None:
 
 
 @inlined
-def leaf_key(trees: Trees, t: int) -> np.uint64:
-    """Return the key of the waiting leaf's position in the orientation that the network evaluates."""
-    own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
+def evaluation_key(trees: Trees, own: np.uint64, occupied: np.uint64) -> np.uint64:
+    """Return the key of a position in the orientation that the network evaluates."""
     return canonical_key(trees.geometry, own, occupied) if trees.mirror else position_key(own, occupied)
+
+
+@inlined
+def leaf_key(trees: Trees, t: int) -> np.uint64:
+    """Return the `evaluation_key` of the waiting leaf."""
+    return evaluation_key(trees, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
 @inlined

@@ -33,8 +33,6 @@ from alphac4.mcts.tree import (
 
 MAX_SIMULATIONS_PER_STEP = 256  # simulations of a tree before the caller reads the clock: well under a millisecond
 
-AWAITING_EVALUATION = 2.0  # value of a node that awaits its evaluation; other values are at most 1
-
 Scores = npt.NDArray[np.float64]
 
 
@@ -70,7 +68,7 @@ def select_leaf(trees: Trees, t: int, selection: Any) -> bool:
     """Walk from the root to a new node or a proven edge; return whether `trees.leaf` now awaits an evaluation.
 
     If it does not, the simulation ended in a proven outcome, which has been backed up. The root must be evaluated and
-    unproven. In a search of several leaves, the walk may end at a leaf that is already waiting.
+    unproven.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
@@ -103,11 +101,6 @@ def select_leaf(trees: Trees, t: int, selection: Any) -> bool:
             propagate_proof(trees, t, leaf)
             return False
         node = child
-        if trees.value[t, node] == AWAITING_EVALUATION:
-            trees.leaf[t] = node
-            trees.leaf_own[t] = own
-            trees.leaf_occupied[t] = occupied
-            return True
 
 
 @inlined

@@ -22,7 +22,6 @@ from torch import nn
 from tqdm import tqdm
 
 import alphac4
-from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import RandomPlayer
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch
@@ -46,7 +45,7 @@ def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, netwo
     moves = ["44", "445", "111111"]
     agent = load(checkpoint)
     results = agent.search(moves, simulations=40)
-    search = NetworkSearch(Evaluator(network, backend="torch-fp32"), leaves=LEAVES)
+    search = NetworkSearch(Evaluator(network, backend="torch-fp32"))
     expected = search.search([alphac4.Position.from_moves(text) for text in moves], Budget(simulations=40))
     for row, result in enumerate(results):
         assert (result.move, result.simulations) == (expected.moves[row], 40)

@@ -19,7 +19,6 @@ import pytest
 import torch
 from helpers import Terminal, load_script, new_threads_end, save_untrained
 
-from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.bars import Bar
 from alphac4.cli import main
@@ -357,7 +356,7 @@ def test_backend_of_a_measured_network_does_not_depend_on_references(
         assert backends == ["torch-bf16", "torch-fp32"][: 1 + len(references)]
 
 
-@pytest.mark.parametrize("option", ["c-init=20", "leaves=3"])
+@pytest.mark.parametrize("option", ["c-init=20", "proofs=off"])
 def test_options_of_a_checkpoint_change_the_measured_search(
     option: str, checkpoint: Path, network: PolicyValueNetwork
 ) -> None:
@@ -365,10 +364,10 @@ def test_options_of_a_checkpoint_change_the_measured_search(
     sets, budget = packaged_positions(8), Budget(simulations=200)
     measurement = Measurement(sets=sets, budgets=[200], compute=choose_compute("cpu", "torch-fp32", threads=1))
     evaluator = Evaluator(network, backend="torch-fp32", device="cpu")
-    given: dict[str, Any] = {"c-init=20": {"selection": Puct(c_init=20)}, "leaves=3": {"leaves": 3}}[option]
+    given: dict[str, Any] = {"c-init=20": {"selection": Puct(c_init=20)}, "proofs=off": {"proofs": False}}[option]
     expected = []
     for options in (given, {}):
-        search = NetworkSearch(evaluator, **{"leaves": LEAVES} | options)
+        search = NetworkSearch(evaluator, **options)
         results = judge_sets(sets, *collect_answers([NetworkPlayer("x", search, budget)], sets))
         expected.append([errors(metrics) for metrics in results.values()])
     (subject,) = measure_strength(f"{checkpoint},{option}", measurement, untrained=False).subjects

@@ -399,11 +399,10 @@ def test_time_of_an_analysis_is_that_of_all_slices() -> None:
 
 
 def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This includes analyses with several leaves per evaluation."""
     found = []
     for seconds in (100.0, 0.0001):
         monkeypatch.setattr("alphac4.play.analysis.SLICE_SECONDS", seconds)
-        search = NetworkSearch(UniformEvaluator(), reuse="trees", leaves=16)
+        search = NetworkSearch(UniformEvaluator(), reuse="trees")
         player = NetworkPlayer("uniform", search, Budget(simulations=500))
         reports: list[SearchedPosition] = []
         found.append(Analyst(player).analyze(Position.from_moves("44"), on_progress=reports.append).columns)
@@ -420,7 +419,7 @@ def test_warm_up_evaluates_batches_of_every_size_and_leaves_no_tree() -> None:
             return super().evaluate(planes)
 
     evaluator = Recording()
-    search = NetworkSearch(evaluator, reuse="trees", leaves=16)
+    search = NetworkSearch(evaluator, reuse="trees", cache=2**10, prefetch=16)
     analyst = Analyst(NetworkPlayer("uniform", search, Budget(simulations=50)))
     analyst.warm_up()
     assert set(sizes) >= {1, 8, 16}

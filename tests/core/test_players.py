@@ -9,7 +9,6 @@ from helpers import ConstantEvaluator, random_positions, run_python, save_untrai
 import alphac4
 from alphac4.arena import PlayerError, alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
-from alphac4.arena.kinds import LEAVES
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,
@@ -144,12 +143,12 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     checkpoint: Path, network: PolicyValueNetwork, rng: np.random.Generator
 ) -> None:
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
-    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625,leaves=4,proofs=off,mirror=off"
+    written = f"{checkpoint}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625,proofs=off,mirror=off"
     player = parse_searching_player(written, rng=rng, compute=COMPUTE)
     # Only the options that differ from the defaults.
-    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625,leaves=4,proofs=off,mirror=off"
+    assert player.name == "small@60,c-init=3,fpu-reduction=0.0625,proofs=off,mirror=off"
     rule = Puct(c_init=3, fpu_reduction=0.0625)
-    evaluator, others = Evaluator(network, backend="torch-fp32"), {"leaves": 4, "proofs": False, "mirror": False}
+    evaluator, others = Evaluator(network, backend="torch-fp32"), {"proofs": False, "mirror": False}
     search = NetworkSearch(evaluator, rule, rng=rng, **others)
     expected = search.search(positions, Budget(simulations=60))
     assert alphac4.load(f"{checkpoint}@60,c-init=3,fpu-reduction=0.0625", **others).name == player.name
@@ -238,10 +237,10 @@ def test_an_existing_file_is_a_network_whatever_its_path_contains(
     for folder in ("a@b", "best@home", "lr=0.1, c-init=2", "uct:5", "my:Class", "best@auto,x"):
         path = f"{folder}/net.safetensors"
         save_checkpoint(Path(path), Checkpoint(network=network))
-        for text, leaves in (path, LEAVES), (f"{path}@600,leaves=2", 2):
+        for text, temperature in (path, 0.0), (f"{path}@600,temperature=2", 2.0):
             found = find_network(text)
             assert found is not None
-            assert (str(found.path), found.search_options["leaves"], found.name) == (path, leaves, "net")
+            assert (str(found.path), found.temperature, found.name) == (path, temperature, "net")
 
 
 @pytest.mark.parametrize(

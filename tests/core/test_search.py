@@ -47,7 +47,7 @@ def test_search_finds_and_proves_forced_moves(kind: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 3, True), (4, 4, 4, True), (5, 4, 3, False)])
-@pytest.mark.parametrize("kind", ["puct", "puct with 8 leaves", "uct"])
+@pytest.mark.parametrize("kind", ["puct", "uct"])
 def test_proofs_agree_with_minimax(shape: tuple[int, int, int, bool], kind: str) -> None:
     rows, columns, run, diagonals = shape
     geometry = make_geometry(*shape)
@@ -264,13 +264,14 @@ def test_interrupted_search_discards_its_trees() -> None:
 
 
 class Counting:
-    """Batch-invariant evaluator that counts evaluated positions."""
+    """Batch-invariant evaluator that counts calls and evaluated positions."""
 
     def __init__(self, network: PolicyValueNetwork) -> None:
-        self.rows = self.version = 0
+        self.calls = self.rows = self.version = 0
         self._evaluator = Evaluator(network, batch_size=1, backend="torch-fp32")
 
     def evaluate(self, planes: Planes) -> tuple[Planes, Planes]:
+        self.calls += 1
         self.rows += len(planes)
         answers = [self._evaluator.evaluate(planes[row : row + 1]) for row in range(len(planes))]
         return np.concatenate([logits for logits, _ in answers]), np.concatenate([wdl for _, wdl in answers])
@@ -279,17 +280,39 @@ class Counting:
 POSITIONS = [Position.from_moves(text) for text in ("", "4", "44", "443", "445", "43", "45", "1", "7", "4453", "4435")]
 
 
-@pytest.mark.parametrize("leaves", [1, 8])
-def test_evaluation_cache_saves_evaluations_without_changing_results(leaves: int, network: PolicyValueNetwork) -> None:
+def test_evaluation_cache_saves_evaluations_without_changing_results(network: PolicyValueNetwork) -> None:
     plain, cached = Counting(network), Counting(network)
-    without = NetworkSearch(plain, rng=np.random.default_rng(0), leaves=leaves)
-    with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), leaves=leaves, cache=2**14)
+    without = NetworkSearch(plain, rng=np.random.default_rng(0))
+    with_cache = NetworkSearch(cached, rng=np.random.default_rng(0), cache=2**14)
     for simulations in (60, 300):  # the second search finds many evaluations of the first
         expected = without.search(POSITIONS, Budget(simulations=simulations))
         actual = with_cache.search(POSITIONS, Budget(simulations=simulations))
         np.testing.assert_array_equal(actual.visits, expected.visits)
         np.testing.assert_array_equal(actual.value, expected.value)
     assert cached.rows < 0.7 * plain.rows
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("proofs", [True, False])
+def test_prefetch_saves_calls_of_the_network_without_changing_results(
+    count: int, proofs: bool, network: PolicyValueNetwork
+) -> None:
+    """This includes the order of floating-point sums, trees that are reused, and full trees."""
+    one_by_one, ahead = Counting(network), Counting(network)
+    usual = NetworkSearch(one_by_one, reuse="trees", cache=2**14, proofs=proofs)
+    prefetching = NetworkSearch(ahead, reuse="trees", cache=2**14, prefetch=16, proofs=proofs)
+    for start in range(0, len(POSITIONS), count):
+        positions = POSITIONS[start : start + count]
+        for simulations in (150, 50):
+            expected, actual = (
+                each.search(positions, Budget(simulations=simulations)) for each in (usual, prefetching)
+            )
+            np.testing.assert_array_equal(actual.visits, expected.visits)
+            np.testing.assert_array_equal(actual.values, expected.values)
+            np.testing.assert_array_equal(actual.wdl, expected.wdl)
+            np.testing.assert_array_equal(actual.proofs, expected.proofs)
+    assert ahead.calls < 0.4 * one_by_one.calls
+    assert ahead.rows < 1.6 * one_by_one.rows
 
 
 # Column 2 soon is a proven draw; columns 3, 4 and 7 stay unproven.

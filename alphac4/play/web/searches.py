@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alphac4.arena import PlayerError
-from alphac4.arena.kinds import CACHE, LEAVES, named_checkpoint
+from alphac4.arena.kinds import CACHE, named_checkpoint
 from alphac4.arena.players import BuildOptions, SearchingPlayer
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
 from alphac4.machine import worker_threads
+from alphac4.mcts.network_search import PREFETCH
 from alphac4.mcts.results import NodeView, SearchedPosition
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
@@ -108,7 +109,7 @@ class SearchService:
         self.name, self._network = named.name, named.written
         self.geometry: Geometry = checkpoint.geometry
         self.provenance = checkpoint.provenance
-        self._evaluator = choose_compute().evaluator(checkpoint.network, batch_size=LEAVES)
+        self._evaluator = choose_compute().evaluator(checkpoint.network, batch_size=PREFETCH)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
         self._lock = threading.RLock()
         self._reading, self._stop_reading = threading.Lock(), Stop()  # reading continues when its visitor leaves

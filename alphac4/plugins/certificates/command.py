@@ -87,7 +87,6 @@ class CertificateCommand(CheckedSettings):
         the player's search proves, and how many rely on its move.
         """
         with loading():
-            from alphac4.arena.kinds import LEAVES
             from alphac4.arena.players import backends_of
             from alphac4.arena.registry import common_geometry, player_digest
             from alphac4.bars import Bar
@@ -107,7 +106,6 @@ class CertificateCommand(CheckedSettings):
             "player": self.player,
             "network": player_digest(self.player),
             "backend": backends_of(players[:1]),
-            "leaves": LEAVES,
             "code": __version__,
         }
         known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})

@@ -31,8 +31,8 @@ class DeviceCompute(Compute):
         selection: Selection | None = None,
         *,
         geometry: Geometry,
-        cache: int = 0,  # noqa: ARG002 - a GPU searches without a cache and with one leaf per tree
-        leaves: int = 1,  # noqa: ARG002
+        cache: int = 0,  # noqa: ARG002 - a GPU searches without a cache
+        prefetch: int = 0,  # noqa: ARG002
         **options: Any,
     ) -> NetworkSearch:
         """Create a search with its trees on the GPU."""
