@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from alphac4.arena import PlayerError
-from alphac4.arena.kinds import NetworkKind, unlimited_network
+from alphac4.arena.kinds import CACHE, NetworkKind, unlimited_network
 from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer, backends_of
 from alphac4.arena.registry import parse_player, player_digest
 from alphac4.bars import Bar
@@ -111,7 +111,7 @@ def _network_subject(
 
     def make() -> Sequence[Player]:
         searches = [
-            compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, **kind.search_options)
+            compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, cache=CACHE, **kind.search_options)
             for _ in range(compute.streams)
         ]
         return [NetworkPlayer("network", search, Budget(simulations=0)) for search in searches]
