@@ -141,7 +141,7 @@ class ArenaCommand(CheckedSettings):
 class EvaluateCommand(CheckedSettings):
     """Measure a network, or any player, against exact play.
 
-        alphac4 evaluate runs/mine/checkpoints/best.safetensors --simulations 0 100 600
+        alphac4 evaluate runs/mine/checkpoints/best.safetensors --simulations 0 600
         alphac4 evaluate uct:1000 --references random negamax:4 --count 50
 
     A move is a mistake if its outcome (win, draw or loss) is worse than the best move's. The package contains six sets

@@ -422,7 +422,8 @@ def test_warm_up_evaluates_batches_of_every_size_and_leaves_no_tree() -> None:
     search = NetworkSearch(evaluator, reuse="trees", cache=2**10, prefetch=16)
     analyst = Analyst(NetworkPlayer("uniform", search, Budget(simulations=50)))
     analyst.warm_up()
-    assert set(sizes) >= {1, 8, 16}
+    assert set(sizes) >= {1, 16}
+    assert len(set(sizes)) > 8
     sizes.clear()
     analyst.warm_up()
     assert not sizes
