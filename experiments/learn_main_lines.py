@@ -12,16 +12,17 @@ exact solver.
 import argparse
 import copy
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from alphac4.arena.kinds import named_checkpoint
 from alphac4.game import Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_key, column_cells
@@ -31,9 +32,11 @@ from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, UNPROVEN, proof_value
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network, Outputs
+from alphac4.runs.costs import total_costs
+from alphac4.runs.state import Costs
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.samples import Samples, concatenate, make_samples
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
@@ -71,13 +74,18 @@ def key_of(position: Position) -> int:
     return int(canonical_key(STANDARD, position.own, position.occupied))
 
 
-def explore(network: Network, width: int) -> dict[int, Node]:
-    """Search the main lines, and back up their values."""
+def explore(network: Network, width: int, openings: Sequence[str]) -> dict[int, Node]:
+    """Search the main lines after each opening, and back up their values."""
     search = NetworkSearch(Evaluator(network, backend="openvino-int8"), cache=2**20)
     nodes = dict[int, Node]()
-    level = {key_of(Position()): (Position(), 1.0)}
-    while level:
-        following = dict[int, tuple[Position, float]]()
+    levels = defaultdict[int, dict[int, tuple[Position, float]]](dict)  # by stones
+    for opening in openings:
+        position = Position.from_moves(opening)
+        key = key_of(position)
+        _, weight = levels[position.plies].get(key, (position, 0.0))
+        levels[position.plies][key] = position, weight + 1.0
+    while levels:
+        level = levels.pop(min(levels))
         kept = sorted(level.values(), key=lambda entry: -entry[1])[:width]
         plies = kept[0][0].plies
         budget = Budget(simulations=EARLY_SIMULATIONS if plies < EARLY_STONES else LATE_SIMULATIONS)
@@ -106,9 +114,8 @@ def explore(network: Network, width: int) -> dict[int, Node]:
                     reply = position.play(column)
                     key = key_of(reply)
                     node.children[column] = key
-                    before = following.get(key, (reply, 0.0))
-                    following[key] = before[0], before[1] + weight * share
-        level = following
+                    before = levels[reply.plies].get(key, (reply, 0.0))
+                    levels[reply.plies][key] = before[0], before[1] + weight * share
     back_up(nodes)
     return nodes
 
@@ -238,9 +245,18 @@ def mean(start: Network, network: Network) -> Network:
     return result
 
 
-def save(path: Path, network: Network) -> None:
-    """Write a network's file."""
-    save_checkpoint(path, Checkpoint(network=network, geometry=STANDARD, provenance={}))
+def provenance(start: Checkpoint, options: argparse.Namespace, number: int, seconds: float) -> dict[str, Any]:
+    """Return how the network after a round was made."""
+    settings = {name: value for name, value in vars(options).items() if name not in ("network", "folder")}
+    costs = Costs(seconds=round(seconds))
+    return {
+        "run": "main-lines",
+        "iteration": number,
+        **asdict(costs),
+        "config": settings,
+        "started_from": {"checkpoint": Path(options.network).stem, **start.provenance},
+        "with_start": asdict(costs + total_costs(start.provenance)),
+    }
 
 
 def main() -> None:
@@ -249,6 +265,12 @@ def main() -> None:
     parser.add_argument("network")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--openings",
+        nargs="+",
+        default=[""],
+        help='where the lines start; "" is the empty board, and repetition gives weight',
+    )
     parser.add_argument("--width", type=int, default=48, help="positions of a level")
     parser.add_argument("--games", type=int, default=8000, help="positions of quick games")
     parser.add_argument("--steps", type=int, default=200, help="gradient steps per round")
@@ -260,16 +282,18 @@ def main() -> None:
     preset = PRESETS["gpu-best"]
     rates = {"learning_rate": options.learning_rate, "final_learning_rate": options.learning_rate / 10}
     config = replace(preset, learning=replace(preset.learning, batch_size=128, ema_decay=0.99, **rates))
-    start = network = named_checkpoint(options.network).load().network
-    started = time.perf_counter()
+    checkpoint = load_checkpoint(Path(options.network))
+    start = network = checkpoint.network
+    begun = started = time.perf_counter()
     played = play(network, config, options.games, options.seed)
     print(f"{len(played)} positions of games, {time.perf_counter() - started:.0f} s", flush=True)
     for number in range(1, options.rounds + 1):
         started = time.perf_counter()
-        nodes = explore(network, options.width)
-        root = nodes[key_of(Position())]
+        nodes = explore(network, options.width, options.openings)
         print(f"round {number}: {len(nodes)} positions of lines, {time.perf_counter() - started:.0f} s", flush=True)
-        print(f"  value of the empty board {root.wdl[0] - root.wdl[2]:+.3f}", flush=True)
+        for opening in dict.fromkeys(options.openings):
+            wdl = nodes[key_of(Position.from_moves(opening))].wdl
+            print(f"  value after {opening or 'no move'}: {wdl[0] - wdl[2]:+.3f}", flush=True)
         lines, shares = samples_of(nodes)
         weights = [options.lines_share * shares, np.full(len(played), (1 - options.lines_share) / len(played))]
         network = learn(
@@ -280,8 +304,10 @@ def main() -> None:
             steps=options.steps,
             seed=options.seed * 1000 + number,
         )
-        save(options.folder / f"{number:06d}.safetensors", network)
-        save(options.folder / f"{number:06d}-mean.safetensors", mean(start, network))
+        for name, saved in ((f"{number:06d}", network), (f"{number:06d}-mean", mean(start, network))):
+            how = provenance(checkpoint, options, number, time.perf_counter() - begun)
+            written = replace(checkpoint, network=saved, provenance=how, strength={})
+            save_checkpoint(options.folder / f"{name}.safetensors", written)
 
 
 if __name__ == "__main__":
