@@ -244,7 +244,7 @@ def main() -> None:
                 play_openspiel(options.pairs, 0.1)
         else:
             untrained = PolicyValueNetwork(NetworkConfig(channels=64, blocks=4)).eval()
-            trained = load_checkpoint(Path("standard")).network
+            trained = load_checkpoint(Path("best")).network
             for network, name in ((untrained, "untrained"), (trained, "trained")):
                 for games in options.games:
                     compare_pgx(

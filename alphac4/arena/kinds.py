@@ -132,8 +132,7 @@ class NetworkKind(PlayerKind):
         "FILE.safetensors@1s": "a checkpoint with one second per move",
         "FILE.safetensors@auto": "a brief search where it is sure, and a long search of every move where it is not",
         "FILE.safetensors@0": "the checkpoint's raw policy, without search",
-        "best@600, quick@600": "a network that comes with the project: the strongest, a small and fast one, or "
-        "standard or gpu-best, which the presets of these names train",
+        "best@600, quick@600": "a network that comes with the project: the strongest, or a small and fast one",
         "best@600,OPTIONS": "other settings of the search, such as "
         "best@600,c-init=2,prior-temperature=1,temperature=0.5",
     }

@@ -47,7 +47,7 @@ class TrainCommand:
     """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
     preset: Literal["auto", "tiny", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 24 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, as strong as the shipped networks. tiny:
+    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, nearly as strong as `best`. tiny:
     seconds, to check a program. auto: the settings of the run in the folder, or standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""

@@ -8,10 +8,8 @@ from alphac4.storage.records import did_you_mean, shorten
 
 # Networks that come with the project.
 SHIPPED = {
-    "best": "best.safetensors",
-    "standard": "standard.safetensors",
-    "quick": "quick.safetensors",
-    "gpu-best": "gpu-best.safetensors",
+    "best": "best.safetensors",  # the strongest
+    "quick": "quick.safetensors",  # the fastest
 }
 
 _finders: dict[str, Callable[[str], Path]] = {}

@@ -99,8 +99,8 @@ REINSTALL = "its files are missing: reinstall the package"
         (
             "networks",
             "storage.checkpoints.SHIPPED",
-            SHIPPED | {"gpu-best": "no.safetensors"},
-            "the shipped network 'gpu-best' is missing",
+            SHIPPED | {"quick": "no.safetensors"},
+            "the shipped network 'quick' is missing",
         ),
         ("search", "commands.doctor.parse_searching_player", player_with(2, 0.9, -0.9), MISJUDGED),
         ("web page", "commands.doctor.resources.files", MagicMock(), REINSTALL),

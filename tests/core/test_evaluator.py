@@ -151,7 +151,7 @@ def test_every_backend_of_this_machine_is_accepted_for_a_new_network(fresh: Poli
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["quick", "standard", "best"])
+@pytest.mark.parametrize("name", ["quick", "best"])
 def test_every_backend_is_accurate_for_the_shipped_networks(name: str, backend: str) -> None:
     """int8 is included on processors where its products saturate."""
     network = load_checkpoint(Path(name)).network
@@ -161,7 +161,7 @@ def test_every_backend_is_accurate_for_the_shipped_networks(name: str, backend: 
 @needs_8_bits
 def test_7_bit_weights_are_nearly_as_accurate_as_8_bit_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their mean error is 50 % larger. A tower with doubled weights would fail."""
-    network = load_checkpoint(Path("standard")).network
+    network = load_checkpoint(Path("best")).network
     planes = random_inputs(network.config, 128, np.random.default_rng(3))
     expected, outputs = softmax(fp32_outputs(network, planes)[0]), []
     for saturate in (False, True):
@@ -498,8 +498,8 @@ def test_outputs_for_a_position_do_not_depend_on_its_batch(backend: str, weights
 
 
 @needs_8_bits
-@pytest.mark.parametrize("name", ["quick", "standard"])
-def test_openvino_is_batch_invariant_for_the_presets(name: str) -> None:
+@pytest.mark.parametrize("name", ["quick", "best"])
+def test_openvino_is_batch_invariant_for_the_shipped_networks(name: str) -> None:
     config = load_checkpoint(Path(name)).network.config
     network = PolicyValueNetwork(config).eval()
     assert is_batch_invariant("openvino-fp32", network)

@@ -61,7 +61,7 @@ def test_the_sdist_has_the_files_to_check_it(built: Path) -> None:
         "scripts/check.sh",
         "constraints.txt",
     } <= names
-    assert {"checkpoints/standard.safetensors", "LICENSE", "CHANGELOG.md", "docs/engine-protocol.md"} <= names
+    assert {"checkpoints/quick.safetensors", "LICENSE", "CHANGELOG.md", "docs/engine-protocol.md"} <= names
     assert not {name.split("/")[0] for name in names} & {".git", ".venv", "runs", "dist", "build"}
     assert not [name for name in names if "__pycache__" in name]
 
