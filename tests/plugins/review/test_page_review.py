@@ -224,7 +224,7 @@ def test_what_a_running_review_knows_is_shown(reviewed: Any) -> None:
     audit(page)
     page.click("#review-ask")  # stop
     expect_count(page, "#chart .outcome", 0)
-    expect(page, "#status", "Move 1 of")
+    expect(page, "#status", "^1 of 21 stones")
 
 
 def test_review_is_kept_with_its_game(reviewed: Any) -> None:
