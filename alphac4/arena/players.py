@@ -237,8 +237,8 @@ class NetworkPlayer(TreePlayer):
         """Search the positions; a budget of 0 simulations returns the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
-            mirror = self._search.options.get("mirror", True)
-            result = raw_result(self._search.evaluator, positions, self._search.geometry, mirror=mirror)
+            search = self._search
+            result = raw_result(search.evaluator, positions, search.geometry, mirror=search.options["mirror"])
         else:
             result = super().search(positions, budget)
         if self.temperature == 0:

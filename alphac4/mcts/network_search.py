@@ -146,14 +146,11 @@ def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
     The cache is also cleared for an evaluator without a version, which does not report such changes.
     """
     version: int | None = getattr(evaluator, "version", None)
-    if version is None:
-        cache.checks.fill(0)
-        return False
-    if cache.version[0] == version:
+    if version is not None and cache.version[0] == version:
         return False
     cache.checks.fill(0)
-    cache.version[0] = version
-    return True
+    cache.version[0] = -1 if version is None else version
+    return version is not None
 
 
 @inlined
@@ -287,24 +284,25 @@ def prefetch(
         node, own, occupied = ROOT, trees.own[t], trees.occupied[t]
         while True:
             action = select_action(selection, trees, t, node)
-            proof = trees.proof[t, node, action]
+            proof, child = trees.proof[t, node, action], trees.child[t, node, action]
             if proof != UNPROVEN:
-                value = proof_value(proof)
                 break
             own, occupied = play(trees.geometry, own, occupied, action)
-            child = trees.child[t, node, action]
             if child == NO_NODE or trees.value[t, child] == AWAITING_EVALUATION:
-                totals = node_totals(trees, t, node)
-                value = totals.value_sum / (1.0 + totals.visits)
-                if child == NO_NODE:
-                    child = add_node(trees, t, node, action, own, occupied)
-                    trees.value[t, child] = AWAITING_EVALUATION
-                    if trees.proofs and node_proof(trees, t, child) != UNPROVEN:
-                        value = -proof_value(node_proof(trees, t, child))
-                    else:
-                        trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t] = child, own, occupied
                 break
             node = child
+        totals = node_totals(trees, t, node)
+        value = totals.value_sum / (1.0 + totals.visits)
+        if proof != UNPROVEN:
+            value = proof_value(proof)
+        elif child == NO_NODE:
+            child = add_node(trees, t, node, action, own, occupied)
+            trees.value[t, child] = AWAITING_EVALUATION
+            proof = node_proof(trees, t, child) if trees.proofs else UNPROVEN
+            if proof == UNPROVEN:
+                trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t] = child, own, occupied
+            else:
+                value = -proof_value(proof)
         edges = log_path(trees, t, node, action, log, edges)
         if not expand_from_cache(trees, t, cache, selection.prior_temperature):
             if trees.leaf[t] != NO_NODE:

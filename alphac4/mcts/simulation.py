@@ -185,8 +185,14 @@ def select_action(selection: Any, trees: Trees, t: int, node: int) -> int:
 
 
 def final_action(selection: Any, trees: Trees, t: int, node: int) -> int:
-    """Return the action that a user's selection plays at an unproven root; NO_ACTION if it has no ``final_score``."""
+    """Return the action that a user's selection plays in an unproven node; NO_ACTION if it has no ``final_score``."""
     return _functions(selection.__class__).final_action(selection, trees, t, node)
+
+
+@inlined
+def users_move(selection: Any, trees: Trees, t: int) -> int:
+    """Return the root's action that a user's ``final_score`` plays; NO_ACTION without one, or if the root is proven."""
+    return final_action(selection, trees, t, ROOT) if node_proof(trees, t, ROOT) == UNPROVEN else NO_ACTION
 
 
 def write_scores(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
@@ -228,9 +234,7 @@ def summarize_roots(
     for t in range(len(moves)):
         values[t] = root_value(trees, t)
         proofs[t] = node_proof(trees, t, ROOT)
-        moves[t] = NO_ACTION
-        if proofs[t] == UNPROVEN:
-            moves[t] = final_action(selection, trees, t, ROOT)
+        moves[t] = users_move(selection, trees, t)
         if moves[t] == NO_ACTION:
             moves[t] = best_action(trees, t)
 

@@ -18,7 +18,7 @@ from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, store_evaluation
 from alphac4.mcts.puct import add_root_noise, draw_noise, expand, leaf_key, write_leaf
-from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, final_action, select_leaf
+from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_leaf, users_move
 from alphac4.mcts.tree import (
     NO_ACTION,
     NO_NODE,
@@ -268,11 +268,10 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 
 @compiled
 def play_move(trees: Trees, games: Games, t: int, plan: GamePlan, action: int) -> None:
-    """Record the search and play a move: ``action``, unless the root is proven, or NO_ACTION for one that is drawn."""
+    """Record the search and play ``action``; NO_ACTION draws a move."""
     record_search(trees, games, t, plan)
     ply = games.plies[t]
-    is_open = node_proof(trees, t, ROOT) == UNPROVEN
-    column = action if is_open and action != NO_ACTION else choose_move(trees, games, t, plan)
+    column = action if action != NO_ACTION else choose_move(trees, games, t, plan)
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
     games.plies[t] = ply + 1
@@ -312,7 +311,7 @@ def advance_slot(
                 break
             begin_search(trees, games, t, plan)
         elif is_searched(trees, t):
-            play_move(trees, games, t, plan, final_action(selection, trees, t, ROOT))
+            play_move(trees, games, t, plan, users_move(selection, trees, t))
         else:
             most -= 1
             games.simulations[t] += 1
