@@ -63,7 +63,8 @@ class Monitor:
         self._history = list(history)
         self._next_pictures = 0.0
         self._undrawn = self._history[-1] if self._history else None  # a killed run may not have drawn them
-        self._charted = set[str]()  # tags whose charts this session has written
+        self._tags = set[str]().union(*(scalars([report]) for report in self._history))
+        self._is_charted = False  # whether this session has written the charts of these tags
         last = self._history[-1].iteration if self._history else 0
         with add_path_to_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -89,12 +90,12 @@ class Monitor:
         """Write a value of each curve, and charts of all curves so far; a chart without a curve would be empty."""
         for tag, value in values.items():
             self._write(step=step, summary=scalar(tag, value))
-        tags = self._charted.union(values, *(scalars([report]) for report in self._history))
-        if tags != self._charted:
-            self._charted = tags
+        if not self._is_charted or not self._tags.issuperset(values):
+            self._is_charted = True
+            self._tags.update(values)
             layout = {}
             for group, patterns in CHARTS.items():
-                shown = [tag for pattern in patterns for tag in fnmatch.filter(sorted(tags), pattern)]
+                shown = [tag for pattern in patterns for tag in fnmatch.filter(sorted(self._tags), pattern)]
                 if shown:
                     layout[group] = {tag: ["Multiline", [f"{re.escape(tag)}$"]] for tag in shown}
             self._write(step=step, summary=custom_scalars(layout))
