@@ -8,11 +8,13 @@ It needs the extra notebook or docs.
 
 import argparse
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
 TIMEOUT_S = 600  # per cell
+TEMPORARY = re.compile(r"/tmp/tmp\w{8}\b")  # folders that `tempfile.mkdtemp` made, which differ each time
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -34,7 +36,7 @@ def execute(path: Path) -> None:
     options: dict[str, Any] = {"timeout": TIMEOUT_S, "record_timing": False, "coalesce_streams": True}
     NotebookClient(notebook, resources={"metadata": {"path": path.parent}}, **options).execute()
     notebook.metadata = METADATA | {"executed": code_digest(notebook)}
-    nbformat.write(notebook, path)
+    path.write_text(f"{TEMPORARY.sub('/tmp/example', nbformat.writes(notebook))}\n", encoding="utf-8")
 
 
 def main() -> None:
