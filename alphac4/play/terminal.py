@@ -174,7 +174,7 @@ class TerminalGame:
     def _show_proven(self) -> tuple[int, SearchedPosition | None]:
         """Show what exact play, other proofs or the search prove; return the best move and the search's findings.
 
-        There is no search if exact play shows that every move loses: then only the moves that hold out longest matter.
+        If exact play shows that every move loses, there is no search, because only the longest resistance matters.
         """
         if best := self._exact_best():
             self.screen.line(f"exact: {self._describe_best(best)}")

@@ -139,7 +139,10 @@ tell({
 
 @pytest.mark.parametrize("disabled", [False, True], ids=["storage", "no storage"])
 def test_the_latest_reviews_are_kept(disabled: bool, run_in_node: RunInNode) -> None:
-    """Those of two tabs, without what another version has stored; without storage, until the page is closed."""
+    """Two tabs share their reviews, and entries of other versions are skipped.
+
+    Without storage, a tab keeps its own reviews until it is closed.
+    """
     found = run_in_node(KEPT, games=[], disabled=disabled)
     assert found["value"] == 1
     assert found["other"] == []
