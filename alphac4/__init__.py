@@ -21,31 +21,31 @@ from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from alphac4.api.agent import Agent, load
-    from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, explain, solve
+    from alphac4.api.positions import Analysis, analyze, draw_board, draw_game, explain, solve
     from alphac4.api.tasks import evaluate, play_match, read_reports, read_samples, train
     from alphac4.arena import PlayerError
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
     from alphac4.mcts.puct import Puct
-    from alphac4.mcts.results import SearchedPosition
+    from alphac4.mcts.results import SearchResult
     from alphac4.mcts.search import Budget
     from alphac4.nn.network import Network, Outputs, PolicyValueNetwork
     from alphac4.selfplay.games import Games
     from alphac4.selfplay.samples import Samples, Target
     from alphac4.training.config import TrainConfig
     from alphac4.training.loop import Callback, Iteration, StopTraining, iterate, learn
-    from alphac4.training.losses import LearningBatch, cross_entropy, standard_losses
+    from alphac4.training.losses import TrainingBatch, cross_entropy, default_losses
     from alphac4.training.optimizer import Muon
 
 __all__ = [
     "Agent",
+    "Analysis",
     "Budget",
     "Callback",
     "Games",
     "IllegalMove",
     "Iteration",
-    "LearningBatch",
     "MatchResult",
     "Muon",
     "Network",
@@ -57,14 +57,15 @@ __all__ = [
     "Position",
     "Puct",
     "Samples",
-    "SearchedPosition",
+    "SearchResult",
     "SearchingPlayer",
-    "SolvedPosition",
     "StopTraining",
     "Target",
     "TrainConfig",
+    "TrainingBatch",
     "analyze",
     "cross_entropy",
+    "default_losses",
     "draw_board",
     "draw_game",
     "evaluate",
@@ -77,26 +78,25 @@ __all__ = [
     "read_reports",
     "read_samples",
     "solve",
-    "standard_losses",
     "train",
 ]
 
 _HOMES = {
     "alphac4.api.agent": ("Agent", "load"),
-    "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "explain", "solve"),
+    "alphac4.api.positions": ("Analysis", "analyze", "draw_board", "draw_game", "explain", "solve"),
     "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "read_samples", "train"),
     "alphac4.arena": ("PlayerError",),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "SearchingPlayer"),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
     "alphac4.mcts.puct": ("Puct",),
-    "alphac4.mcts.results": ("SearchedPosition",),
+    "alphac4.mcts.results": ("SearchResult",),
     "alphac4.mcts.search": ("Budget",),
     "alphac4.training.config": ("TrainConfig",),
     "alphac4.nn.network": ("Network", "Outputs", "PolicyValueNetwork"),
     "alphac4.selfplay.games": ("Games",),
     "alphac4.selfplay.samples": ("Samples", "Target"),
-    "alphac4.training.losses": ("LearningBatch", "cross_entropy", "standard_losses"),
+    "alphac4.training.losses": ("TrainingBatch", "cross_entropy", "default_losses"),
     "alphac4.training.optimizer": ("Muon",),
     "alphac4.training.loop": ("Callback", "Iteration", "StopTraining", "iterate", "learn"),
 }

@@ -40,7 +40,7 @@ from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkp
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
-from alphac4.training.losses import LearningBatch, batches, standard_losses
+from alphac4.training.losses import TrainingBatch, batches, default_losses
 from alphac4.training.optimizer import CosineSchedule
 
 COLUMNS = np.array([column_cells(STANDARD, column) for column in range(STANDARD.columns)], np.uint64)
@@ -173,9 +173,9 @@ def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float
     return samples, probabilities / probabilities.sum()
 
 
-def losses(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:
+def losses(outputs: Outputs, batch: TrainingBatch) -> dict[str, Tensor]:
     """Return the usual losses, without ownership where the end of the game is unknown."""
-    terms = standard_losses(outputs, batch)
+    terms = default_losses(outputs, batch)
     known = batch.final_stones.sum(dim=(1, 2, 3)) > batch.planes[:, :2].sum(dim=(1, 2, 3)) + 0.5
     if "ownership" in terms:
         terms["ownership"] = terms["ownership"] * known

@@ -25,7 +25,7 @@ from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, describe
 from alphac4.mcts.network_search import PREFETCH, NetworkSearch
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.foreign import own_evaluator
@@ -76,12 +76,12 @@ class Agent:
     @overload
     def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position
         self, positions: PositionLike, *, simulations: int | None = None, seconds: float | None = None
-    ) -> SearchedPosition: ...
+    ) -> SearchResult: ...
 
     @overload
     def search(
         self, positions: Sequence[PositionLike], *, simulations: int | None = None, seconds: float | None = None
-    ) -> list[SearchedPosition]: ...
+    ) -> list[SearchResult]: ...
 
     @checked
     def search(
@@ -90,7 +90,7 @@ class Agent:
         *,
         simulations: int | None = None,
         seconds: float | None = None,
-    ) -> SearchedPosition | list[SearchedPosition]:
+    ) -> SearchResult | list[SearchResult]:
         """Search one position, or several together.
 
         Args:
@@ -121,7 +121,7 @@ class Agent:
             find = keep_trees(self.player).node
         # Its own limit does not apply.
         name = self.name if budget is None else re.sub(r"^(uct):[^,]*|^(.*)@[^,@]*", r"\1\2", self.name)
-        seen = [SearchedPosition.of_result(p, name, result, i, partial(find, i)) for i, p in enumerate(found)]
+        seen = [SearchResult.of_result(p, name, result, i, partial(find, i)) for i, p in enumerate(found)]
         return seen if several else seen[0]
 
     def __repr__(self) -> str:

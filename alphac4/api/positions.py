@@ -60,7 +60,7 @@ def read_positions(given: Sequence[PositionLike], geometry: Geometry | None = No
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolvedPosition:
+class Analysis:
     """A position with the exact score of every legal move."""
 
     position: Position
@@ -112,10 +112,10 @@ def solve(position: PositionLike, *, geometry: Board | None = None) -> int:
 
 
 @checked
-def analyze(position: PositionLike, *, geometry: Board | None = None) -> SolvedPosition:
+def analyze(position: PositionLike, *, geometry: Board | None = None) -> Analysis:
     """Return the exact score of every legal move; see `solve`."""
     (found,) = read_positions([position], geometry)
-    return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
+    return Analysis(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
 
 @checked

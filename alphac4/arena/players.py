@@ -25,7 +25,7 @@ from alphac4.mcts.network_search import (
     evaluate_checked,
     input_planes,
 )
-from alphac4.mcts.results import NodeView, SearchResult, root_wdl
+from alphac4.mcts.results import NodeView, SearchResults, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, parent_proof, proof_value
@@ -77,7 +77,7 @@ class SearchingPlayer(Player, Protocol):
     def reuse(self) -> Reuse:
         """The trees that a search keeps for later positions."""
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search each position with a budget, by default the player's own.
 
         ``moves`` of the result are the player's choices.
@@ -162,7 +162,7 @@ class TreePlayer:
         """Return a 0-based column for each position."""
         return [int(move) for move in self.search(positions).moves]
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search the positions; by default with the player's own budget."""
         return self._search.search(positions, budget or self.budget)
 
@@ -233,7 +233,7 @@ class NetworkPlayer(TreePlayer):
         """Backend that runs the network; "" if it is not one of the package's."""
         return str(getattr(self._search.evaluator, "backend", ""))
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search the positions; a budget of 0 simulations returns the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
@@ -252,7 +252,7 @@ class NetworkPlayer(TreePlayer):
         """Return the moves that prove a result in the ``index``-th position; see `TreeSearch.proven_moves`."""
         return self._search.proven_moves(index, least)
 
-    def _drawn(self, result: SearchResult, row: int, *, is_raw: bool) -> int:
+    def _drawn(self, result: SearchResults, row: int, *, is_raw: bool) -> int:
         """Draw a move by softmax over the temperature: of the visits' logarithms, or of a raw policy's logits."""
         assert self._rng is not None, "a temperature needs a generator of random numbers"
         visits, proofs = result.visits[row], result.proofs[row]
@@ -266,7 +266,7 @@ class NetworkPlayer(TreePlayer):
 
 def raw_result(
     evaluator: SupportsEvaluate, positions: Sequence[Position], geometry: Geometry, *, mirror: bool = True
-) -> SearchResult:
+) -> SearchResults:
     """Return a network's raw policy and value of unfinished positions, as the result of zero simulations.
 
     The move is the legal one with the largest policy logit; ``scores`` are the logits. As in a search, the network
@@ -288,7 +288,7 @@ def raw_result(
     total = np.sort(weights, axis=1).sum(axis=1, keepdims=True)  # the same for a position and its mirror image
     moves = np.nanargmax(scores, axis=1)
     value = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
-    return SearchResult(
+    return SearchResults(
         moves=moves,
         visits=np.zeros((count, columns), np.int64),
         values=np.full((count, columns), np.nan),
@@ -342,7 +342,7 @@ class AutoPlayer(NetworkPlayer):
         """Keep nothing: the proofs of the longer search are not kept for the next move."""
         return "nothing"
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search the positions; by default with the player's own budget."""
         self._search.compile()
         started = time.perf_counter()
@@ -358,7 +358,7 @@ class AutoPlayer(NetworkPlayer):
             self._search_moves(positions, unsure[start : start + batch].tolist(), result)
         return dataclasses.replace(result, seconds=time.perf_counter() - started)
 
-    def _search_moves(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResult) -> None:
+    def _search_moves(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResults) -> None:
         """Search every move of some positions by sequential halving; write the findings into ``result``."""
 
         def not_lost(row: int) -> list[int]:
@@ -399,7 +399,7 @@ class AutoPlayer(NetworkPlayer):
                     del remaining[row]
 
     @staticmethod
-    def _rank(result: SearchResult, row: int, column: int) -> tuple[float, float]:
+    def _rank(result: SearchResults, row: int, column: int) -> tuple[float, float]:
         """Return a sort key: the value, and for proven moves the speed of the win or the delay of the loss."""
         proof = int(result.proofs[row, column])
         if proof != UNPROVEN:

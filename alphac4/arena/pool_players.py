@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from alphac4.arena.players import Player, SearchingPlayer, backends_of
 from alphac4.game import Position
-from alphac4.mcts.results import NodeView, SearchResult
+from alphac4.mcts.results import NodeView, SearchResults
 from alphac4.mcts.search import Budget
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PoolPlayer:
         """Backend of the network in the process, which may differ from that of the ``model``."""
         return str(self._find_backend())
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search the positions; by default with the player's own budget."""
         return self._call("search", positions, budget)  # type: ignore[no-any-return]
 

@@ -221,7 +221,7 @@ class SearchCommand(CheckedSettings):
             from alphac4.game.position import join_moves
             from alphac4.game.rules import STANDARD
             from alphac4.mcts.drawing import draw_tree
-            from alphac4.mcts.results import SearchedPosition
+            from alphac4.mcts.results import SearchResult
             from alphac4.play.screen import Screen
 
         board = self.board.geometry()
@@ -232,7 +232,7 @@ class SearchCommand(CheckedSettings):
         player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
         if self.svg is not None and player.budget.simulations == 0:
             raise ValueError(f"{player.name} has no search tree for --svg; give it simulations, such as best@600")
-        found = SearchedPosition.of_result(position, player.name, player.search([position]))
+        found = SearchResult.of_result(position, player.name, player.search([position]))
         if self.json:
             columns = {column_name(column): asdict(item) for column, item in found.columns.items()}
             for item in columns.values():

@@ -21,7 +21,7 @@ from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1, play
 from alphac4.machine import check_block
 from alphac4.mcts.puct import Puct, check_selection, evaluation_key, expand, leaf_key, write_leaf
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.simulation import (
     MAX_SIMULATIONS_PER_STEP,
@@ -406,7 +406,7 @@ class NetworkSearch(TreeSearch):
     def _example(self) -> "NetworkSearch":
         return NetworkSearch(UniformEvaluator(), self.selection, geometry=self.geometry)
 
-    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         if refresh_cache(self._cache, self.evaluator):
             self.drop_trees()
         return super()._search(positions, budget)

@@ -18,7 +18,7 @@ MAX_PV_MOVES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchResult:
+class SearchResults:
     """Results of a search at the roots of B positions; values are for the side to move."""
 
     moves: npt.NDArray[np.int64]  # [B] the move to play, 0-based column
@@ -74,13 +74,13 @@ NodeFinder = Callable[[Sequence[int]], NodeView]
 """Function that returns the node of a tree that a path of 0-based columns leads to, or raises ValueError."""
 
 
-def join_results(results: Sequence[SearchResult]) -> SearchResult:
+def join_results(results: Sequence[SearchResults]) -> SearchResults:
     """Concatenate the results of several batches; their times are added."""
     joined: dict[str, Any] = {}
-    for item in dataclasses.fields(SearchResult):
+    for item in dataclasses.fields(SearchResults):
         parts = [getattr(result, item.name) for result in results]
         joined[item.name] = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts[1:], parts[0])
-    return SearchResult(**joined)
+    return SearchResults(**joined)
 
 
 def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -108,7 +108,7 @@ def describe_proof(proof: int) -> str:
 
 
 def describe_columns(statistics: Mapping[str, npt.NDArray[Any]], row: int) -> tuple[ColumnAnalysis, ...]:
-    """Return the statistics of the legal moves in a row of arrays [B, A], which are named as in `SearchResult`."""
+    """Return the statistics of the legal moves in a row of arrays [B, A], which are named as in `SearchResults`."""
     visits, values, priors, scores, proofs = (
         statistics[name][row] for name in ("visits", "values", "priors", "scores", "proofs")
     )
@@ -169,7 +169,7 @@ class SearchTree:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SearchedPosition:
+class SearchResult:
     """Result of a search in one position; values are for the side to move, columns 0-based."""
 
     position: Position
@@ -195,7 +195,7 @@ class SearchedPosition:
 
     @classmethod
     def of_result(
-        cls, position: Position, player: str, result: SearchResult, index: int = 0, find: NodeFinder | None = None
+        cls, position: Position, player: str, result: SearchResults, index: int = 0, find: NodeFinder | None = None
     ) -> Self:
         """Make the record of the ``index``-th position of a result; ``find`` returns the nodes of its tree."""
         return cls(

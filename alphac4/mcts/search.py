@@ -20,7 +20,7 @@ import numpy.typing as npt
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
-from alphac4.mcts.results import NodeView, SearchResult, describe_columns, join_results, principal_variations, root_wdl
+from alphac4.mcts.results import NodeView, SearchResults, describe_columns, join_results, principal_variations, root_wdl
 from alphac4.mcts.simulation import action_scores, summarize_roots
 from alphac4.mcts.tree import (
     ARRAYS,
@@ -111,7 +111,7 @@ class TreeSearch(ABC):
         rng = rng or np.random.default_rng(0)
         self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
 
-    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         """Search each unfinished position for ``budget``.
 
         A time budget is spent on one position after the other; they use one tree in turn, unless all trees are kept.
@@ -156,7 +156,7 @@ class TreeSearch(ABC):
     def _example(self) -> "TreeSearch":
         """Return a new search of the same code."""
 
-    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+    def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         started = time.perf_counter()
         capacity = self._timed_nodes(budget) if budget.simulations is None else budget.simulations + 1
         trees = self._kept.prepare(positions, capacity, self.reuse)
@@ -223,7 +223,7 @@ class TreeSearch(ABC):
         return self._kept.trees, t
 
     def _statistics(self, trees: Trees, first: int, count: int, node: int) -> dict[str, npt.NDArray[Any]]:
-        """Return the statistics [count, A] of a node's actions in ``count`` trees, named as in `SearchResult`."""
+        """Return the statistics [count, A] of a node's actions in ``count`` trees, named as in `SearchResults`."""
         rows = slice(first, first + count)
         visits = trees.visits[rows, node].astype(np.int64)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -240,14 +240,14 @@ class TreeSearch(ABC):
             "proofs": trees.proof[rows, node].astype(np.int64),
         }
 
-    def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
+    def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResults:
         statistics = self._statistics(trees, 0, count, ROOT)
         value, proven, moves = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
         summarize_roots(trees, self.selection, value, proven, moves)
         moves = self._moves(moves, statistics)
         draw = trees.draw_sum[:count] / np.maximum(trees.draw_count[:count], 1)
         draw = np.where(proven == UNPROVEN, draw, proven == PROVEN_DRAW)
-        return SearchResult(
+        return SearchResults(
             moves=moves,
             value=value,
             wdl=root_wdl(value, draw),

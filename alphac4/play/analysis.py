@@ -13,7 +13,7 @@ from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.registry import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import NodeView, SearchedPosition
+from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
 
 SLICE_SECONDS = 0.1
@@ -76,8 +76,8 @@ class Analyst:
         budget: Budget | None = None,
         *,
         stop: threading.Event | None = None,  # setting it ends the search after the current slice
-        on_progress: Callable[[SearchedPosition], None] = lambda _analysis: None,  # called ten times per second
-    ) -> SearchedPosition:
+        on_progress: Callable[[SearchResult], None] = lambda _analysis: None,  # called ten times per second
+    ) -> SearchResult:
         """Search an unfinished position, by default within the player's own budget."""
         budget = budget or self.budget
         with self._lock:
@@ -100,7 +100,7 @@ class Analyst:
                     or (budget.simulations is not None and done >= budget.simulations)
                     or (budget.seconds is not None and now - started >= budget.seconds)
                 )
-                analysis = SearchedPosition.of_result(position, self.name, result)
+                analysis = SearchResult.of_result(position, self.name, result)
                 analysis = replace(analysis, simulations=done, seconds=now - started, finished=finished)
                 if finished or (stop is not None and stop.is_set()):
                     return analysis

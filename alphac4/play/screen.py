@@ -11,7 +11,7 @@ from alphac4.bars import Bar
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, chance, column_name, count_of, percents
 from alphac4.machine import NOTICE_DELAY_S, format_table, notify_if_slow, terminal_width, wrap_text
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.results import SearchResult
 from alphac4.solver.solver import ExactColumn, Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
@@ -80,7 +80,7 @@ class Screen:
         """Return the stone of a player; in colour, with the name of the colour."""
         return self.stone(index) + (f" {('red', 'yellow')[index]}" if self.colour else "")
 
-    def analysis(self, analysis: SearchedPosition) -> None:
+    def analysis(self, analysis: SearchResult) -> None:
         """Show a bar of visits for each move, and the chances of the side to move."""
         self.line()
         rows = [("  column", "visits", "", "chance", "prior", "")]

@@ -12,7 +12,7 @@ from alphac4.arena.players import Player, checked_moves
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, chance, column_name, count_of
 from alphac4.game.reasons import strength, weakness
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.results import SearchResult
 from alphac4.play.analysis import Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
@@ -171,7 +171,7 @@ class TerminalGame:
             if analysis is not None:
                 self.screen.analysis(analysis)
 
-    def _show_proven(self) -> tuple[int, SearchedPosition | None]:
+    def _show_proven(self) -> tuple[int, SearchResult | None]:
         """Show what exact play, other proofs or the search prove; return the best move and the search's findings.
 
         If exact play shows that every move loses, there is no search, because only the longest resistance matters.
@@ -251,7 +251,7 @@ class TerminalGame:
         self.screen.line(f"proven: {self.screen.side(0 if best.first else 1)} {result}{move}")
         return moves is not None, known.column
 
-    def _analysis(self) -> SearchedPosition:
+    def _analysis(self) -> SearchResult:
         if self._analyst is None:
             with self.screen.waiting("the network is being loaded"):
                 self._analyst = self._make_analyst()

@@ -31,7 +31,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.extensions import Extensions, as_probabilities, check_optimizers
-from alphac4.training.losses import LearningBatch, batches, check_losses, cross_entropy, standard_losses
+from alphac4.training.losses import TrainingBatch, batches, check_losses, cross_entropy, default_losses
 from alphac4.training.optimizer import MUON_RATE, Muon, group_values, optimizer_state, restore_optimizer
 from alphac4.training.reports import LearningReport
 
@@ -78,7 +78,7 @@ class Learner:
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
-        self.losses = standard_losses if "loss" not in self.extensions else partial(self.extensions.call, "loss")
+        self.losses = default_losses if "loss" not in self.extensions else partial(self.extensions.call, "loss")
         self.optimizers = self._make_optimizers()
         self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
         self._initial_values = list(map(group_values, self.optimizers))
@@ -175,7 +175,7 @@ class Learner:
 
     def learn_from(
         self,
-        stream: Iterable[LearningBatch],
+        stream: Iterable[TrainingBatch],
         schedule: Schedule,
         window: int,
         on_step: Callable[[], object] = lambda: None,
@@ -221,7 +221,7 @@ class Learner:
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
-    def _step(self, batch: LearningBatch, pool: ThreadPoolExecutor) -> np.ndarray:
+    def _step(self, batch: TrainingBatch, pool: ThreadPoolExecutor) -> np.ndarray:
         """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient norm [K + 2]."""
         positions = len(batch.planes)
         count = min(self._parts, positions)
@@ -245,7 +245,7 @@ class Learner:
         return figures
 
     def _differentiate_all(
-        self, replicas: Sequence[Network], parts: Sequence[LearningBatch], positions: int, pool: ThreadPoolExecutor
+        self, replicas: Sequence[Network], parts: Sequence[TrainingBatch], positions: int, pool: ThreadPoolExecutor
     ) -> list[np.ndarray]:
         """Call `_differentiate` for all parts, in parallel unless the module or the losses draw random numbers.
 
@@ -275,7 +275,7 @@ class Learner:
         seed = np.random.SeedSequence([self.seed, self.steps, part]).generate_state(1, np.uint64)
         return torch_seed(int(seed[0]), self.device)
 
-    def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> np.ndarray:
+    def _differentiate(self, replica: Network, part: TrainingBatch, positions: int) -> np.ndarray:
         """Set a replica's gradients from its part of a batch; return the sums of losses and entropy [K + 1]."""
         with self._one_thread():
             losses, entropy = self.forward(replica, part)
@@ -284,7 +284,7 @@ class Learner:
             loss.backward()  # type: ignore[no-untyped-call]
         return np.array([float(each.detach().double().sum()) for each in (*losses.values(), entropy)])
 
-    def forward(self, network: Network, batch: LearningBatch) -> tuple[dict[str, Tensor], Tensor]:
+    def forward(self, network: Network, batch: TrainingBatch) -> tuple[dict[str, Tensor], Tensor]:
         """Return the named losses [B] of each position, and the entropy [B] of the policy, in nats."""
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):

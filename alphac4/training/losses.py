@@ -1,6 +1,6 @@
 """Batches of positions, and the losses that a gradient step minimises.
 
-The standard loss is AlphaZero's (Silver et al. 2018) with a cross-entropy for the value, and KataGo's ownership (Wu
+The default loss is AlphaZero's (Silver et al. 2018) with a cross-entropy for the value, and KataGo's ownership (Wu
 2019). Shapes: B positions, A moves, P planes, a board of R x C cells. All targets are for the side to move.
 """
 
@@ -20,7 +20,7 @@ from alphac4.selfplay.replay import draw_batches
 from alphac4.selfplay.samples import Samples
 
 
-class LearningBatch(NamedTuple):
+class TrainingBatch(NamedTuple):
     """B positions with their targets and weights.
 
     The weights are normalised over the whole batch, of which these B positions may be a part. So a term's weighted mean
@@ -35,7 +35,7 @@ class LearningBatch(NamedTuple):
     cell_weight: Tensor  # float32 [B]: of each empty cell's loss, `ownership_weight` * positions per empty cell
     targets: dict[str, Tensor]  # float32 [B, ...] each: further targets by name
 
-    def split(self, sections: int | list[int], device: torch.device | None = None) -> "list[LearningBatch]":
+    def split(self, sections: int | list[int], device: torch.device | None = None) -> "list[TrainingBatch]":
         """Return parts as of `torch.Tensor.tensor_split`, on a device."""
 
         def parts(tensor: Tensor) -> Sequence[Tensor]:
@@ -44,12 +44,12 @@ class LearningBatch(NamedTuple):
         fields = [parts(tensor) for name, tensor in self._asdict().items() if name != "targets"]
         named = {name: parts(tensor) for name, tensor in self.targets.items()}
         return [
-            LearningBatch._make([*part, {name: tensors[index] for name, tensors in named.items()}])
+            TrainingBatch._make([*part, {name: tensors[index] for name, tensors in named.items()}])
             for index, part in enumerate(zip(*fields, strict=True))
         ]
 
 
-Losses = Callable[[Outputs, LearningBatch], Mapping[str, Tensor]]
+Losses = Callable[[Outputs, TrainingBatch], Mapping[str, Tensor]]
 """Returns named losses [B] of each position, in any unit. A gradient step minimises the sum of their means over the
 batch."""
 
@@ -65,7 +65,7 @@ def batches(
     ownership_weight: float = 1.0,
     planes: int = PLANES["stones"],
     weights: npt.NDArray[np.float64] | None = None,  # [samples] probabilities of drawing each sample, with replacement
-) -> Iterator[LearningBatch]:
+) -> Iterator[TrainingBatch]:
     """Make the batches of `draw_batches` on the CPU."""
     for rows, flip in draw_batches(len(samples), size, count, rng, weights):
         chosen = samples.take(rows)
@@ -95,18 +95,18 @@ def with_weights(
     *,
     targets: Mapping[str, Tensor] | None = None,
     ownership_weight: float = 1.0,
-) -> LearningBatch:
+) -> TrainingBatch:
     """Make a batch with normalised weights from the tensors of a whole batch, without waiting for the device."""
     count = len(planes)
     # At least 1, for batches in which all policies have the weight 0.
     policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
     cell_weight = (ownership_weight * (count / empty_cells(planes).sum().clamp(min=1.0))).expand(count)
-    return LearningBatch(
+    return TrainingBatch(
         planes, policy_target, policy_weight, value_target, final_stones, cell_weight, dict(targets or {})
     )
 
 
-def standard_losses(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:
+def default_losses(outputs: Outputs, batch: TrainingBatch) -> dict[str, Tensor]:
     """Return the default losses [B]: "policy", "value", and "ownership" if the network has this head.
 
     Policy and value have the weight 1, and ownership that of the setting `learning.ownership_weight`.
@@ -136,7 +136,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
 
 
-def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
+def ownership_loss(logits: Tensor, batch: TrainingBatch) -> Tensor:
     """Return the weighted cross-entropy [B] of the final owner of each empty cell; ``logits`` are [B, 3, R, C].
 
     Classes are own stone, the opponent's, empty. The batch mean is `ownership_weight` times the mean over cells.

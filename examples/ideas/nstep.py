@@ -33,10 +33,10 @@ def later_values(games: alphac4.Games, _rng: np.random.Generator) -> dict[str, a
     return {"later": alphac4.Target(wdl, mirrored=False)}
 
 
-def with_later_value(outputs: alphac4.Outputs, batch: alphac4.LearningBatch) -> dict[str, Tensor]:
-    """Return the standard losses [B] and that of the later value."""
+def with_later_value(outputs: alphac4.Outputs, batch: alphac4.TrainingBatch) -> dict[str, Tensor]:
+    """Return the default losses [B] and that of the later value."""
     later = alphac4.cross_entropy(outputs.extra["later"], batch.targets["later"])
-    return alphac4.standard_losses(outputs, batch) | {"later value": WEIGHT * later}
+    return alphac4.default_losses(outputs, batch) | {"later value": WEIGHT * later}
 
 
 def network(config: Any) -> nn.Module:

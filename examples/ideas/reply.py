@@ -28,10 +28,10 @@ def replies(games: alphac4.Games, _rng: np.random.Generator) -> dict[str, alphac
     return {"reply": alphac4.Target(following * has_reply[:, :, None], mirrored=True)}
 
 
-def with_reply(outputs: alphac4.Outputs, batch: alphac4.LearningBatch) -> dict[str, Tensor]:
-    """Return the standard losses [B] and that of the reply."""
+def with_reply(outputs: alphac4.Outputs, batch: alphac4.TrainingBatch) -> dict[str, Tensor]:
+    """Return the default losses [B] and that of the reply."""
     reply = alphac4.cross_entropy(outputs.extra["reply"], batch.targets["reply"])
-    return alphac4.standard_losses(outputs, batch) | {"reply": WEIGHT * reply}
+    return alphac4.default_losses(outputs, batch) | {"reply": WEIGHT * reply}
 
 
 def network(config: Any) -> nn.Module:

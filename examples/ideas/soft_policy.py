@@ -18,12 +18,12 @@ import alphac4
 POWER, WEIGHT = 4.0, 2.0
 
 
-def with_soft_policy(outputs: alphac4.Outputs, batch: alphac4.LearningBatch) -> dict[str, Tensor]:
-    """Return the standard losses [B] and that of the soft policy."""
+def with_soft_policy(outputs: alphac4.Outputs, batch: alphac4.TrainingBatch) -> dict[str, Tensor]:
+    """Return the default losses [B] and that of the soft policy."""
     soft = batch.policy_target ** (1 / POWER)
     soft = soft / soft.sum(dim=1, keepdim=True)
     loss = alphac4.cross_entropy(outputs.policy / POWER, soft)
-    return alphac4.standard_losses(outputs, batch) | {"soft policy": WEIGHT * loss * batch.policy_weight}
+    return alphac4.default_losses(outputs, batch) | {"soft policy": WEIGHT * loss * batch.policy_weight}
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from alphac4.mcts.classic.rollouts import (
 )
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig, final_move
-from alphac4.mcts.results import SearchResult, describe_proof
+from alphac4.mcts.results import SearchResults, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN
 
@@ -45,7 +45,7 @@ VARIANTS = {
 }
 
 
-def search(config: UctConfig, moves: str, simulations: int = 2000) -> SearchResult:
+def search(config: UctConfig, moves: str, simulations: int = 2000) -> SearchResults:
     player = UctSearch(config, rng=np.random.default_rng(0))
     return player.search([Position.from_moves(moves)], Budget(simulations=simulations))
 
@@ -162,7 +162,7 @@ def test_root_parallel_trees_share_the_budget_on_any_number_of_threads() -> None
 
 
 def test_root_parallel_trees_add_their_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    merged, parts = UctSearch._merged, list[SearchResult]()
+    merged, parts = UctSearch._merged, list[SearchResults]()
     monkeypatch.setattr(UctSearch, "_merged", lambda search, part: parts.append(part) or merged(search, part))
     positions = [Position.from_moves(moves) for moves in ("", "44", "4455", "123", "4433", "1122")]
     search = UctSearch(UctConfig(roots=4), rng=np.random.default_rng(0))

@@ -20,7 +20,7 @@ from alphac4.game import Position
 from alphac4.game.rules import has_run
 from alphac4.mcts.network_search import NetworkSearch, step
 from alphac4.mcts.puct import Puct
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import REUSES, Budget
 from alphac4.mcts.simulation import NodeTotals
 from alphac4.mcts.tree import Trees
@@ -54,7 +54,7 @@ class OwnSelection(NamedTuple):
 
 @pytest.mark.slow
 def test_a_users_selection_selects_the_moves() -> None:
-    def search(selection: OwnSelection | Puct, positions: list[Position], simulations: int) -> SearchResult:
+    def search(selection: OwnSelection | Puct, positions: list[Position], simulations: int) -> SearchResults:
         return NetworkSearch(RISING_PRIOR, selection).search(positions, Budget(simulations=simulations))
 
     search(Puct(), POSITIONS[:1], 2)

@@ -58,7 +58,7 @@ def same_weights(first: Iteration, second: Iteration) -> bool:
 def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) -> None:
     selfplay = CONFIG.selfplay
     again, _ = train(
-        loss=alphac4.standard_losses,
+        loss=alphac4.default_losses,
         temperature=lambda _iteration, ply: 0.25 + 0.75 * 0.5 ** (ply / 10),
         noise=lambda _iteration, _ply: selfplay.dirichlet_fraction,
         policy_target=lambda games, _rng: games.policy,
@@ -76,7 +76,7 @@ def test_standard_losses_have_the_weights_of_the_settings() -> None:
         next(
             alphac4.iterate(
                 tiny_run(learning=SETTINGS["learning"] | {"replay_ratio": 0.01, "ownership_weight": weight}),
-                loss=lambda outputs, batch: alphac4.standard_losses(outputs, batch),
+                loss=lambda outputs, batch: alphac4.default_losses(outputs, batch),
             )
         ).learning.losses
         for weight in (0.5, 5.0)
@@ -88,7 +88,7 @@ def test_standard_losses_have_the_weights_of_the_settings() -> None:
 @pytest.mark.parametrize(
     "functions",
     [
-        {"loss": lambda outputs, batch: {"policy": 2 * alphac4.standard_losses(outputs, batch)["policy"]}},
+        {"loss": lambda outputs, batch: {"policy": 2 * alphac4.default_losses(outputs, batch)["policy"]}},
         {"optimizer": lambda network: torch.optim.SGD(network.parameters(), lr=0.1)},
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
         {"sampler": lambda window, _rng: window.full_searches + 0.1},
@@ -131,7 +131,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
 
     def losses(outputs: Any, batch: Any) -> Any:
         seen["batch"] = batch
-        return alphac4.standard_losses(outputs, batch)
+        return alphac4.default_losses(outputs, batch)
 
     iteration = train(policy_target=policy_target, starts=starts, loss=losses)[0]
     games = seen["games"]
@@ -229,7 +229,7 @@ def test_callbacks_and_loops_may_change_the_networks(tmp_path: Path) -> None:
 def test_losses_of_any_name_are_reported() -> None:
     def losses(outputs: Any, batch: Any) -> Any:
         constant = torch.full((len(batch.planes),), 2.5)
-        return alphac4.standard_losses(outputs, batch) | {"policy entropy": constant, "gradient norm": 2 * constant}
+        return alphac4.default_losses(outputs, batch) | {"policy entropy": constant, "gradient norm": 2 * constant}
 
     learning = train(loss=losses)[0].learning
     assert (learning.losses["policy entropy"], learning.losses["gradient norm"]) == (2.5, 5.0)
@@ -245,7 +245,7 @@ class SometimesAbsent:
 
     def __call__(self, outputs: Any, batch: Any) -> dict[str, Tensor]:
         self.calls += 1
-        policy = alphac4.standard_losses(outputs, batch)["policy"]
+        policy = alphac4.default_losses(outputs, batch)["policy"]
         return {"policy": policy, "mine": policy} if self.calls == 1 else {"policy": policy}
 
 
@@ -413,7 +413,7 @@ def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: P
     """The error names the function, and the corrected function continues as if nothing had happened."""
     correct: dict[str, Any] = {
         "policy_target": lambda games, _rng: games.policy,
-        "loss": alphac4.standard_losses,
+        "loss": alphac4.default_losses,
         "sampler": lambda window, _rng: window.full_searches + 1.0,
         "gate": lambda play: play().score > 0.4,
     }
@@ -631,7 +631,7 @@ def replies(games: Games, _rng: Any) -> dict[str, alphac4.Target]:
 
 def with_reply(outputs: Any, batch: Any) -> dict[str, Tensor]:
     reply = alphac4.cross_entropy(outputs.extra["reply"], batch.targets["reply"])
-    return alphac4.standard_losses(outputs, batch) | {"reply": reply}
+    return alphac4.default_losses(outputs, batch) | {"reply": reply}
 
 
 def reply_network(config: Any) -> nn.Module:

@@ -23,7 +23,7 @@ from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import PART_SIZE, Learner
-from alphac4.training.losses import LearningBatch, batches, cross_entropy, standard_losses, with_weights
+from alphac4.training.losses import TrainingBatch, batches, cross_entropy, default_losses, with_weights
 from alphac4.training.optimizer import MUON_RATE, CosineSchedule, Muon, orthogonalised
 
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
@@ -72,12 +72,12 @@ def some_samples(count: int, seed: int = 0) -> Samples:
 
 def stream_of(
     samples: Samples, count: int, seed: int, size: int = 32, planes: int = PLANES["stones"]
-) -> Iterator[LearningBatch]:
+) -> Iterator[TrainingBatch]:
     """Yield batches as learners make them."""
     return batches(samples, STANDARD, size, count, np.random.default_rng(seed), planes=planes)
 
 
-def random_batch(size: int, network: NetworkConfig, seed: int = 1) -> LearningBatch:
+def random_batch(size: int, network: NetworkConfig, seed: int = 1) -> TrainingBatch:
     rng = np.random.default_rng(seed)
     planes = random_inputs(network, size, rng)
     policy = rng.random((size, 7)).astype(np.float32)
@@ -116,7 +116,7 @@ def test_standard_losses_match_values_by_hand() -> None:
         final,
         ownership_weight=0.25,
     )
-    losses = standard_losses(Outputs(policy, value, ownership), batch)
+    losses = default_losses(Outputs(policy, value, ownership), batch)
     means = {name: float(loss.mean()) for name, loss in losses.items()}
     of_policy = -(0.5 * math.log(0.75) + 0.5 * math.log(0.25))
     assert means == pytest.approx(
@@ -402,12 +402,12 @@ def test_learning_and_seeded_blocks_of_another_thread_do_not_disturb_each_other(
         others[-1].start()
         entered.wait()
 
-    def loss(outputs: Outputs, batch: LearningBatch) -> dict[str, Tensor]:
+    def loss(outputs: Outputs, batch: TrainingBatch) -> dict[str, Tensor]:
         may_end.set()
         for other in others:
             other.join()
         callers.append(threading.current_thread())
-        return standard_losses(outputs, batch)
+        return default_losses(outputs, batch)
 
     def learned(on_step: Callable[[], object]) -> dict[str, Tensor]:
         extensions = Extensions(loss=loss)

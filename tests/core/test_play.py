@@ -22,7 +22,7 @@ from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, IllegalMove, Position
 from alphac4.machine import wrap_text
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.results import SearchedPosition, SearchResult
+from alphac4.mcts.results import SearchResult, SearchResults
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
 from alphac4.play import screen
@@ -377,8 +377,8 @@ def test_analysis_shows_the_findings_of_the_search() -> None:
     }
     arrays = {name: np.array([value]) for name, value in findings.items()}
     output = io.StringIO()
-    found = SearchResult(**arrays, seconds=2.0, variations=[[2, 3]])
-    Screen(output).analysis(SearchedPosition.of_result(Position(), "someone", found))
+    found = SearchResults(**arrays, seconds=2.0, variations=[[2, 3]])
+    Screen(output).analysis(SearchResult.of_result(Position(), "someone", found))
     lines = output.getvalue().splitlines()
     assert [line.split() for line in lines if "#" in line] == [
         ["1", "##", "10", "%", "25", "%", "7", "%"],
@@ -404,7 +404,7 @@ def test_the_length_of_slices_does_not_change_an_analysis(monkeypatch: pytest.Mo
         monkeypatch.setattr("alphac4.play.analysis.SLICE_SECONDS", seconds)
         search = NetworkSearch(UniformEvaluator(), reuse="trees")
         player = NetworkPlayer("uniform", search, Budget(simulations=500))
-        reports: list[SearchedPosition] = []
+        reports: list[SearchResult] = []
         found.append(Analyst(player).analyze(Position.from_moves("44"), on_progress=reports.append).columns)
         assert bool(reports) == (seconds < 1)
     assert found[0] == found[1]

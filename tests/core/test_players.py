@@ -26,7 +26,7 @@ from alphac4.evaluation.positions import join_sets, packaged_positions
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.puct import Puct
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.foreign import FunctionEvaluator
@@ -348,7 +348,7 @@ def test_the_longer_search_proves_further_wins_correctly() -> None:
 class _Staged(NetworkSearch):
     """Search with fixed values of the seven replies; in the second round, it proves that every searched reply wins."""
 
-    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         found = super().search(positions, budget)
         for row, position in enumerate(positions):
             assert position.moves is not None

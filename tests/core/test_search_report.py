@@ -17,7 +17,7 @@ from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
-from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchedPosition, SearchResult, describe_columns, root_wdl
+from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchResult, SearchResults, describe_columns, root_wdl
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN
 
@@ -50,14 +50,14 @@ def test_wdl_agrees_with_the_value() -> None:
     assert result.wdl[1].tolist() == [1, 0, 0]
     # In a reused tree, the draws may be more than the value allows.
     np.testing.assert_allclose(root_wdl(np.array(0.6), np.array(0.8)), [0.6, 0.4, 0.0])
-    text = SearchedPosition.of_result(positions[1], "uct", result, 1).table()
+    text = SearchResult.of_result(positions[1], "uct", result, 1).table()
     assert "wins within 2 moves" in next(line for line in text.splitlines() if "*" in line)
     assert "win 100 %" in text
 
 
 # A search with Yellow to move. The second column is full, the third one was not visited.
 SMALL = Position.from_moves("22213", make_geometry(3, 4, 3))
-RESULT = SearchResult(
+RESULT = SearchResults(
     moves=np.array([3]),
     visits=np.array([[1, 0, 0, 31]]),
     values=np.array([[-0.5, np.nan, np.nan, 0.25]]),
@@ -82,7 +82,7 @@ best line 4 1 3
 
 
 def test_table_of_a_search() -> None:
-    assert SearchedPosition.of_result(SMALL, "player", RESULT).table() == TABLE
+    assert SearchResult.of_result(SMALL, "player", RESULT).table() == TABLE
 
 
 def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:

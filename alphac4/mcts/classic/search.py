@@ -12,7 +12,7 @@ import numpy.typing as npt
 from alphac4.game import STANDARD, Geometry, Position
 from alphac4.machine import check_block, worker_threads
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct, uses_heuristics
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import TIMED_NODES, Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
@@ -45,7 +45,7 @@ class UctSearch(TreeSearch):
         self.threads = threads
         self.roots = self.config.roots
 
-    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         if self.roots == 1:
             return super().search(positions, budget)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
@@ -91,7 +91,7 @@ class UctSearch(TreeSearch):
         rows = zip(of["visits"], of["values"], of["scores"], of["proofs"], strict=True)
         return np.array([final_move(*row, rule=self.config.final) for row in rows], np.int64)
 
-    def _merged(self, parts: SearchResult) -> SearchResult:
+    def _merged(self, parts: SearchResults) -> SearchResults:
         arrays = {name: array for name, array in vars(parts).items() if isinstance(array, np.ndarray)}
         of = {name: array.reshape(-1, self.roots, *array.shape[1:]) for name, array in arrays.items()}
         visits, scores = of["visits"], of["scores"]

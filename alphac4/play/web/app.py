@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.results import SearchResult
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.registry import find_panels
 from alphac4.play.web.pages import STATIC, index_page, page_setup
@@ -152,7 +152,7 @@ class WebApplication:
             raise ValueError(f"simulations must be from 1 to {MAX_SIMULATIONS}")
         session, stop = _session(body), Stop()
 
-        def search(write: WriteLine) -> SearchedPosition:
+        def search(write: WriteLine) -> SearchResult:
             return self.service.analyze(session, position, simulations, stop, lambda found: write(found.to_dict()))
 
         response = stream_lines(self.searches, search, stop)

@@ -18,7 +18,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
 from alphac4.machine import worker_threads
 from alphac4.mcts.network_search import PREFETCH
-from alphac4.mcts.results import NodeView, SearchedPosition
+from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import Level
@@ -185,8 +185,8 @@ class SearchService:
         position: Position,
         simulations: int,
         stop: Stop,
-        on_progress: Callable[[SearchedPosition], None],
-    ) -> SearchedPosition:
+        on_progress: Callable[[SearchResult], None],
+    ) -> SearchResult:
         """Search a position with the session's tree; see `Analyst.analyze`."""
         budget = Budget(simulations=simulations)
         return self._analyst(session).analyze(position, budget, stop=stop, on_progress=on_progress)

@@ -15,7 +15,7 @@ from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
 from alphac4.game.walk import CAN_WIN, Columns
-from alphac4.mcts.results import NodeView, SearchResult
+from alphac4.mcts.results import NodeView, SearchResults
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
 from alphac4.play.proofs import ProvenResult
@@ -225,7 +225,7 @@ class CertificatePlayer:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
         return [cast(int, columns[row]) for row in range(len(positions))]
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search as the other player does, and insert the certificates' moves and proofs."""
         result = self._other.search(positions, budget)
         moves, proofs = result.moves.copy(), result.proofs.copy()

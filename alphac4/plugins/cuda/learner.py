@@ -19,7 +19,7 @@ from alphac4.selfplay.replay import Replay, draw_batches
 from alphac4.training.config import LearningConfig
 from alphac4.training.extensions import Extensions
 from alphac4.training.learner import MAX_GRAD_NORM, Learner, Schedule
-from alphac4.training.losses import LearningBatch, with_weights
+from alphac4.training.losses import TrainingBatch, with_weights
 from alphac4.training.optimizer import Muon
 from alphac4.training.reports import LearningReport
 
@@ -171,7 +171,7 @@ class DeviceLearner(Learner):
             self._sums += torch.where(is_finite, torch.cat([figures, torch.ones_like(figures[:1])]), 0.0)
             self._done.add_(1).remainder_(len(self._factors))  # capturing runs the step a few times
 
-    def _batch(self) -> LearningBatch:
+    def _batch(self) -> TrainingBatch:
         rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
         tensors, targets = self._window.batch(rows, mirrored)
         return with_weights(*tensors, targets=targets, ownership_weight=self.config.ownership_weight)

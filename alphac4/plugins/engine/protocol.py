@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name, join_moves
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import SearchedPosition
+from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analyst
 from alphac4.solver.solver import exact
@@ -204,7 +204,7 @@ class Engine:
         self._search = self._worker.submit(run)
         self._search.add_done_callback(lambda search: self._write(search.result()))  # done before the line is read
 
-    def _inform(self, analysis: SearchedPosition) -> None:
+    def _inform(self, analysis: SearchResult) -> None:
         rate = analysis.simulations / max(analysis.seconds, 1e-6)
         win, draw = round(1000 * analysis.wdl.win), round(1000 * analysis.wdl.draw)
         self._write(

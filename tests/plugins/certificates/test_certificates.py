@@ -24,7 +24,7 @@ from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.game.walk import NO_MOVE, Columns, Keys, play_moves, play_replies, position_of, unpack_key
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.results import SearchResult, describe_proof
+from alphac4.mcts.results import SearchResults, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.play.proofs import ProvenResult
@@ -103,7 +103,7 @@ class BestByMinimax:
         self.asked += positions
         return [best_column(board_of(p), self.geometry, min if p == self.blunder_in else max) for p in positions]
 
-    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:  # noqa: ARG002
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:  # noqa: ARG002
         """Return a result of which only the moves and values are meaningful; nothing is proven."""
         search = NetworkSearch(UniformEvaluator(), geometry=self.geometry, rng=np.random.default_rng(0))
         result = search.search(positions, Budget(simulations=1))

@@ -271,9 +271,9 @@ def samples() -> Samples:
 
 
 def with_targets(outputs: Any, batch: Any) -> dict[str, Tensor]:
-    """Return the standard losses and one of a user's targets, one of which is mirrored."""
+    """Return the default losses and one of a user's targets, one of which is mirrored."""
     own = alphac4.cross_entropy(outputs.policy, batch.targets["policy"]) * batch.targets["value"] ** 2
-    return alphac4.standard_losses(outputs, batch) | {"own": own}
+    return alphac4.default_losses(outputs, batch) | {"own": own}
 
 
 def device_learner(capacity: int, extensions: Extensions | None = None) -> DeviceLearner:
@@ -444,7 +444,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
 
     def loss(outputs: Any, batch: Any) -> dict[str, Tensor]:
         seen.append(batch.planes.device)
-        return {"policy": 3 * alphac4.standard_losses(outputs, batch)["policy"]}
+        return {"policy": 3 * alphac4.default_losses(outputs, batch)["policy"]}
 
     def policy_target(games: Any, _rng: Any) -> Any:
         visits.append(games.visits.sum(axis=2).max())
