@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from alphac4.arena import PlayerError
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer
-    from alphac4.game import IllegalMove, Position, make_geometry
+    from alphac4.game import IllegalMove, Position, make_board
     from alphac4.mcts.puct import Puct
     from alphac4.mcts.results import SearchResult
     from alphac4.mcts.search import Budget
@@ -73,7 +73,7 @@ __all__ = [
     "iterate",
     "learn",
     "load",
-    "make_geometry",
+    "make_board",
     "play_match",
     "read_reports",
     "read_samples",
@@ -88,7 +88,7 @@ _HOMES = {
     "alphac4.arena": ("PlayerError",),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "SearchingPlayer"),
-    "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
+    "alphac4.game": ("IllegalMove", "Position", "make_board"),
     "alphac4.mcts.puct": ("Puct",),
     "alphac4.mcts.results": ("SearchResult",),
     "alphac4.mcts.search": ("Budget",),

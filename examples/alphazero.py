@@ -390,7 +390,7 @@ def decisive_positions(game: Game, count: int) -> dict[Position, dict[int, int]]
     """Positions of random games, always the same, in which a move can be a mistake; with each move's exact outcome."""
     import alphac4  # the rest of the file does not need it
 
-    board, rng = alphac4.make_geometry(game.rows, game.columns, game.run), np.random.default_rng(0)
+    board, rng = alphac4.make_board(game.rows, game.columns, game.run), np.random.default_rng(0)
     found: dict[Position, dict[int, int]] = {}
     for _ in range(20 * count):  # small boards have fewer
         position = (0, 0)
@@ -399,7 +399,7 @@ def decisive_positions(game: Game, count: int) -> dict[Position, dict[int, int]]
                 position = game.play(position, int(rng.choice(game.legal(position[1]))))
         if game.outcome(position) is None and position not in found:
             own, occupied = map(np.uint64, position)
-            verdict = alphac4.analyze(alphac4.Position(own, occupied, geometry=board))
+            verdict = alphac4.analyze(alphac4.Position(own, occupied, board=board))
             outcomes = {move: int(np.sign(column.score)) for move, column in verdict.columns.items()}
             if len(set(outcomes.values())) > 1:
                 found[position] = outcomes

@@ -17,7 +17,7 @@ import alphac4
 class Cautious:
     """Player that wins if it can, blocks if it must, and otherwise plays near the centre.
 
-    `alphac4` calls the class with those of ``rng``, ``geometry`` and ``threads`` that are among its parameters.
+    `alphac4` calls the class with those of ``rng``, ``board`` and ``threads`` that are among its parameters.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -38,7 +38,7 @@ class Cautious:
                 return column  # a win, or the last stone of a draw
             if not any(after.play(reply).outcome() == -1 for reply in after.legal_columns()):
                 safe.append(column)
-        centre = position.geometry.columns // 2
+        centre = position.board.columns // 2
         return min(safe or columns, key=lambda column: (abs(column - centre), self.rng.random()))
 
 

@@ -179,7 +179,7 @@ def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
 def search_seconds(network: PolicyValueNetwork, positions: int, simulations: int) -> float:
     """Return the seconds of a search of a batch of positions, as in the gate and the evaluation."""
     evaluator = Evaluator(network, batch_size=128, device="cuda")
-    search = DeviceSearch(evaluator, geometry=STANDARD)
+    search = DeviceSearch(evaluator, board=STANDARD)
     batch = [Position.from_moves("") for _ in range(positions)]
     search.search(batch, Budget(simulations=simulations))
     seconds = [search.search(batch, Budget(simulations=simulations)).seconds for _ in range(3)]
@@ -192,7 +192,7 @@ def random_samples(count: int) -> Samples:
     own, occupied = random_stones(STANDARD, count, rng)
     policy, returns = rng.random((count, 7)), rng.random((count, 3))
     return Samples(
-        geometry=STANDARD,
+        board=STANDARD,
         own=own,
         occupied=occupied,
         policy=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),

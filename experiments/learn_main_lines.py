@@ -157,7 +157,7 @@ def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float
     for number in np.unique(plies):  # a game visits each level once
         probabilities[plies == number] /= probabilities[plies == number].sum()
     samples = Samples(
-        geometry=STANDARD,
+        board=STANDARD,
         own=own,
         occupied=occupied,
         policy=policies.astype(np.float16),

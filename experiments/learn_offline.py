@@ -51,7 +51,7 @@ def main() -> None:
     print(f"{time.process_time() - started:.0f} s of CPU time")
     save_checkpoint(
         options.output,
-        Checkpoint(network=learner.candidate(), geometry=STANDARD, provenance={"run": options.run.name}),
+        Checkpoint(network=learner.candidate(), board=STANDARD, provenance={"run": options.run.name}),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.game.position import count_of
-from alphac4.game.rules import Geometry, Words, canonical_keys, has_run, make_geometry
+from alphac4.game.rules import Board, Words, canonical_keys, has_run, make_board
 from alphac4.solver import book as books
 from alphac4.solver.book import KnownScores, load_book, no_known_scores, save_book
 from alphac4.solver.search import children
@@ -25,16 +25,16 @@ from alphac4.storage.locks import lock_file
 SAVE_INTERVAL_S = 60.0
 
 
-def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -> KnownScores:
+def build_book(board: Board, plies: int, path: Path, *, table_bits: int) -> KnownScores:
     """Score all unfinished positions with at most ``plies`` stones and write the book.
 
     The scores are saved next to ``path`` every `SAVE_INTERVAL_S`, so that another call can resume.
     """
     partial = path.with_name(path.name + ".partial")
-    *earlier, (keys, own, occupied) = unfinished_positions(geometry, plies)
-    known = _resumed(partial, geometry, len(earlier))
+    *earlier, (keys, own, occupied) = unfinished_positions(board, plies)
+    known = _resumed(partial, board, len(earlier))
     missing = np.flatnonzero(~np.isin(keys, known.keys))
-    solver = Solver(geometry, table_bits=table_bits, book=no_known_scores())
+    solver = Solver(board, table_bits=table_bits, book=no_known_scores())
     saved = time.monotonic()
     done = len(keys) - len(missing)
     with tqdm(total=len(keys), initial=done, disable=None, unit="position", desc=f"ply {len(earlier)}") as progress:
@@ -42,17 +42,17 @@ def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -
             known = _merged(known, keys[[row]], solver.solve_batch(own[[row]], occupied[[row]]))
             progress.update()
             if time.monotonic() - saved > SAVE_INTERVAL_S:
-                save_book(partial, geometry, known)
+                save_book(partial, board, known)
                 saved = time.monotonic()
     for keys, own, occupied in reversed(earlier):
-        solver = Solver(geometry, table_bits=table_bits, book=known)  # has the scores of all children
+        solver = Solver(board, table_bits=table_bits, book=known)  # has the scores of all children
         known = _merged(known, keys, solver.analyze_batch(own, occupied).max(axis=1))
-    save_book(path, geometry, known)
+    save_book(path, board, known)
     partial.unlink(missing_ok=True)
     return known
 
 
-def unfinished_positions(geometry: Geometry, plies: int) -> Iterator[tuple[Words, Words, Words]]:
+def unfinished_positions(board: Board, plies: int) -> Iterator[tuple[Words, Words, Words]]:
     """Yield ``(keys, own, occupied)`` [B] of the unfinished positions with 0, 1, ... ``plies`` stones.
 
     Mirror images are deduplicated. Adjacent positions have common stones, so that their searches share table entries.
@@ -60,20 +60,20 @@ def unfinished_positions(geometry: Geometry, plies: int) -> Iterator[tuple[Words
     own = occupied = np.zeros(1, np.uint64)
     for _ in range(plies + 1):
         pairs = zip(own ^ occupied, occupied, strict=True)
-        is_open = [stones != geometry.board and not has_run(geometry, theirs) for theirs, stones in pairs]
+        is_open = [stones != board.playable and not has_run(board, theirs) for theirs, stones in pairs]
         own, occupied = own[is_open], occupied[is_open]
-        keys, first = np.unique(canonical_keys(geometry, own, occupied)[0], return_index=True)
+        keys, first = np.unique(canonical_keys(board, own, occupied)[0], return_index=True)
         if not len(keys):
             return
         own, occupied = own[first], occupied[first]
         yield keys, own, occupied
-        _, own, occupied = children(geometry, own, occupied)
+        _, own, occupied = children(board, own, occupied)
 
 
-def _resumed(partial: Path, geometry: Geometry, plies: int) -> KnownScores:
+def _resumed(partial: Path, board: Board, plies: int) -> KnownScores:
     """Return the scores that an interrupted call has saved for the same ply, if any."""
     try:
-        known = load_book(partial, geometry)
+        known = load_book(partial, board)
     except FileError:  # missing or damaged: start from the beginning
         known = no_known_scores()
     return known if known.plies == plies else no_known_scores()._replace(plies=plies)
@@ -100,12 +100,12 @@ def main() -> None:
     if options.plies < 0:
         parser.error(f"--plies must be at least 0, not {options.plies}")
     try:
-        geometry = make_geometry(options.rows, options.columns, options.run_length, not options.no_diagonals)
+        board = make_board(options.rows, options.columns, options.run_length, not options.no_diagonals)
     except ValueError as error:
         parser.error(str(error))
-    path = options.output or Path(books.__file__).with_name(books.book_name(geometry))
+    path = options.output or Path(books.__file__).with_name(books.book_name(board))
     with lock_file(path):
-        book = build_book(geometry, options.plies, path, table_bits=options.table_bits)
+        book = build_book(board, options.plies, path, table_bits=options.table_bits)
     print(f"{path}: {count_of(len(book.keys), 'position')} with up to {count_of(book.plies, 'stone')}")
 
 

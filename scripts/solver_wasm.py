@@ -69,7 +69,7 @@ def _entry() -> tuple[Any, Any]:
     from alphac4.solver.memory import Table, make_stack, make_table
     from alphac4.solver.search import Layout, make_layout, score_position
 
-    geometry, upper = STANDARD, make_layout(STANDARD).upper
+    board, upper = STANDARD, make_layout(STANDARD).upper
     table = make_table(STANDARD, 20)
     key_mask, half_key_bits = table.key_mask, table.half_key_bits
     key_bits = int(table.tag_bits) + 20
@@ -78,11 +78,11 @@ def _entry() -> tuple[Any, Any]:
         entries, words, integers, ranks, keys, scores, table_bits, positions, plies, own, occupied, weak
     ):
         return score_position(
-            geometry,
+            board,
             Layout(upper, ranks),
             Table(entries, key_mask, half_key_bits, np.uint64(key_bits - table_bits)),
             KnownScores(carray(keys, (positions,)), carray(scores, (positions,)), plies),
-            make_stack(geometry, carray(words, (1,)), carray(integers, (1,))),
+            make_stack(board, carray(words, (1,)), carray(integers, (1,))),
             own,
             occupied,
             weak != 0,

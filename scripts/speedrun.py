@@ -51,7 +51,7 @@ class Judge:
         network = load_checkpoint(path).network
         if self._evaluator is None:
             self._evaluator = self._compute.evaluator(network)
-            self._search = self._compute.search(self._evaluator, self._puct, geometry=STANDARD)
+            self._search = self._compute.search(self._evaluator, self._puct, board=STANDARD)
         self._evaluator.update(network)
         positions = [position for part in self._sets for position in part.positions]
         batches = [positions[first : first + BATCH_SIZE] for first in range(0, len(positions), BATCH_SIZE)]

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
@@ -103,15 +103,15 @@ def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:
     return network.eval()
 
 
-def save_untrained(path: Path, geometry: Geometry = STANDARD) -> Path:
+def save_untrained(path: Path, board: Board = STANDARD) -> Path:
     """Save a small untrained network for a board; return its path."""
-    network = PolicyValueNetwork(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1))
-    save_checkpoint(path, Checkpoint(network=network.eval(), geometry=geometry))
+    network = PolicyValueNetwork(NetworkConfig(rows=board.rows, columns=board.columns, channels=8, blocks=1))
+    save_checkpoint(path, Checkpoint(network=network.eval(), board=board))
     return path
 
 
 def search_by_hand(
-    geometry: Geometry,
+    board: Board,
     positions: Sequence[Position],
     evaluate: Callable[[Any], tuple[Any, Any]],
     selection: Any,
@@ -123,13 +123,13 @@ def search_by_hand(
     ``evaluate`` maps planes [B, 2, R, C] to logits [B, A] and values [B]; ``noise`` [B, A] is the search's.
     """
     rng = np.random.default_rng(0)
-    trees = make_trees(len(positions), simulations + 1, geometry, rng, proofs=False, look_ahead=False)
+    trees = make_trees(len(positions), simulations + 1, board, rng, proofs=False, look_ahead=False)
     own, occupied = stones(positions)
     trees.budget[:], trees.noise[:] = simulations, noise
     for t in range(len(positions)):
         reset_tree(trees, t, own[t], occupied[t])
     for _ in range(simulations + 1):
-        logits, wdl = canonical_answers(geometry, trees.leaf_own, trees.leaf_occupied, evaluate)
+        logits, wdl = canonical_answers(board, trees.leaf_own, trees.leaf_occupied, evaluate)
         for t in range(len(positions)):
             expand(trees, t, logits[t], wdl[t], 1.0)
             if root_visits(trees, t) < simulations:
@@ -138,11 +138,11 @@ def search_by_hand(
 
 
 def canonical_answers(
-    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], evaluate: Callable[..., Any]
+    board: Board, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], evaluate: Callable[..., Any]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return logits [B, A] and win/draw/loss [B, 3] of the canonical orientations, which searches expect."""
-    logits, values = evaluate(make_planes(geometry, own, occupied))
-    _, mirrored = canonical_keys(geometry, own, occupied)
+    logits, values = evaluate(make_planes(board, own, occupied))
+    _, mirrored = canonical_keys(board, own, occupied)
     logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits), np.float32)
     return logits, np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
 
@@ -160,10 +160,10 @@ class ConstantEvaluator:
 class SumsOfEighths:
     """Evaluator with bit-identical answers on every machine."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, board: Board) -> None:
         rng = np.random.default_rng(3)
-        inputs = 2 * geometry.cells
-        self.policy = rng.integers(-8, 9, (inputs, geometry.columns)) / 8
+        inputs = 2 * board.cells
+        self.policy = rng.integers(-8, 9, (inputs, board.columns)) / 8
         self.value = rng.integers(-4, 5, inputs)
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -173,30 +173,30 @@ class SumsOfEighths:
         return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
 
 
-def random_game(plies: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> Position:
+def random_game(plies: int, rng: np.random.Generator, board: Board = STANDARD) -> Position:
     """Return the position after this number of random moves, or at the end of the game if that comes first."""
-    position = Position(geometry=geometry)
+    position = Position(board=board)
     while position.plies < plies and position.outcome() is None:
         position = position.play(int(rng.choice(position.legal_columns())))
     return position
 
 
-def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> list[Position]:
+def random_positions(count: int, rng: np.random.Generator, board: Board = STANDARD) -> list[Position]:
     """Return unfinished positions with any number of stones."""
     positions: list[Position] = []
     while len(positions) < count:
-        position = random_game(rng.integers(0, geometry.cells), rng, geometry)
+        position = random_game(rng.integers(0, board.cells), rng, board)
         if position.outcome() is None:
             positions.append(position)
     return positions
 
 
-def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothing") -> NetworkSearch | UctSearch:
+def make_search(kind: str, board: Board = STANDARD, reuse: Reuse = "nothing") -> NetworkSearch | UctSearch:
     """Return a search of either kind, without a trained network."""
     rng = np.random.default_rng(0)
     if kind.startswith("puct"):
-        return NetworkSearch(UniformEvaluator(), geometry=geometry, rng=rng, reuse=reuse)
-    return UctSearch(geometry=geometry, rng=rng, reuse=reuse)
+        return NetworkSearch(UniformEvaluator(), board=board, rng=rng, reuse=reuse)
+    return UctSearch(board=board, rng=rng, reuse=reuse)
 
 
 both_kinds = pytest.mark.parametrize("kind", ["puct", "uct"])

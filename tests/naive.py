@@ -4,21 +4,21 @@ import itertools
 import random
 from functools import cache
 
-from alphac4.game import Geometry
+from alphac4.game import Board
 
-Board = tuple[str, ...]  # a string of "x" and "o" for each column, bottom first
-
-
-def drop(board: Board, column: int, side: str) -> Board:
-    return (*board[:column], board[column] + side, *board[column + 1 :])
+Stacks = tuple[str, ...]  # a string of "x" and "o" for each column, bottom first
 
 
-def wins(board: Board, side: str, rows: int, run: int, diagonals: bool = True) -> bool:
+def drop(stacks: Stacks, column: int, side: str) -> Stacks:
+    return (*stacks[:column], stacks[column] + side, *stacks[column + 1 :])
+
+
+def wins(stacks: Stacks, side: str, rows: int, run: int, diagonals: bool = True) -> bool:
     """Return whether a side has a run, by checking every cell in every direction."""
-    columns = len(board)
+    columns = len(stacks)
 
     def cell(column: int, row: int) -> str:
-        return board[column][row] if 0 <= column < columns and 0 <= row < len(board[column]) else "."
+        return stacks[column][row] if 0 <= column < columns and 0 <= row < len(stacks[column]) else "."
 
     directions = [(1, 0), (0, 1)] + ([(1, 1), (1, -1)] if diagonals else [])
     return any(
@@ -29,40 +29,40 @@ def wins(board: Board, side: str, rows: int, run: int, diagonals: bool = True) -
     )
 
 
-def board_of(moves: str, columns: int = 7) -> Board:
-    board: Board = ("",) * columns
+def board_of(moves: str, columns: int = 7) -> Stacks:
+    stacks: Stacks = ("",) * columns
     for ply, move in enumerate(moves):
-        board = drop(board, int(move) - 1, "xo"[ply % 2])
-    return board
+        stacks = drop(stacks, int(move) - 1, "xo"[ply % 2])
+    return stacks
 
 
-def bits(board: Board, side: str, rows: int) -> int:
+def bits(stacks: Stacks, side: str, rows: int) -> int:
     """Return a side's stones as an integer: column by column, each with an empty cell on top."""
     return sum(
-        1 << (c * (rows + 1) + r) for c, stack in enumerate(board) for r, stone in enumerate(stack) if stone == side
+        1 << (c * (rows + 1) + r) for c, stack in enumerate(stacks) for r, stone in enumerate(stack) if stone == side
     )
 
 
-def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tuple[Board, str]:
+def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tuple[Stacks, str]:
     """Return a board after random moves that ignore wins, and its move string."""
-    board: Board = ("",) * columns
+    stacks: Stacks = ("",) * columns
     moves = ""
     for ply in range(plies):
-        column = rng.choice([c for c in range(columns) if len(board[c]) < rows])
-        board = drop(board, column, "xo"[ply % 2])
+        column = rng.choice([c for c in range(columns) if len(stacks[c]) < rows])
+        stacks = drop(stacks, column, "xo"[ply % 2])
         moves += str(column + 1)
-    return board, moves
+    return stacks, moves
 
 
-def naive_planes(board: Board, rows: int, run: int, diagonals: bool = True) -> list[list[list[float]]]:
+def naive_planes(stacks: Stacks, rows: int, run: int, diagonals: bool = True) -> list[list[list[float]]]:
     """Return all eight planes [8, rows, columns] for the side to move, X, by checking every line."""
-    columns, plies = len(board), sum(map(len, board))
-    cells = {(row, column): (board[column] + "." * rows)[row] for row in range(rows) for column in range(columns)}
+    columns, plies = len(stacks), sum(map(len, stacks))
+    cells = {(row, column): (stacks[column] + "." * rows)[row] for row in range(rows) for column in range(columns)}
     planes = [dict.fromkeys(cells, 0.0) for _ in range(8)]
     for (row, column), stone in cells.items():
         planes[0][row, column] = float(stone == "x")
         planes[1][row, column] = float(stone == "o")
-        planes[4][row, column] = float(row == len(board[column]))
+        planes[4][row, column] = float(row == len(stacks[column]))
         planes[5][row, column] = float(row % 2 == plies % 2)
         for down, right in [(1, 0), (0, 1)] + [(1, 1), (1, -1)] * diagonals:
             line = [(row + i * down, column + i * right) for i in range(run)]
@@ -77,29 +77,29 @@ def naive_planes(board: Board, rows: int, run: int, diagonals: bool = True) -> l
 
 
 @cache
-def minimax(board: Board, rows: int, run: int, diagonals: bool = True) -> tuple[int, int]:
+def minimax(stacks: Stacks, rows: int, run: int, diagonals: bool = True) -> tuple[int, int]:
     """Return ``(outcome, plies to the end)`` for the side to move with perfect play: fastest wins, slowest losses."""
-    side, other = ("x", "o") if sum(map(len, board)) % 2 == 0 else ("o", "x")
-    if wins(board, other, rows, run, diagonals):
+    side, other = ("x", "o") if sum(map(len, stacks)) % 2 == 0 else ("o", "x")
+    if wins(stacks, other, rows, run, diagonals):
         return -1, 0
-    legal = [column for column in range(len(board)) if len(board[column]) < rows]
+    legal = [column for column in range(len(stacks)) if len(stacks[column]) < rows]
     if not legal:
         return 0, 0
     results = []
     for column in legal:
-        outcome, plies = minimax(drop(board, column, side), rows, run, diagonals)
+        outcome, plies = minimax(drop(stacks, column, side), rows, run, diagonals)
         results.append((-outcome, plies + 1))
     best = max(outcome for outcome, _ in results)
     distances = [plies for outcome, plies in results if outcome == best]
     return best, max(distances) if best == -1 else min(distances)
 
 
-def naive_lines(geometry: Geometry) -> list[list[tuple[int, int]]]:
+def naive_lines(board: Board) -> list[list[tuple[int, int]]]:
     """Return every line as a list of its cells (row, column)."""
-    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])
+    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if board.diagonals else [])
     lines = []
-    for row, column, (down, right) in itertools.product(range(geometry.rows), range(geometry.columns), directions):
-        cells = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
-        if all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in cells):
+    for row, column, (down, right) in itertools.product(range(board.rows), range(board.columns), directions):
+        cells = [(row + i * down, column + i * right) for i in range(board.run_length)]
+        if all(0 <= r < board.rows and 0 <= c < board.columns for r, c in cells):
             lines.append(cells)
     return lines

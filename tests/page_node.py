@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import SumsOfEighths, random_game
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.rules import STANDARD
 from alphac4.play.registry import find_panels
 
@@ -95,8 +95,8 @@ def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     (folder / "onnxruntime").mkdir()
     (folder / "onnxruntime" / "ort.wasm.bundle.min.mjs").write_text(RUNTIME)
 
-    def run(script: str, geometry: Geometry = STANDARD, files: dict[str, Any] | None = None, **given: Any) -> Any:
-        setup = web.exported_setup(geometry, "network", {})
+    def run(script: str, board: Board = STANDARD, files: dict[str, Any] | None = None, **given: Any) -> Any:
+        setup = web.exported_setup(board, "network", {})
         for name, content in {"setup.json": setup, **(files or {})}.items():
             (folder.parent / name).write_text(json.dumps(content))
         ran = subprocess.run(
@@ -114,10 +114,10 @@ def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     return run
 
 
-def random_positions(lengths: Iterable[int], geometry: Geometry = STANDARD) -> list[Position]:
+def random_positions(lengths: Iterable[int], board: Board = STANDARD) -> list[Position]:
     """Make positions after these numbers of random moves, or at the end of the game if that comes first."""
     rng = np.random.default_rng(8)
-    return [random_game(length, rng, geometry) for length in lengths]
+    return [random_game(length, rng, board) for length in lengths]
 
 
 def columns_of(games: Iterable[str]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast, overload
 
 import numpy as np
 
-from alphac4.api.positions import Board, PositionLike, PositionsLike, read_positions
+from alphac4.api.positions import AnyBoard, PositionLike, PositionsLike, read_positions
 from alphac4.arena import PlayerError
 from alphac4.arena.kinds import SEARCH_DEFAULTS, describe_options
 from alphac4.arena.players import (
@@ -20,9 +20,9 @@ from alphac4.arena.players import (
     is_player,
     keep_trees,
 )
-from alphac4.arena.registry import common_geometry, find_kind, find_network, parse_player
+from alphac4.arena.registry import common_board, find_kind, find_network, parse_player
 from alphac4.compute import choose_compute
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.rules import STANDARD, describe
 from alphac4.mcts.network_search import PREFETCH, NetworkSearch
 from alphac4.mcts.results import SearchResult
@@ -47,18 +47,18 @@ class Agent:
 
     Args:
         player: the player.
-        geometry: its board.
+        board: where it plays.
 
     Raises:
         TypeError: for an object that is not a player, or a board of another type.
     """
 
     @checked
-    def __init__(self, player: "Player", geometry: Board = STANDARD) -> None:
+    def __init__(self, player: "Player", board: AnyBoard = STANDARD) -> None:
         if not is_player(player):
             raise TypeError(f"{player!r:.60} is not a player: it needs a name, a string, and choose(positions)")
         self.player = player
-        self.geometry = geometry
+        self.board = board
         self.name = player.name
         self._lock = threading.RLock()
 
@@ -71,7 +71,7 @@ class Agent:
             ValueError: for an invalid position, or if the player chooses an illegal move.
         """
         with self._lock:
-            return checked_moves(self.player, read_positions(positions, self.geometry))
+            return checked_moves(self.player, read_positions(positions, self.board))
 
     @overload
     def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position
@@ -111,7 +111,7 @@ class Agent:
         if simulations is not None or seconds is not None:
             budget = Budget(simulations=simulations, seconds=seconds)
         several = not isinstance(positions, str | Position)
-        found = read_positions(positions if several else [positions], self.geometry)  # type: ignore[list-item, arg-type]
+        found = read_positions(positions if several else [positions], self.board)  # type: ignore[list-item, arg-type]
         if not found:
             return []
         if len(found) > 1 and (budget or self.player.budget).seconds is not None:  # each in a tree of its own
@@ -132,7 +132,7 @@ class Agent:
 def load(
     player: "AnyPlayer" = "best",
     *,
-    geometry: Board | None = None,
+    board: AnyBoard | None = None,
     seed: Seed | Sequence[Seed] = 0,
     device: str = "auto",
     backend: str = "auto",
@@ -155,7 +155,7 @@ def load(
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
               planes [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A
               function returns policy logits and win/draw/loss probabilities; a module returns logits or probabilities.
-        geometry: the board; by default that of the network, or the standard board.
+        board: by default that of the network, or the standard board.
         seed: seed of the player's random numbers.
         device: device of networks: "cpu", "cuda", or "auto".
         backend: inference backend; "auto" selects the fastest on this machine.
@@ -182,8 +182,8 @@ def load(
         raise TypeError(f"selection must be a Puct, or a NamedTuple of your own, not {selection!r:.60}")
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
-        _check_board(str(player), checkpoint.geometry, geometry)
-        player, geometry = checkpoint.network, checkpoint.geometry
+        _check_board(str(player), checkpoint.board, board)
+        player, board = checkpoint.network, checkpoint.board
     is_written, is_object = isinstance(player, str | Path), hasattr(player, "choose")
     is_own_network = callable(player) and not is_object
     search: dict[str, Any] = {"proofs": proofs, "mirror": mirror}
@@ -203,28 +203,28 @@ def load(
             raise PlayerError(f"{name} does not apply to {getattr(player, 'name', player)}: leave it out")
     rng = np.random.default_rng(seed)
     if is_written:
-        board = geometry or common_geometry((str(player),))
+        board = board or common_board((str(player),))
         compute = choose_compute(device, backend, threads=threads)
         limit = {} if threads is None else {"threads": threads}
-        options = {"rng": rng, "geometry": board, "batch_size": batch_size, "selection": selection, **limit}
+        options = {"rng": rng, "board": board, "batch_size": batch_size, "selection": selection, **limit}
         text = f"{player}{describe_options(search, SEARCH_DEFAULTS)}"
         return Agent(parse_player(text, compute=compute, **options), board)
     if isinstance(player, Agent):
-        _check_board(player.name, player.geometry, geometry)
+        _check_board(player.name, player.board, board)
         return player
-    board = geometry or STANDARD
+    board = board or STANDARD
     if not is_own_network:
         return Agent(cast(Player, player), board)
     evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
     made = NetworkSearch(
-        evaluator, selection, geometry=board, rng=rng, reuse="proofs", cache=OWN_CACHE, prefetch=PREFETCH, **search
+        evaluator, selection, board=board, rng=rng, reuse="proofs", cache=OWN_CACHE, prefetch=PREFETCH, **search
     )
     return Agent(NetworkPlayer(evaluator.name, made, budget), board)
 
 
-def _check_board(player: str, actual: Geometry, requested: Geometry | None) -> None:
+def _check_board(player: str, actual: Board, requested: Board | None) -> None:
     if requested is not None and requested != actual:
-        raise PlayerError(f"{player}: plays on {describe(actual)}, not on {describe(requested)}; leave geometry out")
+        raise PlayerError(f"{player}: plays on {describe(actual)}, not on {describe(requested)}; leave board out")
 
 
 def runs_network(player: object) -> bool:

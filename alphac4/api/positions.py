@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
-from alphac4.game import Geometry, Outcome, Position
+from alphac4.game import Board, Outcome, Position
 from alphac4.game.position import COLUMN_NAMES, check_stones, count_of
 from alphac4.game.reasons import strength, weakness
 from alphac4.game.rules import STANDARD
@@ -22,16 +22,16 @@ PositionLike = Annotated[str | Position, "a move string such as '4455' or a Posi
 PositionsLike = Annotated[
     PositionLike | Sequence[PositionLike], "a move string such as '4455', a Position, or a list of them"
 ]
-Board = Annotated[Geometry, "a board from make_geometry"]
+AnyBoard = Annotated[Board, "a board from make_board"]
 
 
-def as_position(given: PositionLike, geometry: Geometry | None = None) -> Position:
+def as_position(given: PositionLike, board: Board | None = None) -> Position:
     """Convert a move string to a position, or check a position; the game may be over."""
     if isinstance(given, str):
-        return Position.from_moves(given, STANDARD if geometry is None else geometry)
-    if geometry not in (None, given.geometry):
+        return Position.from_moves(given, STANDARD if board is None else board)
+    if board not in (None, given.board):
         raise ValueError("the position is on a different board")
-    check_stones(*given.sides, given.geometry)  # it may have been made from any bits
+    check_stones(*given.sides, given.board)  # it may have been made from any bits
     if given.moves is not None and not _leads_to(given.moves, given):
         raise ValueError(f"the moves {given.moves!r:.60} do not lead to the position's stones; give moves=None")
     return given
@@ -39,20 +39,20 @@ def as_position(given: PositionLike, geometry: Geometry | None = None) -> Positi
 
 def _leads_to(moves: str, position: Position) -> bool:
     """Return whether moves produce a position's stones, much faster than `Position.from_moves`."""
-    geometry = position.geometry
-    heights, stones = [0] * geometry.columns, [0, 0]
+    board = position.board
+    heights, stones = [0] * board.columns, [0, 0]
     for ply, name in enumerate(moves.lower()):
         column = COLUMN_NAMES.find(name)
-        if not 0 <= column < geometry.columns:
+        if not 0 <= column < board.columns:
             return False
-        stones[ply % 2] |= 1 << (column * (geometry.rows + 1) + heights[column])
+        stones[ply % 2] |= 1 << (column * (board.rows + 1) + heights[column])
         heights[column] += 1
     return (stones[0], stones[1]) == position.sides
 
 
-def read_positions(given: Sequence[PositionLike], geometry: Geometry | None = None) -> list[Position]:
+def read_positions(given: Sequence[PositionLike], board: Board | None = None) -> list[Position]:
     """Convert move strings or positions to unfinished positions."""
-    positions = [as_position(item, geometry) for item in given]
+    positions = [as_position(item, board) for item in given]
     for position in positions:
         if position.outcome() is not None:
             raise ValueError(f"the game is over after {position.moves or 'these moves'}")
@@ -92,7 +92,7 @@ class Analysis:
 
 
 @checked
-def solve(position: PositionLike, *, geometry: Board | None = None) -> int:
+def solve(position: PositionLike, *, board: AnyBoard | None = None) -> int:
     """Return the exact score of a position, for the side to move.
 
     0 is a draw. A positive score is a win: the number of stones that the winner has left before its last move, so that
@@ -101,25 +101,25 @@ def solve(position: PositionLike, *, geometry: Board | None = None) -> int:
 
     Args:
         position: a move string such as "4455", or a `Position`.
-        geometry: the board; by default that of the position, or the standard one for moves.
+        board: by default that of the position, or the standard one for moves.
 
     Raises:
         TypeError: for an argument of another type.
         ValueError: for an illegal move, a game that is over, or a position of another board.
     """
-    (found,) = read_positions([position], geometry)
-    return shared_solver(found.geometry).solve(found)
+    (found,) = read_positions([position], board)
+    return shared_solver(found.board).solve(found)
 
 
 @checked
-def analyze(position: PositionLike, *, geometry: Board | None = None) -> Analysis:
+def analyze(position: PositionLike, *, board: AnyBoard | None = None) -> Analysis:
     """Return the exact score of every legal move; see `solve`."""
-    (found,) = read_positions([position], geometry)
+    (found,) = read_positions([position], board)
     return Analysis(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
 
 @checked
-def explain(position: PositionLike, column: int, *, geometry: Board | None = None) -> str:
+def explain(position: PositionLike, column: int, *, board: AnyBoard | None = None) -> str:
     """Return one sentence on what a move achieves, else on what it gives away; "" if there is nothing simple.
 
     The rules prove the sentence, such as "4 makes threats in 3 and 5 at once." or "4 lets Yellow play 5, which
@@ -128,14 +128,14 @@ def explain(position: PositionLike, column: int, *, geometry: Board | None = Non
     Args:
         position: a move string such as "4455", or a `Position`.
         column: the 0-based column of the move.
-        geometry: the board; by default that of the position, or the standard one for moves.
+        board: by default that of the position, or the standard one for moves.
 
     Raises:
         IllegalMove: if the move is illegal.
         TypeError: for an argument of another type.
         ValueError: for an illegal position, a game that is over, or a position of another board.
     """
-    (found,) = read_positions([position], geometry)
+    (found,) = read_positions([position], board)
     return strength(found, column) or weakness(found, column)
 
 
@@ -146,7 +146,7 @@ def draw_board(
     *,
     title: str = "",
     axes: "Axes | None" = None,
-    geometry: Board | None = None,
+    board: AnyBoard | None = None,
 ) -> "Axes":
     """Draw a position with Matplotlib and mark its last stone; a notebook displays the result.
 
@@ -155,7 +155,7 @@ def draw_board(
         policy: a probability for each column, drawn as bars above the board; None for no bar.
         title: title of the axes.
         axes: axes to draw on; by default those of a new figure.
-        geometry: the board; by default that of the position, or the standard one for moves.
+        board: by default that of the position, or the standard one for moves.
 
     Raises:
         TypeError: for an argument of another type.
@@ -163,9 +163,9 @@ def draw_board(
     """
     from alphac4.runs import figures
 
-    found = as_position(position, geometry)
+    found = as_position(position, board)
     shares = None if policy is None else [share or 0.0 for share in policy]
-    if shares is not None and len(shares) != (columns := found.geometry.columns):
+    if shares is not None and len(shares) != (columns := found.board.columns):
         raise ValueError(f"policy needs {count_of(columns, 'number')}, one for each column, not {len(shares)}")
     if axes is not None and not hasattr(axes, "add_patch"):
         raise TypeError(f"axes must be axes of Matplotlib, not {axes!r:.60}")
@@ -178,12 +178,12 @@ def draw_board(
 
 
 @checked
-def draw_game(game: "GameRecord", *, geometry: Board = STANDARD, moments: Annotated[int, Range(2, 64)] = 8) -> "Figure":
+def draw_game(game: "GameRecord", *, board: AnyBoard = STANDARD, moments: Annotated[int, Range(2, 64)] = 8) -> "Figure":
     """Draw positions of a self-play game, evenly spaced from its start to its end, with the search's policy and value.
 
     Args:
         game: a game in ``selfplay.sample_games`` of a report in the ``history`` that `train` returns.
-        geometry: the board.
+        board: the board and the winning condition.
         moments: the number of positions, including the last one.
 
     Raises:
@@ -194,4 +194,4 @@ def draw_game(game: "GameRecord", *, geometry: Board = STANDARD, moments: Annota
 
     if not hasattr(game, "policies"):
         raise TypeError(f"game must be a GameRecord, such as report.selfplay.sample_games[0], not {game!r:.60}")
-    return figures.game_figure(game, geometry, moments)
+    return figures.game_figure(game, board, moments)

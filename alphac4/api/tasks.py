@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 from alphac4.api.agent import MAX_BATCH, Agent, AnyPlayer, load, runs_network
-from alphac4.api.positions import Board
+from alphac4.api.positions import AnyBoard
 from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import SearchingPlayer
-from alphac4.arena.registry import common_geometry
+from alphac4.arena.registry import common_board
 from alphac4.bars import Bar
 from alphac4.compute import choose_compute
 from alphac4.evaluation.measurement import Measurement, Subject, choose_budgets, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.mcts.search import MAX_VISITS
 from alphac4.runs import reports
 from alphac4.runs.reports import TrainedRun
@@ -41,7 +41,7 @@ def play_match(
     *,
     games: Annotated[int, Range(2, MAX_GAMES)] = 100,
     seed: Seed = 0,
-    geometry: Board | None = None,
+    board: AnyBoard | None = None,
     progress: bool = False,
 ) -> MatchResult:
     """Play a match of colour-swapped pairs of games from random balanced openings.
@@ -51,7 +51,7 @@ def play_match(
         second: its opponent.
         games: the number of games, even.
         seed: seed of the openings and the players.
-        geometry: the board; by default that of a network among the players.
+        board: by default that of a network among the players.
         progress: whether to show a progress bar.
 
     Returns:
@@ -63,25 +63,26 @@ def play_match(
     """
     if games % 2:
         raise ValueError(f"games must be even, not {games}: every opening is played with both colours")
-    board = _common_board(first, second) if geometry is None else geometry
+    if board is None:
+        board = _common_board(first, second)
     sides = []
     for side, player in enumerate((first, second)):
         options: dict[str, Any] = {"batch_size": min(games, MAX_BATCH)} if runs_network(player) else {}
         if not hasattr(player, "choose"):
             options["seed"] = [seed, 2, side]
-        sides.append(load(player, geometry=board, **options))
+        sides.append(load(player, board=board, **options))
     openings = match_openings(games // 2, seed, board)
     label, disable = f"{sides[0].name} v. {sides[1].name}", {} if progress else {"disable": True}
     with Bar(total=games, desc=label, unit="game", **disable) as bar:
         return play_openings(sides[:1], sides[1:], openings, bar.update)
 
 
-def _common_board(*players: AnyPlayer) -> Geometry:
+def _common_board(*players: AnyPlayer) -> Board:
     """Return the board of the first agent or network among the players; the standard board without one."""
     for player in players:
         if isinstance(player, Agent):
-            return player.geometry
-    return common_geometry(tuple(str(player) for player in players if isinstance(player, str | Path)))
+            return player.board
+    return common_board(tuple(str(player) for player in players if isinstance(player, str | Path)))
 
 
 @checked
@@ -211,7 +212,7 @@ def evaluate(
     def subject(given: AnyPlayer) -> str | Subject:
         if isinstance(given, str | Path):
             return str(given)
-        loaded = load(given, geometry=board).player
+        loaded = load(given, board=board).player
         has_budgets = isinstance(loaded, SearchingPlayer) and (simulations or not hasattr(given, "choose"))
         return Subject.of_player(loaded, measurement.budgets if has_budgets else None)
 

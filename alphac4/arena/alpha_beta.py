@@ -10,7 +10,7 @@ from alphac4.game import Outcome, Position
 from alphac4.game.rules import (
     STANDARD,
     U64_0,
-    Geometry,
+    Board,
     column_cells,
     count_stones,
     legal_cells,
@@ -35,7 +35,7 @@ class SolverPlayer:
     def __init__(
         self,
         rng: np.random.Generator,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
         *,
         fastest: bool = True,
         threads: int | None = None,
@@ -43,7 +43,7 @@ class SolverPlayer:
         self.name = "solver" if fastest else "solver:outcome"
         self._rng = rng
         self._threads = threads or cores()
-        self._analyze = partial(shared_solver(geometry).analyze, on_poll=check_block, weak=not fastest)
+        self._analyze = partial(shared_solver(board).analyze, on_poll=check_block, weak=not fastest)
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
@@ -75,7 +75,7 @@ class NegamaxPlayer:
                 score = WIN_SCORE - 1
             else:
                 beta = 1 - best  # 1 more than a cutoff needs, so that a move equal to the best gets its exact score
-                score = -negamax(after.geometry, after.own, after.occupied, self.depth - 1, 1, -WIN_SCORE, beta)
+                score = -negamax(after.board, after.own, after.occupied, self.depth - 1, 1, -WIN_SCORE, beta)
             if score > best:
                 best, columns = score, []
             if score == best:
@@ -84,14 +84,14 @@ class NegamaxPlayer:
 
 
 @compiled
-def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
+def static_value(board: Board, own: np.uint64, occupied: np.uint64) -> int:
     """Return a score for threats and closeness to the middle column, for the side to move; far below `WIN_SCORE`."""
     opponent = own ^ occupied
-    score = THREAT_SCORE * count_stones(winning_cells(geometry, own, occupied))
-    score -= THREAT_SCORE * count_stones(winning_cells(geometry, opponent, occupied))
-    for column in range(geometry.columns):
-        cells = column_cells(geometry, column)
-        worth = min(column, geometry.columns - 1 - column)
+    score = THREAT_SCORE * count_stones(winning_cells(board, own, occupied))
+    score -= THREAT_SCORE * count_stones(winning_cells(board, opponent, occupied))
+    for column in range(board.columns):
+        cells = column_cells(board, column)
+        worth = min(column, board.columns - 1 - column)
         score += worth * (count_stones(own & cells) - count_stones(opponent & cells))
     return score
 
@@ -104,9 +104,7 @@ def column_from_middle(step: int, columns: int) -> int:
 
 
 @compiled
-def negamax(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int
-) -> int:
+def negamax(board: Board, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int) -> int:
     """Score an unfinished position or a full board for the side to move by a search of ``depth`` plies.
 
     The score is exact within (alpha, beta), else a bound. ``ply`` is the number of moves since the root.
@@ -114,18 +112,18 @@ def negamax(
     Call it from Python only: it is recursive, and Numba crashes when it loads such a function from disk for another
     compiled function.
     """
-    legal = legal_cells(geometry, occupied)
+    legal = legal_cells(board, occupied)
     if legal == U64_0:
         return 0
     if depth == 0:
-        return static_value(geometry, own, occupied)
-    if winning_cells(geometry, own, occupied) & legal != U64_0:
+        return static_value(board, own, occupied)
+    if winning_cells(board, own, occupied) & legal != U64_0:
         return WIN_SCORE - ply - 1
-    for step in range(geometry.columns):
-        column = column_from_middle(step, geometry.columns)
-        if legal & column_cells(geometry, column) != U64_0:
-            next_own, next_occupied = play(geometry, own, occupied, column)
-            alpha = max(alpha, -negamax(geometry, next_own, next_occupied, depth - 1, ply + 1, -beta, -alpha))
+    for step in range(board.columns):
+        column = column_from_middle(step, board.columns)
+        if legal & column_cells(board, column) != U64_0:
+            next_own, next_occupied = play(board, own, occupied, column)
+            alpha = max(alpha, -negamax(board, next_own, next_occupied, depth - 1, ply + 1, -beta, -alpha))
             if alpha >= beta:
                 break
     return alpha

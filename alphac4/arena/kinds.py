@@ -30,7 +30,7 @@ from alphac4.storage.records import (
 
 if TYPE_CHECKING:  # each takes a second to import
     from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
-    from alphac4.game import Geometry
+    from alphac4.game import Board
     from alphac4.mcts.network_search import SupportsEvaluate
     from alphac4.mcts.search import Budget, Reuse
     from alphac4.mcts.simulation import Selection
@@ -196,11 +196,11 @@ class NetworkKind(PlayerKind):
         return "/".join((*folders[-1:], self.path.stem))
 
     @property
-    def geometry(self) -> "Geometry":
+    def board(self) -> "Board":
         """The network's board."""
-        from alphac4.storage.checkpoints import checkpoint_geometry
+        from alphac4.storage.checkpoints import checkpoint_board
 
-        return checkpoint_geometry(self.path)
+        return checkpoint_board(self.path)
 
     def _read_budget(self) -> "Budget":
         if self.limit != AUTO:
@@ -260,7 +260,7 @@ class NetworkKind(PlayerKind):
             return NetworkSearch(
                 evaluator,
                 network.selection,
-                geometry=options.geometry,
+                board=options.board,
                 rng=options.rng,
                 cache=cache,
                 prefetch=PREFETCH,
@@ -314,7 +314,7 @@ class UctKind(PlayerKind):
         return UctPlayer(
             budget,
             options.rng,
-            options.geometry,
+            options.board,
             config,
             threads=options.threads,
             reuse=options.reuse,
@@ -349,7 +349,7 @@ class SolverKind(PlayerKind):
     def build(self, options: "BuildOptions") -> "Player":
         from alphac4.arena.alpha_beta import SolverPlayer
 
-        return SolverPlayer(options.rng, options.geometry, fastest=self.text == "solver", threads=options.threads)
+        return SolverPlayer(options.rng, options.board, fastest=self.text == "solver", threads=options.threads)
 
 
 @register
@@ -371,7 +371,7 @@ class ModuleKind(PlayerKind):
     """A user's own player."""
 
     forms = {
-        "MODULE:CLASS": "your own player: an importable class or function, called with those of rng, geometry and "
+        "MODULE:CLASS": "your own player: an importable class or function, called with those of rng, board and "
         "threads that it has parameters for; MODULE:CLASS@600 adds a budget, MODULE:CLASS,NAME=VALUE other arguments",
     }
 
@@ -393,5 +393,5 @@ class ModuleKind(PlayerKind):
         found = MODULE_FORM.fullmatch(self.text)
         assert found is not None, self.text
         budget = {} if found["limit"] is None else {"budget": read_budget(found["limit"], self.text)}
-        settings = {"rng": options.rng, "geometry": options.geometry, "threads": options.threads}
+        settings = {"rng": options.rng, "board": options.board, "threads": options.threads}
         return make_external_player(found, **settings, **budget)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from alphac4.arena.players import Player, backends_of, checked_moves
 from alphac4.arena.ratings import Interval, score_interval
-from alphac4.game import Geometry, Outcome, Position
+from alphac4.game import Board, Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import check_block, run_in_threads
 from alphac4.mcts.classic.search import UctSearch
@@ -162,7 +162,7 @@ def _play(
 
 
 def balanced_openings(
-    count: int, rng: np.random.Generator, geometry: Geometry = STANDARD, plies: tuple[int, int] = (2, 5)
+    count: int, rng: np.random.Generator, board: Board = STANDARD, plies: tuple[int, int] = (2, 5)
 ) -> list[Position]:
     """Return random openings that a short rollout search finds balanced, all different up to mirroring.
 
@@ -170,23 +170,23 @@ def balanced_openings(
     them, the result also contains the others that are closest to balance, and repeats openings if necessary. The exact
     solver is not used, because gates are part of training.
     """
-    search = UctSearch(geometry=geometry, rng=rng)
+    search = UctSearch(board=board, rng=rng)
     found: list[tuple[float, Position]] = []  # imbalance and position; all balanced ones have `MAX_IMBALANCE`
     seen: set[tuple[int, int]] = set()
     while (balanced := sum(imbalance == MAX_IMBALANCE for imbalance, _ in found)) < count:
-        fresh = _fresh_openings(count, seen, plies, rng, geometry)
+        fresh = _fresh_openings(count, seen, plies, rng, board)
         if not fresh or len(found) - balanced >= 20 * count + 200:
             break
         found += zip(np.maximum(_imbalance(search, fresh), MAX_IMBALANCE).tolist(), fresh, strict=True)
     found.sort(key=lambda opening: opening[0])
-    distinct = [position for _, position in found[:count]] or [Position(geometry=geometry)]
+    distinct = [position for _, position in found[:count]] or [Position(board=board)]
     return [distinct[index % len(distinct)] for index in range(count)]
 
 
-def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list[Position]:
+def match_openings(pairs: int, seed: int, board: Board = STANDARD) -> list[Position]:
     """Return the openings of a match, longer ones for a long match; a small board may repeat them, with a warning."""
     plies = (2, 5) if pairs <= 500 else (2, 8)
-    openings = balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
+    openings = balanced_openings(pairs, np.random.default_rng([seed, 1]), board, plies)
     distinct = len(set(openings))
     if distinct < pairs:
         logger.warning(
@@ -200,14 +200,14 @@ def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list
 
 
 def _fresh_openings(
-    count: int, seen: set[tuple[int, int]], plies: tuple[int, int], rng: np.random.Generator, geometry: Geometry
+    count: int, seen: set[tuple[int, int]], plies: tuple[int, int], rng: np.random.Generator, board: Board
 ) -> list[Position]:
     """Return up to ``count`` random unfinished positions that are not in ``seen``, and add them there."""
     fresh: list[Position] = []
     tries = 0
     while len(fresh) < count and tries < MAX_FAILED_TRIES:
         tries += 1
-        position = Position(geometry=geometry)
+        position = Position(board=board)
         for _ in range(int(rng.integers(plies[0], plies[1] + 1))):
             legal = position.legal_columns()
             if legal:

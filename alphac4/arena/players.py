@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena import PlayerError
-from alphac4.game import Geometry, IllegalMove, Position
+from alphac4.game import Board, IllegalMove, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, oriented
@@ -51,7 +51,7 @@ class BuildOptions:
 
     rng: np.random.Generator
     """The player's random numbers."""
-    geometry: Geometry = STANDARD
+    board: Board = STANDARD
     """The board."""
     threads: int = field(default_factory=cores)
     """Cores to use."""
@@ -188,7 +188,7 @@ class UctPlayer(TreePlayer):
         self,
         budget: Budget,
         rng: np.random.Generator,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
         config: UctConfig | None = None,
         *,
         threads: int = 1,
@@ -197,7 +197,7 @@ class UctPlayer(TreePlayer):
     ) -> None:
         if budget.simulations == 0:
             raise PlayerError("uct:0: classic MCTS needs at least one simulation")
-        search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads)
+        search = UctSearch(config, board=board, rng=rng, reuse=reuse, threads=threads)
         super().__init__(name or f"uct:{budget}", search, budget)
 
 
@@ -238,7 +238,7 @@ class NetworkPlayer(TreePlayer):
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
             search = self._search
-            result = raw_result(search.evaluator, positions, search.geometry, mirror=search.options["mirror"])
+            result = raw_result(search.evaluator, positions, search.board, mirror=search.options["mirror"])
         else:
             result = super().search(positions, budget)
         if self.temperature == 0:
@@ -265,7 +265,7 @@ class NetworkPlayer(TreePlayer):
 
 
 def raw_result(
-    evaluator: SupportsEvaluate, positions: Sequence[Position], geometry: Geometry, *, mirror: bool = True
+    evaluator: SupportsEvaluate, positions: Sequence[Position], board: Board, *, mirror: bool = True
 ) -> SearchResults:
     """Return a network's raw policy and value of unfinished positions, as the result of zero simulations.
 
@@ -276,8 +276,8 @@ def raw_result(
     own, occupied = stones(positions)
     mirrored = np.zeros(len(own), np.bool_)
     if mirror:
-        own, occupied, mirrored = oriented(geometry, own, occupied)
-    logits, wdl = evaluate_checked(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
+        own, occupied, mirrored = oriented(board, own, occupied)
+    logits, wdl = evaluate_checked(evaluator, make_planes(board, own, occupied, input_planes(evaluator)))
     logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape
     legal = np.zeros((count, columns), np.bool_)
@@ -353,7 +353,7 @@ class AutoPlayer(NetworkPlayer):
         value = np.where(np.isnan(value), result.value, value)
         is_open = np.array([result.root_proof(row) == UNPROVEN for row in range(len(positions))], np.bool_)
         unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.decided_value))
-        batch = MAX_DEEP_TREES // self._search.geometry.columns
+        batch = MAX_DEEP_TREES // self._search.board.columns
         for start in range(0, len(unsure), batch):
             self._search_moves(positions, unsure[start : start + batch].tolist(), result)
         return dataclasses.replace(result, seconds=time.perf_counter() - started)

@@ -21,7 +21,7 @@ from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, is_whole_numb
 if TYPE_CHECKING:
     from alphac4.arena.kinds import NetworkKind
     from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
-    from alphac4.game import Geometry
+    from alphac4.game import Board
 
 
 class PlayerKind(ABC):
@@ -59,9 +59,9 @@ class PlayerKind(ABC):
         return None
 
     @property
-    def geometry(self) -> "Geometry | None":
+    def board(self) -> "Board | None":
         """The only board that the player can play on, read without loading weights; None for a player of any board."""
-        return None if self.network is None else self.network.geometry
+        return None if self.network is None else self.network.board
 
     @property
     def files(self) -> Sequence[Path]:
@@ -73,7 +73,7 @@ class PlayerKind(ABC):
         """Whether the player is known to play the same move whenever it meets a position."""
         return False
 
-    def check(self, geometry: "Geometry") -> None:
+    def check(self, board: "Board") -> None:
         """Check that the player can play on this board, without creating it.
 
         Raises:
@@ -81,8 +81,8 @@ class PlayerKind(ABC):
         """
         from alphac4.game.rules import describe
 
-        if self.geometry is not None and self.geometry != geometry:
-            raise PlayerError(f"{shorten(self.text)}: plays on {describe(self.geometry)}, not on {describe(geometry)}")
+        if self.board is not None and self.board != board:
+            raise PlayerError(f"{shorten(self.text)}: plays on {describe(self.board)}, not on {describe(board)}")
 
     @abstractmethod
     def build(self, options: "BuildOptions") -> "Player":
@@ -192,7 +192,7 @@ def parse_player(text: str, **options: Any) -> "Player":
     from alphac4.arena.players import BuildOptions
 
     specification, build_options = read_player(text), BuildOptions(**options)
-    specification.check(build_options.geometry)
+    specification.check(build_options.board)
     return specification.build(build_options)
 
 
@@ -206,15 +206,15 @@ def parse_searching_player(text: str, **options: Any) -> "SearchingPlayer":
     return player
 
 
-def common_geometry(texts: Sequence[str], requested: "Geometry | None" = None) -> "Geometry":
+def common_board(texts: Sequence[str], requested: "Board | None" = None) -> "Board":
     """Return the board of the first player that has one; otherwise the requested board, by default the standard one."""
     from alphac4.game.rules import STANDARD
 
     for player in map(read_player, texts):
-        if player.geometry is not None:
+        if player.board is not None:
             if requested not in (None, STANDARD):
                 player.check(requested)
-            return player.geometry
+            return player.board
     return requested or STANDARD
 
 

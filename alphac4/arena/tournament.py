@@ -27,7 +27,7 @@ from alphac4.arena.ratings import Rating, SprtState, choose_anchor, elo_interval
 from alphac4.arena.registry import find_network, parse_player, player_digest
 from alphac4.bars import Bar
 from alphac4.compute import choose_compute
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.rules import STANDARD, describe
 from alphac4.machine import adapt_process, cores, format_table, picklable_errors, wrap_text
 from alphac4.nn.backends import require_backend
@@ -63,7 +63,7 @@ class Tournament:
     pairs: int  # maximum number of colour-swapped pairs of games in each pairing
     seed: int = 0
     sprt: tuple[float, float] | None = None  # elo0 and elo1 of the sequential test that ends a pairing early
-    geometry: Geometry = STANDARD
+    board: Board = STANDARD
     backends: Mapping[str, str] = field(default_factory=dict)  # inference backends by player; by default the fastest
     device: str = "auto"
 
@@ -90,12 +90,12 @@ class Tournament:
             "games": 2 * self.pairs,
             "seed": self.seed,
             "sprt": self.sprt,
-            "board": describe(self.geometry),
+            "board": describe(self.board),
             "backends": self.backends,
         }
 
     def openings(self) -> list[Position]:
-        return match_openings(self.pairs, self.seed, self.geometry)
+        return match_openings(self.pairs, self.seed, self.board)
 
     def test(self, result: MatchResult) -> SprtState | None:
         """Return the state of a pairing's sequential test; None without one."""
@@ -234,7 +234,7 @@ def play_part(
             None if files is None else files.get(name),
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
-            geometry=tournament.geometry,
+            board=tournament.board,
             threads=threads,
             compute=choose_compute(*there, threads=threads),
             batch_size=2 * len(part.openings),

@@ -259,12 +259,12 @@ def measure_training(options: "DoctorCommand") -> Iterator[Measured]:
     compute = choose_compute(options.device, for_run=True)
     preset = "gpu-quick" if compute.learning_device.type == "cuda" else "quick"
     config = PRESETS[preset]
-    geometry, learner = config.board.geometry(), make_learner(config, compute)
-    actors = compute.actors(learner.candidate(), geometry, config.selfplay, np.random.default_rng)
+    board, learner = config.board.make(), make_learner(config, compute)
+    actors = compute.actors(learner.candidate(), board, config.selfplay, np.random.default_rng)
     evaluations, blocks = self_play_rate(actors, SELF_PLAY_SECONDS)
     yield Measured(f"self-play, {preset}, {actors.backend}", evaluations, "evaluations/s")
     replay = Replay()
-    replay.add(concatenate([make_samples(geometry, config.selfplay, block.games) for block in blocks]), 1)
+    replay.add(concatenate([make_samples(board, config.selfplay, block.games) for block in blocks]), 1)
     steps = learning_steps_rate(learner, replay, config, LEARNING_SECONDS)
     yield Measured(f"learning, {preset}", steps * config.learning.batch_size, "positions/s")
 

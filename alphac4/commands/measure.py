@@ -103,11 +103,11 @@ class ArenaCommand(CheckedSettings):
         import numpy as np
 
         from alphac4.arena.players import backends_of
-        from alphac4.arena.registry import common_geometry, parse_player
+        from alphac4.arena.registry import common_board, parse_player
         from alphac4.arena.tournament import PAIRS_PER_PART, Tournament, play_round_robin
         from alphac4.compute import choose_compute
 
-        geometry, options = common_geometry(players, self.board.geometry()), self.compute
+        board, options = common_board(players, self.board.make()), self.compute
         compute = choose_compute(options.device, for_run=True)
         opened.callback(compute.close)
         pool = compute.pool()
@@ -120,7 +120,7 @@ class ArenaCommand(CheckedSettings):
             player = parse_player(
                 name,
                 rng=np.random.default_rng(0),
-                geometry=geometry,
+                board=board,
                 compute=options.choose(threads=max(1, cores() // processes)),
                 batch_size=2 * PAIRS_PER_PART,
             )
@@ -130,7 +130,7 @@ class ArenaCommand(CheckedSettings):
             pairs=self.games // 2,
             seed=self.seed,
             sprt=self.sprt,
-            geometry=geometry,
+            board=board,
             backends=backends,
             device=options.device,
         )
@@ -176,10 +176,10 @@ class EvaluateCommand(CheckedSettings):
 
     def __call__(self) -> int:
         """Measure; print tables or JSON."""
-        from alphac4.arena.registry import common_geometry
+        from alphac4.arena.registry import common_board
         from alphac4.evaluation.positions import choose_sets
 
-        sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
+        sets = choose_sets(common_board((self.player,)), self.positions, self.count)
         words = [word.strip() for word in ",".join(self.simulations or ["0"]).split(",")]
         if not all(is_whole_number(word, 0, MAX_SIMULATIONS) for word in words):
             text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
@@ -249,16 +249,16 @@ class ProveCommand(CheckedSettings):
             import numpy as np
 
             from alphac4.arena.players import backends_of
-            from alphac4.arena.registry import common_geometry, find_network, parse_player, player_digest
+            from alphac4.arena.registry import common_board, find_network, parse_player, player_digest
             from alphac4.bars import Bar
             from alphac4.evaluation.metrics import BATCH
             from alphac4.evaluation.walks import KnownMoves, MoveKind, walk_games
             from alphac4.game.position import count_of
             from alphac4.game.walk import Games
 
-        games = Games(geometry=common_geometry((self.player,)), side=self.side, after=self.moves)
-        start, geometry = games.start, games.geometry
-        max_stones = geometry.cells if self.max_stones is None else self.max_stones
+        games = Games(board=common_board((self.player,)), side=self.side, after=self.moves)
+        start, board = games.start, games.board
+        max_stones = board.cells if self.max_stones is None else self.max_stones
         if max_stones < start.plies:
             raise ValueError(f"--max-stones {max_stones}: the start has {count_of(start.plies, 'stone')} already")
         if max_stones == start.plies and start.first_to_move != (self.side == "first"):
@@ -272,7 +272,7 @@ class ProveCommand(CheckedSettings):
             parse_player(
                 self.player,
                 rng=np.random.default_rng(self.seed),
-                geometry=geometry,
+                board=board,
                 threads=1 if one_per_core else cores(),
                 compute=compute,
                 batch_size=BATCH,
@@ -290,7 +290,7 @@ class ProveCommand(CheckedSettings):
         with Bar(unit="pos") as bar:
             about = {"player": self.player, "side": self.side, "start": self.moves, "seed": self.seed}
             about |= {"network": player_digest(self.player), "backend": backends_of(players[:1])}
-            known = KnownMoves(geometry, self.output, about)
+            known = KnownMoves(board, self.output, about)
             bar.write(" ".join(f"{heading:>10}" for heading in ("stones", "positions", *columns)), file=sys.stdout)
             for report in walk_games(
                 players,

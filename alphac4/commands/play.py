@@ -86,7 +86,7 @@ class PlayCommand(CheckedSettings):
         with loading(at_once=True):
             import numpy as np
 
-            from alphac4.arena.registry import common_geometry
+            from alphac4.arena.registry import common_board
             from alphac4.game.rules import STANDARD
             from alphac4.play.analysis import Analyst
             from alphac4.play.games import Session
@@ -94,24 +94,24 @@ class PlayCommand(CheckedSettings):
             from alphac4.play.screen import Screen
             from alphac4.play.terminal import TerminalGame, read_line
 
-        board, network = self.board.geometry(), named_checkpoint(self.network)
+        requested, network = self.board.make(), named_checkpoint(self.network)
         names = tuple(name for name in self.players if name != HUMAN and name not in LEVELS_BY_NAME)
-        if board == STANDARD or self.network != PlayCommand.network:
+        if requested == STANDARD or self.network != PlayCommand.network:
             names = (*names, self.network)
-        geometry = common_geometry(names, board)
-        can_use_network = network.geometry == geometry
+        board = common_board(names, requested)
+        can_use_network = network.board == board
         opponents = Opponents(
             self.network,
-            geometry,
+            board,
             np.random.default_rng(self.seed),
             background=sys.stdin.isatty(),  # networks load while a person thinks
         )
-        session, screen = Session(geometry=geometry), Screen(sys.stdout)
+        session, screen = Session(board=board), Screen(sys.stdout)
         session.open(self.moves)
 
         def make_analyst() -> Analyst:
             searcher = f"{self.network}@" if can_use_network else "uct:"
-            return Analyst.named(f"{searcher}{self.simulations}", geometry=geometry)
+            return Analyst.named(f"{searcher}{self.simulations}", board=board)
 
         default = LEVELS[0].name if can_use_network else "uct:5000"  # no network is shipped for another board
         first, second = self.players if len(self.players) == 2 else (HUMAN, *(self.players or (default,)))
@@ -216,7 +216,7 @@ class SearchCommand(CheckedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.registry import common_geometry, parse_searching_player
+            from alphac4.arena.registry import common_board, parse_searching_player
             from alphac4.game import Position, column_name
             from alphac4.game.position import join_moves
             from alphac4.game.rules import STANDARD
@@ -224,12 +224,12 @@ class SearchCommand(CheckedSettings):
             from alphac4.mcts.results import SearchResult
             from alphac4.play.screen import Screen
 
-        board = self.board.geometry()
-        specification = self.player or ("best@600" if board == STANDARD else "uct:10000")
-        geometry = common_geometry((specification,), board)
+        requested = self.board.make()
+        specification = self.player or ("best@600" if requested == STANDARD else "uct:10000")
+        board = common_board((specification,), requested)
         check_output(self.svg, ".svg", overwrite=self.overwrite)
-        position = Position.from_moves(join_moves(self.moves), geometry)
-        player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
+        position = Position.from_moves(join_moves(self.moves), board)
+        player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), board=board)
         if self.svg is not None and player.budget.simulations == 0:
             raise ValueError(f"{player.name} has no search tree for --svg; give it simulations, such as best@600")
         found = SearchResult.of_result(position, player.name, player.search([position]))
@@ -287,11 +287,11 @@ class SolveCommand:
 
         if self.batch and self.moves:
             raise ValueError("--batch reads positions from the standard input: leave out the moves or --batch")
-        geometry = self.board.geometry()
-        solver = Solver(geometry)
+        board = self.board.make()
+        solver = Solver(board)
         if self.batch:
             return self._solve_lines(solver)
-        position = Position.from_moves(join_moves(self.moves), geometry)
+        position = Position.from_moves(join_moves(self.moves), board)
         if position.outcome() is not None:
             raise ValueError(f"the game is over after {position.moves}: {describe_outcome(position)}")
         with SolvingProgress(solver) as progress:
@@ -335,7 +335,7 @@ class SolveCommand:
         code = 0
         for number, words in content_lines(read_stdin_lines()):
             try:
-                position, given = parse_position(words, solver.geometry)
+                position, given = parse_position(words, solver.board)
             except ValueError as error:
                 print(f"line {number}: {error}", file=sys.stderr)
                 code = 2

@@ -84,7 +84,7 @@ class TrainCommand:
             raise
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
         best = str(trained.best)
-        is_standard = self.config.board.geometry() == STANDARD  # the package has positions of no other board
+        is_standard = self.config.board.make() == STANDARD  # the package has positions of no other board
         for command in (
             ("alphac4", "play", "--network", best),
             ("alphac4", "evaluate", best) if is_standard else ("alphac4", "arena", f"{best}@100", "uct:1000"),
@@ -140,7 +140,7 @@ class SelfplayCommand(CheckedSettings):
         stats, totals = ActorStats(), Counter[str]()  # only sums: the games may need more than the memory
 
         def on_block(_index: int, block: "Block") -> None:
-            games, samples = block.games, make_samples(checkpoint.geometry, self.config, block.games)
+            games, samples = block.games, make_samples(checkpoint.board, self.config, block.games)
             moves = [move_string(games, row) for row in range(len(games.plies))]
             won, drawn, plies = ((games.outcome == 1).sum(), (games.outcome == 0).sum(), games.plies.sum())
             with delayed_interrupts():
@@ -161,7 +161,7 @@ class SelfplayCommand(CheckedSettings):
                 opened.callback(compute.close)
                 actors = compute.actors(
                     checkpoint.network,
-                    checkpoint.geometry,
+                    checkpoint.board,
                     self.config,
                     lambda index: np.random.default_rng([self.seed, first, index]),
                 )

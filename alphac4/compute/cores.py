@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from alphac4.compute.pool import Pool
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.machine import check_memory, cores
 from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.simulation import Selection
@@ -161,11 +161,11 @@ class Compute:
         evaluator: Evaluator,
         selection: Selection | None = None,
         *,
-        geometry: Geometry,
+        board: Board,
         **options: Any,  # of `NetworkSearch`
     ) -> NetworkSearch:
         """Create a search for one caller at a time."""
-        return NetworkSearch(evaluator, selection, geometry=geometry, **options)
+        return NetworkSearch(evaluator, selection, board=board, **options)
 
     def learner(self, config: "TrainConfig", extensions: "Extensions | None") -> "Learner | None":  # noqa: ARG002
         """Create a run's learner; return None for the usual one, on the ``learning_device``."""
@@ -181,7 +181,7 @@ class Compute:
     def actors(
         self,
         network: Network,
-        geometry: Geometry,
+        board: Board,
         config: SelfPlayConfig,
         seeds: Seeds,  # the random generator of each actor
         *,
@@ -190,7 +190,7 @@ class Compute:
         count: int | None = None,  # actors; by default as many as are useful
     ) -> Actors:
         """Create the actors that play a run's games."""
-        needed = config.games * bytes_per_game(geometry, config, max_simulations)
+        needed = config.games * bytes_per_game(board, config, max_simulations)
         check_memory("the games of self-play need", needed, "games or simulations of self-play")
         count = count or max(1, min(self._threads, config.games // MIN_GAMES))  # each has full batches
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
@@ -203,9 +203,9 @@ class Compute:
             threads=1,
             batch_invariant=self._for_run and self._device == "cpu",
         )
-        rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, geometry)
+        rng, cache = seeds(0), make_cache(MAX_CACHED_EVALUATIONS, board)
         players = [
-            Actor(geometry, config, evaluator, size, rng, cache, selection=selection, max_simulations=max_simulations)
+            Actor(board, config, evaluator, size, rng, cache, selection=selection, max_simulations=max_simulations)
             for size in sizes
         ]
 

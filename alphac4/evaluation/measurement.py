@@ -17,7 +17,7 @@ from alphac4.compute.cores import Compute
 from alphac4.evaluation.metrics import BATCH, collect_answers, judge_sets
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import UNTRAINED, BudgetReport, StrengthReport, SubjectReport
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.game.position import count_of
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork, torch_seed
@@ -37,9 +37,9 @@ class Measurement:
     compute: Compute = field(default_factory=choose_compute)
 
     @property
-    def geometry(self) -> Geometry:
+    def board(self) -> Board:
         """The board."""
-        return self.sets[0].geometry
+        return self.sets[0].board
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +91,12 @@ def _prepare(player: str | Subject, measurement: Measurement) -> Subject:
     if network is not None:
         if network.temperature:  # without a limit, the measured moves are the best ones
             raise PlayerError(f"{quote(player)}: a temperature needs a limit, such as {network.written}@100,...")
-        network.check(measurement.geometry)
+        network.check(measurement.board)
         return _network_subject(player, network, network.load(), measurement, player_digest(player))
     made = parse_player(
         player,
         rng=np.random.default_rng(measurement.seed),
-        geometry=measurement.geometry,
+        board=measurement.board,
         compute=measurement.compute,
         batch_size=BATCH,
     )
@@ -111,7 +111,7 @@ def _network_subject(
 
     def make() -> Sequence[Player]:
         searches = [
-            compute.search(evaluator, kind.selection, geometry=checkpoint.geometry, cache=CACHE, **kind.search_options)
+            compute.search(evaluator, kind.selection, board=checkpoint.board, cache=CACHE, **kind.search_options)
             for _ in range(compute.streams)
         ]
         return [NetworkPlayer("network", search, Budget(simulations=0)) for search in searches]
@@ -132,7 +132,7 @@ def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
     """Return an untrained network of the same architecture; its initial weights depend only on the seed."""
     with torch_seed(seed):
         network = PolicyValueNetwork(checkpoint.network.config).eval()
-    return Checkpoint(network=network, geometry=checkpoint.geometry)
+    return Checkpoint(network=network, board=checkpoint.board)
 
 
 def _measure(subject: Subject, measurement: Measurement, bar: Bar) -> SubjectReport:

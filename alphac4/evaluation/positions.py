@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.position import count_of, describe_outcome
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver
@@ -42,7 +42,7 @@ class PositionSet:
     """S unfinished positions of one board, with the exact score of every move for the side to move."""
 
     name: str
-    geometry: Geometry
+    board: Board
     positions: Sequence[Position]
     scores: npt.NDArray[np.int8]  # [S, A]; `FULL_COLUMN` for illegal moves
 
@@ -83,14 +83,14 @@ def join_sets(sets: Sequence[PositionSet]) -> PositionSet:
     """Join the positions of some sets, in their order, into a set named `ALL`."""
     positions = [position for part in sets for position in part.positions]
     scores = np.concatenate([part.scores for part in sets])
-    return PositionSet(name=ALL, geometry=sets[0].geometry, positions=positions, scores=scores)
+    return PositionSet(name=ALL, board=sets[0].board, positions=positions, scores=scores)
 
 
 def parse_positions(
     lines: Iterable[str],
     source: str,
     name: str,
-    geometry: Geometry = STANDARD,
+    board: Board = STANDARD,
     solver: Solver | None = None,
     count: int | None = None,
 ) -> PositionSet:
@@ -102,8 +102,8 @@ def parse_positions(
     known: dict[Position, list[int]] = {}
 
     def parse(words: list[str]) -> tuple[Position, list[int]]:
-        position, scores = _parse_scored(words, geometry)
-        if solver is not None and geometry.cells - position.plies <= CHECKED_CELLS:
+        position, scores = _parse_scored(words, board)
+        if solver is not None and board.cells - position.plies <= CHECKED_CELLS:
             for column, (given, exact) in enumerate(zip(scores, solver.analyze(position), strict=True)):
                 if exact not in (None, given):
                     raise ValueError(f"column {column + 1} has the score {given}, but its exact score is {exact}")
@@ -117,14 +117,14 @@ def parse_positions(
     if repeated := len(rows) - len(known):
         logger.warning("%s: %d of %d lines repeat an earlier position; each line counts", source, repeated, len(rows))
     scores = np.array([scores for _, scores in rows], np.int8)
-    return PositionSet(name=name, geometry=geometry, positions=[position for position, _ in rows], scores=scores)
+    return PositionSet(name=name, board=board, positions=[position for position, _ in rows], scores=scores)
 
 
-def load_positions(path: Path, geometry: Geometry = STANDARD, count: int | None = None) -> PositionSet:
+def load_positions(path: Path, board: Board = STANDARD, count: int | None = None) -> PositionSet:
     """Read a file by `parse_positions`; its name becomes the name of the set."""
     stem = path.name.removesuffix(SUFFIX)
     name = PUBLIC_NAMES.get(stem, stem)
-    return parse_positions(read_text_lines(path), str(path), name, geometry, shared_solver(geometry), count)
+    return parse_positions(read_text_lines(path), str(path), name, board, shared_solver(board), count)
 
 
 @cache
@@ -138,15 +138,13 @@ def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
     return tuple(sets)
 
 
-def choose_sets(
-    geometry: Geometry = STANDARD, files: Sequence[Path] = (), count: int | None = None
-) -> Sequence[PositionSet]:
+def choose_sets(board: Board = STANDARD, files: Sequence[Path] = (), count: int | None = None) -> Sequence[PositionSet]:
     """Return the package's six sets, or the sets of ``files`` for a board; at most ``count`` positions of each."""
-    if not files and geometry != STANDARD:
+    if not files and board != STANDARD:
         raise ValueError("the package has positions of the standard board only; give files for other boards")
     if not files:
         return packaged_positions(count)
-    sets = [load_positions(path, geometry, count) for path in files]
+    sets = [load_positions(path, board, count) for path in files]
     names = [part.name for part in sets]
     if len({*names, ALL}) <= len(names):
         raise ValueError(f"files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
@@ -154,17 +152,17 @@ def choose_sets(
     return sets
 
 
-def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, list[int]]:
+def parse_position(words: Sequence[str], board: Board = STANDARD) -> tuple[Position, list[int]]:
     """Parse the words of a line: a move string, then optional scores. Return the unfinished position and the scores.
 
     There are no scores, the score of the position as in the public test sets, or a score per column as in this
     package's sets, with '.' for a full one (`FULL_COLUMN`).
     """
     moves, *shown = words
-    position = Position.from_moves(moves, geometry)
-    if len(shown) not in (0, 1, geometry.columns):
+    position = Position.from_moves(moves, board)
+    if len(shown) not in (0, 1, board.columns):
         raise ValueError(
-            f"expected moves in one word, then at most a score, or a score for each of {geometry.columns} columns, "
+            f"expected moves in one word, then at most a score, or a score for each of {board.columns} columns, "
             f"not {' '.join(words)!r:.60}"
         )
     if position.outcome() is not None:
@@ -183,18 +181,18 @@ def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple
     return position, scores
 
 
-def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, list[int]]:
+def _parse_scored(words: Sequence[str], board: Board) -> tuple[Position, list[int]]:
     """Parse a line with a score per column; see `parse_position`."""
-    if len(words) != 1 + geometry.columns:
-        expected = f"expected moves and a score for each of {geometry.columns} columns"
+    if len(words) != 1 + board.columns:
+        expected = f"expected moves and a score for each of {board.columns} columns"
         raise ValueError(f"{expected}, not {count_of(len(words) - 1, 'score')}")
-    return parse_position(words, geometry)
+    return parse_position(words, board)
 
 
 def _parse_score(text: str, position: Position) -> int:
     if not _SCORE.fullmatch(text):
         raise ValueError(f"{text!r:.40} is not a score")
     score = int(text)
-    if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
+    if abs(score) > (position.board.cells + 1 - position.plies) // 2:
         raise ValueError(f"a score of {text} is impossible after {count_of(position.plies, 'stone')}")
     return score

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import Player, SearchingPlayer, checked_moves
-from alphac4.game import Geometry, Outcome, Position
+from alphac4.game import Board, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.walk import CAN_WIN, NO_MOVE, Columns, Games, Keys, Walk, position_of, stones_of
 from alphac4.machine import check_block, cores, worker_threads
@@ -70,18 +70,18 @@ class KnownMoves:
     """Moves by canonical position, stored in a journal.
 
     Args:
-        geometry: the board.
+        board: the board and the winning condition.
         path: file of the journal; by default moves are only kept in memory.
         about: the player, and everything else that determines the moves.
     """
 
-    def __init__(self, geometry: Geometry, path: Path | None = None, about: Mapping[str, Any] | None = None) -> None:
-        self._geometry = geometry
+    def __init__(self, board: Board, path: Path | None = None, about: Mapping[str, Any] | None = None) -> None:
+        self._board = board
         self._sorted: dict[int, Moves] = {}
         self._new: defaultdict[int, list[Moves]] = defaultdict(list)
         self.taken_back: dict[int, set[int]] = {}  # columns by canonical key
         self._journal = Journal(path, FORMAT, about or {})
-        for moves in self._journal.read(lambda entry: unpack_moves(entry, geometry)):
+        for moves in self._journal.read(lambda entry: unpack_moves(entry, board)):
             self._insert(moves)
 
     def find(self, stones: int, keys: Keys) -> tuple[Columns, Columns]:
@@ -122,7 +122,7 @@ class KnownMoves:
         proven = moves.keys[moves.kinds == MoveKind.PROOF]
         for key in proven[self.is_taken_back(proven)].tolist():
             self.taken_back.pop(key, None)
-        stones = stones_of(self._geometry, moves.keys)
+        stones = stones_of(self._board, moves.keys)
         for level in np.unique(stones):
             self._new[int(level)].append(moves.only(stones == level))
 
@@ -147,7 +147,7 @@ def _pack(moves: Moves) -> dict[str, Any]:
     return {"count": len(moves.keys), "moves": base64.b64encode(zlib.compress(content)).decode()}
 
 
-def unpack_moves(entry: dict[str, Any], geometry: Geometry) -> Moves:
+def unpack_moves(entry: dict[str, Any], board: Board) -> Moves:
     """Return the moves of an entry of the journal."""
     count = read_value(int, entry.get("count"), "count")
     try:
@@ -157,7 +157,7 @@ def unpack_moves(entry: dict[str, Any], geometry: Geometry) -> Moves:
     if len(content) != 10 * count:
         raise ValueError(f"expected {count} moves")
     columns, kinds = np.frombuffer(content[8 * count :], np.int8).reshape(2, count)
-    if count and not (columns.min() >= 0 and columns.max() < geometry.columns and 0 <= kinds.min() <= kinds.max() <= 5):
+    if count and not (columns.min() >= 0 and columns.max() < board.columns and 0 <= kinds.min() <= kinds.max() <= 5):
         raise ValueError("invalid moves")
     return Moves(np.frombuffer(content[: 8 * count], "<u8").astype(np.uint64), columns.copy(), kinds.copy())
 
@@ -215,12 +215,12 @@ def walk_games(
             for first in range(0, len(unknown), size):
                 on_moves(walk.stones, first, len(unknown))
                 rows = unknown[first : first + size]
-                positions = [position_of(walk.geometry, walk.keys[row], walk.names[row]) for row in rows]
+                positions = [position_of(walk.board, walk.keys[row], walk.names[row]) for row in rows]
                 columns[rows], kinds[rows] = _judged_moves(players, positions, pool)
                 known.add([Moves(walk.keys[rows], columns[rows], kinds[rows])])
             is_mistake = kinds == MoveKind.MISTAKE
             failures = [
-                position_of(walk.geometry, walk.keys[row], walk.names[row]).play(int(columns[row]))
+                position_of(walk.board, walk.keys[row], walk.names[row]).play(int(columns[row]))
                 for row in np.flatnonzero(is_mistake)
             ]
             continues = (kinds == MoveKind.ANSWER) | (continue_after_mistakes & is_mistake)
@@ -239,7 +239,7 @@ def _judged_moves(
         if not positions:
             return np.zeros(0, np.int8)
         own, occupied = stones(positions)
-        solve = partial(shared_solver(positions[0].geometry).solve_batch, weak=True, on_poll=check_block)
+        solve = partial(shared_solver(positions[0].board).solve_batch, weak=True, on_poll=check_block)
         parts = min(len(positions), PARTS_PER_WORKER * cores())
         return np.concatenate(list(pool.map(solve, np.array_split(own, parts), np.array_split(occupied, parts))))
 

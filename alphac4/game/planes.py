@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, force_inlined, inlined
 from alphac4.game.position import Position
-from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones, legal_cells, mirror, winning_cells
+from alphac4.game.rules import U64_0, U64_1, Board, count_stones, legal_cells, mirror, winning_cells
 
 PLANES = {"lines": 8, "stones": 2}
 
@@ -38,28 +38,28 @@ def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.N
 
 
 def make_planes(
-    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], count: int = PLANES["stones"]
+    board: Board, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], count: int = PLANES["stones"]
 ) -> npt.NDArray[np.float32]:
     """Return the first ``count`` planes, float32 [B, count, rows, columns], of positions [B]; bottom row first."""
-    planes = np.empty((len(own), count, geometry.rows, geometry.columns), np.float32)
-    _write_batch(geometry, own, occupied, planes)
+    planes = np.empty((len(own), count, board.rows, board.columns), np.float32)
+    _write_batch(board, own, occupied, planes)
     return planes
 
 
 @compiled
 def _write_batch(
-    geometry: Geometry,
+    board: Board,
     own: npt.NDArray[np.uint64],
     occupied: npt.NDArray[np.uint64],
     planes: npt.NDArray[np.float32],
 ) -> None:
     for i in range(len(own)):
-        write_planes(geometry, own[i], occupied[i], planes[i], np.float32(1))
+        write_planes(board, own[i], occupied[i], planes[i], np.float32(1))
 
 
 @force_inlined
 def write_planes(
-    geometry: Geometry,
+    board: Board,
     own: np.uint64,
     occupied: np.uint64,
     planes: npt.NDArray[np.number],
@@ -67,20 +67,20 @@ def write_planes(
 ) -> None:
     """Fill ``planes`` [2 or 8, rows, columns], bottom row first."""
     opponent = own ^ occupied
-    _write_plane(geometry, own, planes, 0, one)
-    _write_plane(geometry, opponent, planes, 1, one)
+    _write_plane(board, own, planes, 0, one)
+    _write_plane(board, opponent, planes, 1, one)
     if planes.shape[0] > 2:
-        _write_plane(geometry, winning_cells(geometry, own, occupied), planes, 2, one)
-        _write_plane(geometry, winning_cells(geometry, opponent, occupied), planes, 3, one)
-        _write_plane(geometry, legal_cells(geometry, occupied), planes, 4, one)
-        _write_plane(geometry, rows_of_parity(geometry, count_stones(occupied)), planes, 5, one)
-        _write_plane(geometry, open_cells(geometry, own, occupied), planes, 6, one)
-        _write_plane(geometry, open_cells(geometry, opponent, occupied), planes, 7, one)
+        _write_plane(board, winning_cells(board, own, occupied), planes, 2, one)
+        _write_plane(board, winning_cells(board, opponent, occupied), planes, 3, one)
+        _write_plane(board, legal_cells(board, occupied), planes, 4, one)
+        _write_plane(board, rows_of_parity(board, count_stones(occupied)), planes, 5, one)
+        _write_plane(board, open_cells(board, own, occupied), planes, 6, one)
+        _write_plane(board, open_cells(board, opponent, occupied), planes, 7, one)
 
 
 @inlined
 def write_mirrored(
-    geometry: Geometry,
+    board: Board,
     own: np.uint64,
     occupied: np.uint64,
     mirrored: int,
@@ -89,60 +89,58 @@ def write_mirrored(
 ) -> None:
     """Write the planes of the position, or of its mirror image if ``mirrored`` is not 0; see `write_planes`."""
     if mirrored != 0:
-        own, occupied = mirror(geometry, own), mirror(geometry, occupied)
-    write_planes(geometry, own, occupied, planes, one)
+        own, occupied = mirror(board, own), mirror(board, occupied)
+    write_planes(board, own, occupied, planes, one)
 
 
 @inlined
-def _write_plane(
-    geometry: Geometry, cells: np.uint64, planes: npt.NDArray[np.number], plane: int, one: np.number
-) -> None:
+def _write_plane(board: Board, cells: np.uint64, planes: npt.NDArray[np.number], plane: int, one: np.number) -> None:
     bit = U64_0
-    for column in range(geometry.columns):
-        for row in range(geometry.rows):
+    for column in range(board.columns):
+        for row in range(board.rows):
             planes[plane, row, column] = ((cells >> bit) & U64_1) * one
             bit += U64_1
         bit += U64_1
 
 
 @inlined
-def rows_of_parity(geometry: Geometry, plies: int) -> np.uint64:
+def rows_of_parity(board: Board, plies: int) -> np.uint64:
     """Return the cells of every second row, from the lowest row if ``plies`` is even, else from the row above it."""
-    row = geometry.bottom if plies % 2 == 0 else geometry.bottom << U64_1
+    row = board.bottom if plies % 2 == 0 else board.bottom << U64_1
     cells = U64_0
-    for _ in range(0, geometry.rows, 2):
+    for _ in range(0, board.rows, 2):
         cells |= row
         row = row << U64_1 << U64_1
-    return cells & geometry.board
+    return cells & board.playable
 
 
 @compiled
-def open_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
+def open_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the empty cells on lines that need two more of these stones for a run and hold none of the other side."""
-    found = _lacking_two_along(geometry, stones, occupied, U64_1)
-    if geometry.run_length <= geometry.columns:
-        found |= _lacking_two_along(geometry, stones, occupied, geometry.height)
-    if geometry.diagonals:
-        found |= _lacking_two_along(geometry, stones, occupied, geometry.height - U64_1)
-        found |= _lacking_two_along(geometry, stones, occupied, geometry.height + U64_1)
+    found = _lacking_two_along(board, stones, occupied, U64_1)
+    if board.run_length <= board.columns:
+        found |= _lacking_two_along(board, stones, occupied, board.height)
+    if board.diagonals:
+        found |= _lacking_two_along(board, stones, occupied, board.height - U64_1)
+        found |= _lacking_two_along(board, stones, occupied, board.height + U64_1)
     return found & ~occupied
 
 
 @inlined
-def _lacking_two_along(geometry: Geometry, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
+def _lacking_two_along(board: Board, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
     """Return the `open_cells` of the lines along one direction."""
-    empty = geometry.board & ~occupied
+    empty = board.playable & ~occupied
     # Lines, by their lowest cell, whose cells so far are these stones, except for none, one or two empty cells.
     none, one, two = ~U64_0, U64_0, U64_0
     distance = U64_0
-    for _ in range(geometry.run_length):
+    for _ in range(board.run_length):
         here, gap = stones >> distance, empty >> distance
         two = (two & here) | (one & gap)
         one = (one & here) | (none & gap)
         none = none & here
         distance += shift
     cells = U64_0
-    for _ in range(geometry.run_length):
+    for _ in range(board.run_length):
         cells |= two
         two = two << shift
     return cells

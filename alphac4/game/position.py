@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from alphac4.game import rules
-from alphac4.game.rules import STANDARD, Geometry, as_integer, check_geometry
+from alphac4.game.rules import STANDARD, Board, as_integer, check_board
 
 MAX_EXAMPLE = 20  # characters of a move string in a message
 COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
@@ -66,9 +66,9 @@ def join_moves(words: Sequence[str]) -> str:
     return joined
 
 
-def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
+def may_be_moves(text: str, board: Board = STANDARD) -> bool:
     """Return whether a text looks like a move string, legal or not, rather than like the name of a file."""
-    return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])
+    return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: board.columns])
 
 
 def describe_outcome(position: "Position") -> str:
@@ -102,30 +102,30 @@ def chance(value: float) -> str:
     return percents([(1 + value) / 2])[0]
 
 
-def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None:
+def check_stones(first: int, second: int, board: Board = STANDARD) -> None:
     """Raise ValueError for a board that no game can reach, as far as this can be decided without searching for a game.
 
     The player who moved last must have a stone on top of a column whose removal leaves a board without a run. So at
     most one side has a run, and one stone completes all of its runs.
     """
     occupied = first | second
-    if first & second or occupied & ~int(geometry.board):
+    if first & second or occupied & ~int(board.playable):
         raise ValueError("impossible board: two stones in a cell, or a stone outside the board")
     counts = first.bit_count(), second.bit_count()
     if counts[0] - counts[1] not in (0, 1):
         raise ValueError(f"impossible board: {count_of(counts[0], 'stone')} of player 1 and {counts[1]} of player 2")
     # A column without gaps is a block of ones from the bottom: adding the bottom bits carries through all of it.
-    above = occupied + int(geometry.bottom)
+    above = occupied + int(board.bottom)
     if occupied & above:
         raise ValueError("impossible board: a stone has nothing below it")
     if not occupied:
         return
     last, other = (second, first) if counts[0] == counts[1] else (first, second)
-    if rules.has_run(geometry, np.uint64(other)):
-        both = " and the other one as well" if rules.has_run(geometry, np.uint64(last)) else ""
+    if rules.has_run(board, np.uint64(other)):
+        both = " and the other one as well" if rules.has_run(board, np.uint64(last)) else ""
         raise ValueError(f"impossible board: the player to move has won{both}")
     tops = above >> 1 & last  # the player's stones on top of columns
-    while tops and rules.has_run(geometry, np.uint64(last & ~(tops & -tops))):
+    while tops and rules.has_run(board, np.uint64(last & ~(tops & -tops))):
         tops &= tops - 1
     if not tops:
         raise ValueError("impossible board: no stone can have been the last one")
@@ -153,7 +153,7 @@ class Position:
     Args:
         own: bits of the stones of the side to move; `alphac4.game.rules` shows their order.
         occupied: bits of all stones.
-        geometry: the board.
+        board: the board and the winning condition.
         moves: the move string that led here; None if it is not known.
 
     Raises:
@@ -163,7 +163,7 @@ class Position:
 
     own: np.uint64 = rules.U64_0
     occupied: np.uint64 = rules.U64_0
-    geometry: Geometry = STANDARD
+    board: Board = STANDARD
     moves: str | None = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -171,17 +171,17 @@ class Position:
             bits = getattr(self, name)
             if type(bits) is not np.uint64:
                 object.__setattr__(self, name, _as_bits(bits, name))
-        check_geometry(self.geometry)
+        check_board(self.board)
         if not isinstance(self.moves, str | None):
             raise TypeError(f"moves must be a string such as '4455', not {self.moves!r:.60}")
         if self.own & ~self.occupied:
             raise ValueError("own has stones that are not in occupied, which must hold the stones of both sides")
         if self.moves == "" and self.occupied:  # made from bits
-            check_stones(*self.sides, self.geometry)
+            check_stones(*self.sides, self.board)
             object.__setattr__(self, "moves", None)
 
     @classmethod
-    def from_moves(cls, moves: str, geometry: Geometry = STANDARD) -> Self:
+    def from_moves(cls, moves: str, board: Board = STANDARD) -> Self:
         """Play a move string of 1-based columns, such as "4455", from the empty board.
 
         Raises:
@@ -190,11 +190,11 @@ class Position:
         """
         if not isinstance(moves, str):
             raise TypeError(f"moves must be a string of 1-based columns such as '4455', not {moves!r:.60}")
-        position = cls(geometry=geometry)
+        position = cls(board=board)
         for character in moves:
             column = COLUMN_NAMES.find(character.lower())
-            if not 0 <= column < geometry.columns:
-                last = column_name(geometry.columns - 1)
+            if not 0 <= column < board.columns:
+                last = column_name(board.columns - 1)
                 raise IllegalMove(character, position.moves or "", f"columns are written 1 to {last}")
             try:
                 position = position.play(column)
@@ -203,7 +203,7 @@ class Position:
         return position
 
     @classmethod
-    def from_kaggle(cls, board: Sequence[int], mark: int | None = None, geometry: Geometry = STANDARD) -> Self:
+    def from_kaggle(cls, cells: Sequence[int], mark: int | None = None, board: Board = STANDARD) -> Self:
         """Read Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second.
 
         ``mark`` is the side to move, 1 or 2; by default the counts of stones decide it.
@@ -212,27 +212,25 @@ class Position:
             TypeError: for anything but a sequence of cells and a board.
             ValueError: for a wrong length, unknown values, a wrong ``mark``, or a board that `check_stones` rejects.
         """
-        check_geometry(geometry)
-        if isinstance(board, str) or not (hasattr(board, "__len__") and hasattr(board, "__getitem__")):
-            raise TypeError(f"board must be a list of cells with 0, 1 or 2, row by row, not {board!r:.60}")
-        if len(board) != geometry.cells:
-            raise ValueError(
-                f"a board of {geometry.rows} x {geometry.columns} has {geometry.cells} cells, not {len(board)}"
-            )
+        check_board(board)
+        if isinstance(cells, str) or not (hasattr(cells, "__len__") and hasattr(cells, "__getitem__")):
+            raise TypeError(f"cells must be a list with 0, 1 or 2 for each cell, row by row, not {cells!r:.60}")
+        if len(cells) != board.cells:
+            raise ValueError(f"a board of {board.rows} x {board.columns} has {board.cells} cells, not {len(cells)}")
         stones = {1: 0, 2: 0}
-        for index, value in enumerate(board):
+        for index, value in enumerate(cells):
             if value not in (0, 1, 2):
                 raise ValueError(f"cell {index} of the board holds {value!r}; expected 0, 1 or 2")
             if value:
-                row, column = geometry.rows - 1 - index // geometry.columns, index % geometry.columns
-                stones[value] |= 1 << (column * (geometry.rows + 1) + row)
-        check_stones(stones[1], stones[2], geometry)
+                row, column = board.rows - 1 - index // board.columns, index % board.columns
+                stones[value] |= 1 << (column * (board.rows + 1) + row)
+        check_stones(stones[1], stones[2], board)
         counts = stones[1].bit_count(), stones[2].bit_count()
         to_move = 1 if counts[0] == counts[1] else 2
         if mark is not None and mark != to_move:
             raise ValueError(f"player {mark!r} cannot be to move with {counts[0]} and {counts[1]} stones on the board")
         occupied = stones[1] | stones[2]
-        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry, None if occupied else "")
+        return cls(np.uint64(stones[to_move]), np.uint64(occupied), board, None if occupied else "")
 
     @property
     def plies(self) -> int:
@@ -261,15 +259,15 @@ class Position:
         Raises:
             TypeError: if the column is not an integer.
         """
-        geometry, column = self.geometry, as_integer(column, "column")
-        return 0 <= column < geometry.columns and bool(rules.landing_cell(geometry, self.occupied, column))
+        board, column = self.board, as_integer(column, "column")
+        return 0 <= column < board.columns and bool(rules.landing_cell(board, self.occupied, column))
 
     def legal_columns(self) -> list[int]:
         """Return the 0-based columns of all legal moves; none after the end of the game."""
         if self.outcome() is not None:
             return []
-        geometry, occupied = self.geometry, self.occupied
-        return [column for column in range(geometry.columns) if rules.landing_cell(geometry, occupied, column)]
+        board, occupied = self.board, self.occupied
+        return [column for column in range(board.columns) if rules.landing_cell(board, occupied, column)]
 
     def play(self, column: int) -> Self:
         """Return the position after the side to move drops a stone into a 0-based column.
@@ -280,30 +278,30 @@ class Position:
         """
         column = as_integer(column, "column")
         shown = self.moves if self.moves is not None else count_of(self.plies, "stone")
-        if not 0 <= column < self.geometry.columns:
-            raise IllegalMove(column, shown, f"the board has {count_of(self.geometry.columns, 'column')}")
+        if not 0 <= column < self.board.columns:
+            raise IllegalMove(column, shown, f"the board has {count_of(self.board.columns, 'column')}")
         if self.outcome() is not None:
             raise IllegalMove(column, shown, "the game is over")
         if not self.is_legal(column):
             raise IllegalMove(column, shown, "the column is full")
-        own, occupied = rules.play(self.geometry, self.own, self.occupied, column)
+        own, occupied = rules.play(self.board, self.own, self.occupied, column)
         moves = None if self.moves is None else self.moves + column_name(column)
-        return type(self)(np.uint64(own), np.uint64(occupied), self.geometry, moves)
+        return type(self)(np.uint64(own), np.uint64(occupied), self.board, moves)
 
     def outcome(self) -> Outcome | None:
         """Return the outcome for the side to move, a loss or a draw; None if the game is not over."""
-        if rules.has_run(self.geometry, self.opponent):
+        if rules.has_run(self.board, self.opponent):
             return Outcome.LOSS
-        if rules.has_run(self.geometry, self.own):  # only possible on a board that no game reaches
+        if rules.has_run(self.board, self.own):  # only possible on a board that no game reaches
             return Outcome.WIN
-        return Outcome.DRAW if self.occupied == self.geometry.board else None
+        return Outcome.DRAW if self.occupied == self.board.playable else None
 
     def mirror(self) -> Self:
         """The position with left and right exchanged."""
-        geometry = self.geometry
-        moves = None if self.moves is None else mirror_moves(self.moves, geometry.columns)
-        own, occupied = rules.mirror(geometry, self.own), rules.mirror(geometry, self.occupied)
-        return type(self)(np.uint64(own), np.uint64(occupied), geometry, moves)
+        board = self.board
+        moves = None if self.moves is None else mirror_moves(self.moves, board.columns)
+        own, occupied = rules.mirror(board, self.own), rules.mirror(board, self.occupied)
+        return type(self)(np.uint64(own), np.uint64(occupied), board, moves)
 
     def to_kaggle(self) -> list[int]:
         """Return Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second."""
@@ -311,11 +309,11 @@ class Position:
 
     def grid(self) -> np.ndarray:
         """Return the board as int8 [rows, columns], bottom row first: 0 empty, 1 first player, 2 second."""
-        geometry, (first, _) = self.geometry, self.sides
-        cells = np.zeros((geometry.rows, geometry.columns), dtype=np.int8)
-        for column in range(geometry.columns):
-            for row in range(geometry.rows):
-                bit = 1 << (column * (geometry.rows + 1) + row)
+        board, (first, _) = self.board, self.sides
+        cells = np.zeros((board.rows, board.columns), dtype=np.int8)
+        for column in range(board.columns):
+            for row in range(board.rows):
+                bit = 1 << (column * (board.rows + 1) + row)
                 if int(self.occupied) & bit:
                     cells[row, column] = 1 if first & bit else 2
         return cells
@@ -324,9 +322,9 @@ class Position:
         """Return an expression that makes the position: `from_moves`, or the bits if the moves are not known."""
         known = self.moves is not None
         arguments = [repr(self.moves)] if known else [f"own={int(self.own)}", f"occupied={int(self.occupied)}"]
-        if self.geometry != STANDARD:
-            sizes = ", ".join(f"{name}={value}" for name, value in rules.board_settings(self.geometry).items())
-            arguments.append(f"geometry=make_geometry({sizes})")
+        if self.board != STANDARD:
+            sizes = ", ".join(f"{name}={value}" for name, value in rules.board_settings(self.board).items())
+            arguments.append(f"board=make_board({sizes})")
         if not known:
             arguments.append("moves=None")
         return f"Position{'.from_moves' * known}({', '.join(arguments)})"
@@ -334,5 +332,5 @@ class Position:
     def __str__(self) -> str:
         """Return the board as text: ``x`` first player, ``o`` second, column names below."""
         lines = [" ".join(".xo"[cell] for cell in row) for row in self.grid()[::-1]]
-        lines.append(" ".join(column_name(column) for column in range(self.geometry.columns)))
+        lines.append(" ".join(column_name(column) for column in range(self.board.columns)))
         return "\n".join(lines)

@@ -42,11 +42,11 @@ def strength(position: Position, column: int, names: Names = ("Red", "Yellow")) 
     after = position.play(column)
     if _shortest(after, (opponent, side)):
         return ""
-    if _threats(position, own=False) & int(landing_cell(position.geometry, position.occupied, column)):
+    if _threats(position, own=False) & int(landing_cell(position.board, position.occupied, column)):
         return f"{name} stops {opponent}'s row."
     for answer in _completing(after, own=False):
         return f"{name} makes a threat in {column_name(answer)}, which {opponent} must answer."
-    passed = Position(position.opponent, position.occupied, position.geometry, None)
+    passed = Position(position.opponent, position.occupied, position.board, None)
     for reply in passed.legal_columns():
         way = _double_threat(passed.play(reply))
         if way and not (after.is_legal(reply) and _double_threat(after.play(reply))):
@@ -63,7 +63,7 @@ def weakness(position: Position, column: int, names: Names = ("Red", "Yellow")) 
     if found := _shortest(after, (opponent, side)):
         reply, way = found
         return f"{name} lets {opponent} play {column_name(reply)}, which {way}."
-    for above, row in _cells(position, _threats(position, own=True) & int(legal_cells(after.geometry, after.occupied))):
+    for above, row in _cells(position, _threats(position, own=True) & int(legal_cells(after.board, after.occupied))):
         if above == column and after.outcome() is None:
             return f"{name} lets {opponent} stop {side}'s {_parity(row)} threat above it."
     return ""
@@ -112,15 +112,15 @@ def _last_threat(after: Position) -> tuple[int, int] | None:
     "A Knowledge-based Approach of Connect-Four", rule Claimeven). So the other columns need an even number of empty
     cells, an odd number must be below the threat, and the opponent must not complete a row by the cells that it gets.
     """
-    geometry = after.geometry
+    board = after.board
     heights = (after.grid() > 0).sum(axis=0).tolist()
     for column, row in _cells(after, _threats(after, own=False)):
-        tops = [row if other == column else geometry.rows for other in range(geometry.columns)]
+        tops = [row if other == column else board.rows for other in range(board.columns)]
         left = [range(height, top) for height, top in zip(heights, tops, strict=True)]  # rows that will be filled
-        if [len(rows) % 2 for rows in left] != [int(other == column) for other in range(geometry.columns)]:
+        if [len(rows) % 2 for rows in left] != [int(other == column) for other in range(board.columns)]:
             continue
         got = sum(_bit(after, other, filled) for other, rows in enumerate(left) for filled in rows[::2])
-        if not has_run(geometry, np.uint64(int(after.own) | got)):
+        if not has_run(board, np.uint64(int(after.own) | got)):
             return column, row
     return None
 
@@ -132,24 +132,24 @@ def _is_open(position: Position) -> bool:
 
 def _completing(position: Position, *, own: bool) -> list[int]:
     """Return the columns where a stone of the side to move, or else of its opponent, completes a row at once."""
-    cells = _threats(position, own=own) & int(legal_cells(position.geometry, position.occupied))
+    cells = _threats(position, own=own) & int(legal_cells(position.board, position.occupied))
     return [column for column, _ in _cells(position, cells)]
 
 
 def _threats(position: Position, *, own: bool) -> int:
     """Return the cells of the threats of the side to move, or else of its opponent."""
     stones = position.own if own else position.opponent
-    return int(winning_cells(position.geometry, stones, position.occupied))
+    return int(winning_cells(position.board, stones, position.occupied))
 
 
 def _bit(position: Position, column: int, row: int) -> int:
-    return 1 << (column * int(position.geometry.height) + row)
+    return 1 << (column * int(position.board.height) + row)
 
 
 def _cells(position: Position, bits: int) -> list[tuple[int, int]]:
     """Return cells as (column, row), column by column, both from 0."""
-    geometry = position.geometry
-    cells = itertools.product(range(geometry.columns), range(geometry.rows))
+    board = position.board
+    cells = itertools.product(range(board.columns), range(board.rows))
     return [cell for cell in cells if bits & _bit(position, *cell)]
 
 

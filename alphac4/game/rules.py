@@ -1,4 +1,4 @@
-"""Board geometry, moves on bitboards and canonical keys, compiled by Numba.
+"""Boards, moves on bitboards and canonical keys, compiled by Numba.
 
 A position is two ``uint64``: ``own``, the stones of the side to move, and ``occupied``, all stones. Each column takes
 ``rows + 1`` bits, lowest cell first; the extra bit on top stays empty, so that shifted stones never wrap into the next
@@ -30,8 +30,8 @@ MAX_INTEGER_BITS = 256  # of an argument; seeds may have 128
 Words = npt.NDArray[np.uint64]
 
 
-class Geometry(NamedTuple):
-    """Shape of a board, with precomputed masks. Build one with `make_geometry`."""
+class Board(NamedTuple):
+    """A board: its shape and the winning condition, with precomputed masks. Build one with `make_board`."""
 
     rows: int
     columns: int
@@ -39,7 +39,7 @@ class Geometry(NamedTuple):
     diagonals: bool  # whether diagonal runs count; False if none fits
     height: np.uint64  # bits a column takes: rows + 1
     cells: int  # rows * columns
-    board: np.uint64  # every playable cell
+    playable: np.uint64  # every cell
     bottom: np.uint64  # the lowest cell of every column
 
 
@@ -60,13 +60,13 @@ def check_flag(value: Any, name: str) -> None:
         raise TypeError(f"{name} must be True or False, not {value!r:.60}")
 
 
-def check_geometry(geometry: Any) -> None:
-    if not isinstance(geometry, Geometry):
-        raise TypeError(f"geometry must be a board from make_geometry, not {geometry!r:.60}")
+def check_board(board: Any) -> None:
+    if not isinstance(board, Board):
+        raise TypeError(f"board must come from make_board, not {board!r:.60}")
 
 
-def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Geometry:
-    """Return the geometry of a board, after checking its sizes.
+def make_board(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Board:
+    """Return a board, after checking its sizes.
 
     Raises:
         TypeError: if a size is not an integer, or ``diagonals`` is not True or False.
@@ -89,54 +89,54 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
     # A search for runs that do not fit would shift by 64 bits or more, which is undefined.
     diagonals = bool(diagonals) and run_length <= min(rows, columns)
     bottom = sum(1 << (column * (rows + 1)) for column in range(columns))
-    board = bottom * ((1 << rows) - 1)
-    return Geometry(
+    playable = bottom * ((1 << rows) - 1)
+    return Board(
         rows,
         columns,
         run_length,
         diagonals,
         np.uint64(rows + 1),
         rows * columns,
-        np.uint64(board),
+        np.uint64(playable),
         np.uint64(bottom),
     )
 
 
-STANDARD = make_geometry()
+STANDARD = make_board()
 
 
-def describe(geometry: Geometry) -> str:
-    diagonals = "" if geometry.diagonals else " without diagonals"
-    return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
+def describe(board: Board) -> str:
+    diagonals = "" if board.diagonals else " without diagonals"
+    return f"{board.rows} x {board.columns} with runs of {board.run_length}{diagonals}"
 
 
-def board_settings(geometry: Geometry) -> dict[str, int | bool]:
-    """Return the arguments of `make_geometry` for this board, as files store them."""
-    return {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")}
+def board_settings(board: Board) -> dict[str, int | bool]:
+    """Return the arguments of `make_board` for this board, as files store them."""
+    return {name: getattr(board, name) for name in ("rows", "columns", "run_length", "diagonals")}
 
 
 @inlined
-def legal_cells(geometry: Geometry, occupied: np.uint64) -> np.uint64:
+def legal_cells(board: Board, occupied: np.uint64) -> np.uint64:
     """Return the cells where a stone can land, at most one bit per column."""
-    return (occupied + geometry.bottom) & geometry.board
+    return (occupied + board.bottom) & board.playable
 
 
 @inlined
-def column_cells(geometry: Geometry, column: int) -> np.uint64:
+def column_cells(board: Board, column: int) -> np.uint64:
     """Return the playable cells of a 0-based column."""
-    return ((U64_1 << (geometry.height - U64_1)) - U64_1) << (np.uint64(column) * geometry.height)
+    return ((U64_1 << (board.height - U64_1)) - U64_1) << (np.uint64(column) * board.height)
 
 
 @inlined
-def landing_cell(geometry: Geometry, occupied: np.uint64, column: int) -> np.uint64:
+def landing_cell(board: Board, occupied: np.uint64, column: int) -> np.uint64:
     """Return the bit where a stone dropped into ``column`` lands; 0 if the column is full."""
-    return legal_cells(geometry, occupied) & column_cells(geometry, column)
+    return legal_cells(board, occupied) & column_cells(board, column)
 
 
 @compiled
-def play(geometry: Geometry, own: np.uint64, occupied: np.uint64, column: int) -> tuple[np.uint64, np.uint64]:
+def play(board: Board, own: np.uint64, occupied: np.uint64, column: int) -> tuple[np.uint64, np.uint64]:
     """Return ``(own, occupied)`` after a legal move, for the opponent, who is then to move."""
-    return own ^ occupied, occupied | landing_cell(geometry, occupied, column)
+    return own ^ occupied, occupied | landing_cell(board, occupied, column)
 
 
 @inlined
@@ -153,15 +153,15 @@ def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint6
 
 
 @compiled
-def has_run(geometry: Geometry, stones: np.uint64) -> bool:
+def has_run(board: Board, stones: np.uint64) -> bool:
     """Return whether these stones of one side contain a run."""
-    height = geometry.height
-    run = _run_along(stones, U64_1, geometry.run_length)
-    if geometry.run_length <= geometry.columns:
-        run |= _run_along(stones, height, geometry.run_length)
-    if geometry.diagonals:
-        run |= _run_along(stones, height - U64_1, geometry.run_length)
-        run |= _run_along(stones, height + U64_1, geometry.run_length)
+    height = board.height
+    run = _run_along(stones, U64_1, board.run_length)
+    if board.run_length <= board.columns:
+        run |= _run_along(stones, height, board.run_length)
+    if board.diagonals:
+        run |= _run_along(stones, height - U64_1, board.run_length)
+        run |= _run_along(stones, height + U64_1, board.run_length)
     return bool(run != U64_0)
 
 
@@ -192,25 +192,25 @@ def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
 
 
 @compiled
-def winning_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
+def winning_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the empty cells, reachable now or not, where one more of these stones completes a run."""
-    height = geometry.height
+    height = board.height
     found = U64_0
-    if geometry.run_length == 4:
-        if geometry.columns >= 4:
+    if board.run_length == 4:
+        if board.columns >= 4:
             found |= _completions_of_four(stones, height)
         below = stones << U64_1
         found |= below & (below << U64_1) & (below << (U64_1 + U64_1))
-        if geometry.diagonals:
+        if board.diagonals:
             found |= _completions_of_four(stones, height - U64_1) | _completions_of_four(stones, height + U64_1)
     else:
-        found |= _completions_along(stones, U64_1, geometry.run_length)
-        if geometry.run_length <= geometry.columns:
-            found |= _completions_along(stones, height, geometry.run_length)
-        if geometry.diagonals:
-            found |= _completions_along(stones, height - U64_1, geometry.run_length)
-            found |= _completions_along(stones, height + U64_1, geometry.run_length)
-    return found & geometry.board & ~occupied
+        found |= _completions_along(stones, U64_1, board.run_length)
+        if board.run_length <= board.columns:
+            found |= _completions_along(stones, height, board.run_length)
+        if board.diagonals:
+            found |= _completions_along(stones, height - U64_1, board.run_length)
+            found |= _completions_along(stones, height + U64_1, board.run_length)
+    return found & board.playable & ~occupied
 
 
 @compiled
@@ -224,17 +224,17 @@ def count_stones(stones: np.uint64) -> int:
 
 
 @compiled
-def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:
+def mirror(board: Board, stones: np.uint64) -> np.uint64:
     """Return the stones with the columns in reverse order."""
-    if geometry.columns == 1:  # the column may take 64 bits
+    if board.columns == 1:  # the column may take 64 bits
         return stones
-    one_column = (U64_1 << geometry.height) - U64_1
-    left, right = U64_0, np.uint64(geometry.columns - 1) * geometry.height
-    mirrored = stones & (one_column << (right >> U64_1)) if geometry.columns % 2 else U64_0  # the middle stays
-    for _ in range(geometry.columns // 2):
+    one_column = (U64_1 << board.height) - U64_1
+    left, right = U64_0, np.uint64(board.columns - 1) * board.height
+    mirrored = stones & (one_column << (right >> U64_1)) if board.columns % 2 else U64_0  # the middle stays
+    for _ in range(board.columns // 2):
         mirrored |= (((stones >> left) & one_column) << right) | (((stones >> right) & one_column) << left)
-        left += geometry.height
-        right -= geometry.height
+        left += board.height
+        right -= board.height
     return mirrored
 
 
@@ -250,35 +250,35 @@ def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
 
 
 @inlined
-def mirror_is_canonical(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> bool:
+def mirror_is_canonical(board: Board, own: np.uint64, occupied: np.uint64) -> bool:
     """Return whether a position's mirror image has the smaller key of the two, and so is the canonical one."""
     key = position_key(own, occupied)
-    return bool(mirror(geometry, key) < key)
+    return bool(mirror(board, key) < key)
 
 
 @inlined
-def canonical_key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> np.uint64:
+def canonical_key(board: Board, own: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the smaller of the keys of a position and of its mirror image."""
     key = position_key(own, occupied)
-    return min(key, mirror(geometry, key))
+    return min(key, mirror(board, key))
 
 
 @allocating
-def canonical_keys(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, npt.NDArray[np.bool_]]:
+def canonical_keys(board: Board, own: Words, occupied: Words) -> tuple[Words, npt.NDArray[np.bool_]]:
     """Return the `canonical_key` [B] of B positions, and whether [B] it is the mirror image's key."""
     keys = np.empty(len(own), np.uint64)
     mirrored = np.empty(len(own), np.bool_)
     for i in range(len(own)):
-        keys[i] = canonical_key(geometry, own[i], occupied[i])
+        keys[i] = canonical_key(board, own[i], occupied[i])
         mirrored[i] = keys[i] != position_key(own[i], occupied[i])
     return keys, mirrored
 
 
 @allocating
-def oriented(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
+def oriented(board: Board, own: Words, occupied: Words) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
     """Return B positions in canonical orientation, and whether [B] each was mirrored."""
     own, occupied, mirrored = own.copy(), occupied.copy(), np.zeros(len(own), np.bool_)
     for i in range(len(own)):
-        if mirror_is_canonical(geometry, own[i], occupied[i]):
-            own[i], occupied[i], mirrored[i] = mirror(geometry, own[i]), mirror(geometry, occupied[i]), True
+        if mirror_is_canonical(board, own[i], occupied[i]):
+            own[i], occupied[i], mirrored[i] = mirror(board, own[i]), mirror(board, occupied[i]), True
     return own, occupied, mirrored

@@ -19,7 +19,7 @@ from alphac4.game.rules import (
     STANDARD,
     U64_0,
     U64_1,
-    Geometry,
+    Board,
     canonical_key,
     canonical_keys,
     column_cells,
@@ -48,7 +48,7 @@ class Games:
         ValueError: if they end the game, or the player has no move after them.
     """
 
-    geometry: Geometry = STANDARD
+    board: Board = STANDARD
     side: Literal["first", "second"] = "first"  # the player's
     after: str = ""  # the first moves, from the empty board
 
@@ -56,13 +56,13 @@ class Games:
         start = self.start
         if start.outcome() is not None:
             raise ValueError(f"after {self.after} the game is over")
-        if start.plies + (start.first_to_move != (self.side == "first")) == self.geometry.cells:
+        if start.plies + (start.first_to_move != (self.side == "first")) == self.board.cells:
             raise ValueError(f"after {self.after} the {self.side} player has no move")
 
     @property
     def start(self) -> Position:
         """The position after the first moves."""
-        return Position.from_moves(self.after, self.geometry)
+        return Position.from_moves(self.after, self.board)
 
 
 class Replies(NamedTuple):
@@ -91,8 +91,8 @@ class Walk:
     """
 
     def __init__(self, games: Games, *, named: bool = False, cells: np.uint64 | None = None) -> None:
-        self.geometry = games.geometry
-        self._cells = self.geometry.board if cells is None else cells
+        self.board = games.board
+        self._cells = self.board.playable if cells is None else cells
         self.worst_reply_outcome = 1  # by a first move of the opponent, if the opponent begins; see `Replies`
         self.names = [games.after]  # [B] move strings of the positions, in canonical orientation
         self._named = named
@@ -101,12 +101,12 @@ class Walk:
         begins = start.first_to_move == (games.side == "first")
         self.stones = start.plies  # in each position of the current level
         if begins:
-            keys, mirrored = canonical_keys(self.geometry, own, occupied)
+            keys, mirrored = canonical_keys(self.board, own, occupied)
             if mirrored[0]:
-                self.names = [mirror_moves(games.after, self.geometry.columns)]
+                self.names = [mirror_moves(games.after, self.board.columns)]
         else:
             self.stones += 1
-            replies = play_replies(self.geometry, own, occupied, self._cells)
+            replies = play_replies(self.board, own, occupied, self._cells)
             self.worst_reply_outcome = int(replies.outcomes[0])
             keys, self.names = self._collect(replies, self.names)
         self._levels = [keys]
@@ -132,8 +132,8 @@ class Walk:
 
         Moves below 0, such as CAN_WIN, are not played, and count as wins.
         """
-        own, occupied, outcomes = play_moves(self.geometry, self.keys, moves)
-        replies = play_replies(self.geometry, own, occupied, self._cells)
+        own, occupied, outcomes = play_moves(self.board, self.keys, moves)
+        replies = play_replies(self.board, own, occupied, self._cells)
         before = [name + column_name(max(move, 0)) for name, move in zip(self.names, moves.tolist(), strict=False)]
         self._next = self._collect(replies, before)
         worst: Columns = np.minimum(outcomes, replies.outcomes)
@@ -159,17 +159,17 @@ class Walk:
         names = []
         for row in first:
             name = before[replies.parents[row]] + column_name(int(replies.columns[row]))
-            names.append(mirror_moves(name, self.geometry.columns) if replies.mirrored[row] else name)
+            names.append(mirror_moves(name, self.board.columns) if replies.mirrored[row] else name)
         return keys, names
 
 
 @compiled
-def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64]:
+def unpack_key(board: Board, key: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return ``(own, occupied)`` of a position from its `alphac4.game.rules.position_key`."""
     own, occupied = U64_0, U64_0
-    one_column = (U64_1 << geometry.height) - U64_1
-    for column in range(geometry.columns):
-        shift = np.uint64(column) * geometry.height
+    one_column = (U64_1 << board.height) - U64_1
+    for column in range(board.columns):
+        shift = np.uint64(column) * board.height
         part = (key >> shift) & one_column
         stones = U64_0  # one bit per stone: own + stones = part, with own <= stones
         while ((stones << U64_1) | U64_1) <= part:
@@ -180,16 +180,16 @@ def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64
 
 
 @allocating
-def stones_of(geometry: Geometry, keys: Keys) -> Columns:
+def stones_of(board: Board, keys: Keys) -> Columns:
     """Return the number of stones [B] in each position [B]."""
     stones = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
-        stones[row] = count_stones(unpack_key(geometry, keys[row])[1])
+        stones[row] = count_stones(unpack_key(board, keys[row])[1])
     return stones
 
 
 @allocating
-def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Columns]:
+def play_moves(board: Board, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Columns]:
     """Play a move in each position [B]; moves below 0 are skipped.
 
     Returns:
@@ -199,17 +199,17 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
     owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
     outcomes = np.ones(len(keys), np.int8)
     for row in range(len(keys)):
-        owns[row], occupieds[row] = U64_0, geometry.board
+        owns[row], occupieds[row] = U64_0, board.playable
         if moves[row] < 0:
             continue
-        own, occupied = unpack_key(geometry, keys[row])
-        if legal_cells(geometry, occupied) & column_cells(geometry, moves[row]) == U64_0:
+        own, occupied = unpack_key(board, keys[row])
+        if legal_cells(board, occupied) & column_cells(board, moves[row]) == U64_0:
             outcomes[row] = -1
             continue
-        theirs, occupied = play(geometry, own, occupied, moves[row])
-        if has_run(geometry, theirs ^ occupied):
+        theirs, occupied = play(board, own, occupied, moves[row])
+        if has_run(board, theirs ^ occupied):
             continue
-        if occupied == geometry.board:
+        if occupied == board.playable:
             outcomes[row] = 0
             continue
         owns[row], occupieds[row] = theirs, occupied
@@ -217,30 +217,30 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
 
 
 @allocating
-def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
+def play_replies(board: Board, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
     """Play the opponent's moves into the mask ``cells`` in positions [B] where it is to move; a full board has none."""
-    size = len(own) * geometry.columns
+    size = len(own) * board.columns
     outcomes, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)
     columns, mirrored = np.empty(size, np.int8), np.empty(size, np.bool_)
     for row in range(len(own)):
-        for column in range(geometry.columns):
-            if legal_cells(geometry, occupied[row]) & column_cells(geometry, column) & cells == U64_0:
+        for column in range(board.columns):
+            if legal_cells(board, occupied[row]) & column_cells(board, column) & cells == U64_0:
                 continue
-            ours, after = play(geometry, own[row], occupied[row], column)
-            if has_run(geometry, ours ^ after):
+            ours, after = play(board, own[row], occupied[row], column)
+            if has_run(board, ours ^ after):
                 outcomes[row] = -1
-            elif after == geometry.board:
+            elif after == board.playable:
                 outcomes[row] = min(outcomes[row], 0)
             else:
-                keys[count] = canonical_key(geometry, ours, after)
-                mirrored[count] = mirror_is_canonical(geometry, ours, after)
+                keys[count] = canonical_key(board, ours, after)
+                mirrored[count] = mirror_is_canonical(board, ours, after)
                 parents[count], columns[count] = row, column
                 count += 1
     return Replies(outcomes, keys[:count], parents[:count], columns[:count], mirrored[:count])
 
 
-def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:
+def position_of(board: Board, key: int, moves: str | None = None) -> Position:
     """Return the position of a canonical key, with the ``moves`` that led to it if they are known."""
-    own, occupied = unpack_key(geometry, np.uint64(key))
-    return Position(np.uint64(own), np.uint64(occupied), geometry, moves)
+    own, occupied = unpack_key(board, np.uint64(key))
+    return Position(np.uint64(own), np.uint64(occupied), board, moves)

@@ -114,9 +114,9 @@ def _draw_card(
     position: Position, side: int, does: str, visits: int, value: float | None, proof: str, *, best: bool
 ) -> str:
     """Draw a position with its statistics, which are for ``side``; ``does`` is the text after the side's name."""
-    geometry = position.geometry
-    cell = min(BOARD_WIDTH / geometry.columns, BOARD_HEIGHT / geometry.rows)
-    width, height = cell * geometry.columns, cell * geometry.rows
+    board = position.board
+    cell = min(BOARD_WIDTH / board.columns, BOARD_HEIGHT / board.rows)
+    width, height = cell * board.columns, cell * board.rows
     left, top = float(PADDING), (CARD_HEIGHT - height) / 2
     (name, stone_class), text_left = SIDES[side], left + BOARD_WIDTH + PADDING
     parts = [

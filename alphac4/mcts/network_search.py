@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, force_inlined, inlined
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1, play
 from alphac4.machine import check_block
@@ -109,11 +109,11 @@ class EvaluationCache(NamedTuple):
     keeps: bool  # whether evaluations are stored at all
 
 
-def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
+def make_cache(entries: int, board: Board) -> EvaluationCache:
     """Return an empty cache of ``entries`` evaluations, rounded down to a power of two; 0 stores nothing."""
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
     line = 64  # bytes of a cache line
-    numbers = geometry.columns + 3
+    numbers = board.columns + 3
     width = -(-(8 + 4 * numbers) // line) * line
     memory = np.zeros(2**bits * width + line, np.uint8)
     start = -memory.ctypes.data % line
@@ -239,14 +239,14 @@ class EdgeLog(NamedTuple):
     value_sum: Annotated[npt.NDArray[np.float32], "E"]
 
 
-def make_batch(size: int, planes: int, geometry: Geometry) -> Batch:
+def make_batch(size: int, planes: int, board: Board) -> Batch:
     """Return arrays for ``size`` positions and a network that takes P = ``planes``."""
-    return Batch(**zeros(Batch, B=size, P=planes, R=geometry.rows, A=geometry.columns, W=3))
+    return Batch(**zeros(Batch, B=size, P=planes, R=board.rows, A=board.columns, W=3))
 
 
-def make_log(prefetch: int, geometry: Geometry) -> EdgeLog:
+def make_log(prefetch: int, board: Board) -> EdgeLog:
     """Return a log for batches that are filled up to ``prefetch`` positions."""
-    return EdgeLog(**zeros(EdgeLog, E=prefetch * PREFETCH_SIMULATIONS * geometry.cells))
+    return EdgeLog(**zeros(EdgeLog, E=prefetch * PREFETCH_SIMULATIONS * board.cells))
 
 
 @force_inlined
@@ -287,7 +287,7 @@ def prefetch(
             proof, child = trees.proof[t, node, action], trees.child[t, node, action]
             if proof != UNPROVEN:
                 break
-            own, occupied = play(trees.geometry, own, occupied, action)
+            own, occupied = play(trees.board, own, occupied, action)
             if child == NO_NODE or trees.value[t, child] == AWAITING_EVALUATION:
                 break
             node = child
@@ -388,7 +388,7 @@ class NetworkSearch(TreeSearch):
         evaluator: SupportsEvaluate,
         selection: Selection | None = None,  # by default `Puct`
         *,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
         rng: np.random.Generator | None = None,  # for selections that draw numbers; PUCT draws none
         reuse: Reuse = "nothing",
         cache: int = 0,  # evaluations to cache, of 64 bytes on the standard board; changes the speed, not the result
@@ -398,13 +398,13 @@ class NetworkSearch(TreeSearch):
     ) -> None:
         self.selection = check_selection(selection or Puct())
         reuse = reuse if reuses_tree(self.selection) else "nothing"
-        super().__init__(geometry, rng, reuse, proofs=proofs, look_ahead=proofs, mirror=mirror)
+        super().__init__(board, rng, reuse, proofs=proofs, look_ahead=proofs, mirror=mirror)
         self.evaluator = evaluator
         self._prefetch = prefetch
-        self._cache = make_cache(cache, geometry)
+        self._cache = make_cache(cache, board)
 
     def _example(self) -> "NetworkSearch":
-        return NetworkSearch(UniformEvaluator(), self.selection, geometry=self.geometry)
+        return NetworkSearch(UniformEvaluator(), self.selection, board=self.board)
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         if refresh_cache(self._cache, self.evaluator):
@@ -412,8 +412,8 @@ class NetworkSearch(TreeSearch):
         return super()._search(positions, budget)
 
     def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
-        batch = make_batch(max(count, self._prefetch), input_planes(self.evaluator), self.geometry)
-        log, size = make_log(self._prefetch, self.geometry), 0
+        batch = make_batch(max(count, self._prefetch), input_planes(self.evaluator), self.board)
+        log, size = make_log(self._prefetch, self.board), 0
         while True:
             check_block()
             size, unfinished = step(trees, count, self.selection, batch, size, self._prefetch, self._cache, log)

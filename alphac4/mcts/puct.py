@@ -123,7 +123,7 @@ def _check_score(selection: Any, method: str) -> None:
 @inlined
 def evaluation_key(trees: Trees, own: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the key of a position in the orientation that the network evaluates."""
-    return canonical_key(trees.geometry, own, occupied) if trees.mirror else position_key(own, occupied)
+    return canonical_key(trees.board, own, occupied) if trees.mirror else position_key(own, occupied)
 
 
 @inlined
@@ -135,7 +135,7 @@ def leaf_key(trees: Trees, t: int) -> np.uint64:
 @inlined
 def is_leaf_mirrored(trees: Trees, t: int) -> bool:
     """Return whether the network evaluates the mirror image of the waiting leaf."""
-    return trees.mirror and mirror_is_canonical(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
+    return trees.mirror and mirror_is_canonical(trees.board, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
 @force_inlined
@@ -144,10 +144,10 @@ def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.num
 
     So the evaluations of a position and its mirror image are mirror images, even if the network is not symmetric.
     """
-    geometry, own, occupied = trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]
+    board, own, occupied = trees.board, trees.leaf_own[t], trees.leaf_occupied[t]
     if is_leaf_mirrored(trees, t):
-        own, occupied = mirror(geometry, own), mirror(geometry, occupied)
-    write_planes(geometry, own, occupied, planes, one)
+        own, occupied = mirror(board, own), mirror(board, occupied)
+    write_planes(board, own, occupied, planes, one)
 
 
 @force_inlined

@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position, column_name
+from alphac4.game import Board, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
 from alphac4.mcts.results import NodeView, SearchResults, describe_columns, join_results, principal_variations, root_wdl
@@ -99,17 +99,17 @@ class TreeSearch(ABC):
 
     def __init__(
         self,
-        geometry: Geometry,
+        board: Board,
         rng: np.random.Generator | None,
         reuse: Reuse,
         **options: bool,
     ) -> None:
-        self.geometry = geometry
+        self.board = board
         self.reuse = reuse
         self.options = options  # of the trees; see `make_trees`
         self._is_compiled = False  # finding the signature takes a tenth of a small search
         rng = rng or np.random.default_rng(0)
-        self._kept = TreeReuse(functools.partial(make_trees, geometry=geometry, rng=rng, **options))
+        self._kept = TreeReuse(functools.partial(make_trees, board=board, rng=rng, **options))
 
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         """Search each unfinished position for ``budget``.
@@ -121,8 +121,8 @@ class TreeSearch(ABC):
         if budget.simulations == 0:
             raise ValueError("a tree search needs at least one simulation")
         for position in positions:
-            if position.geometry != self.geometry:
-                raise ValueError("the position is on another board than the search's; make a search for its geometry")
+            if position.board != self.board:
+                raise ValueError("the position is on another board than the search's; make a search for its board")
             if position.outcome() is not None:
                 game = "" if position.moves is None else f" after {position.moves}"
                 raise ValueError(f"the game is over{game}: there is nothing to search")
@@ -144,7 +144,7 @@ class TreeSearch(ABC):
             return
         signature = type(self), numba.typeof(self.selection)  # type: ignore[no-untyped-call]
         if signature not in _COMPILED:
-            start, example = Position(geometry=self.geometry), self._example()
+            start, example = Position(board=self.board), self._example()
             for reuse in REUSES:
                 example.reuse = reuse
                 for position in (start, start.play(0)):
@@ -202,7 +202,7 @@ class TreeSearch(ABC):
         trees, t = self._tree(index)
         node, position = ROOT, self._kept.positions[t]
         for depth, column in enumerate(path):
-            child = int(trees.child[t, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
+            child = int(trees.child[t, node, column]) if 0 <= column < self.board.columns else NO_NODE
             if child == NO_NODE:
                 line = " ".join(column_name(c) for c in path[: depth + 1])
                 raise ValueError(f"the search tree has no node after {line}; search longer or choose another path")

@@ -83,7 +83,7 @@ def select_leaf(trees: Trees, t: int, selection: Any) -> bool:
             trees.draw_count[t] += 1
             backup(trees, t, node, value)
             return False
-        own, occupied = play(trees.geometry, own, occupied, action)
+        own, occupied = play(trees.board, own, occupied, action)
         child = trees.child[t, node, action]
         if child == NO_NODE:
             leaf = add_node(trees, t, node, action, own, occupied)

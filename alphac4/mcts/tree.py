@@ -18,7 +18,7 @@ from alphac4.compiled import allocating, compiled, force_inlined, inlined
 from alphac4.game.rules import (
     U64_0,
     U64_1,
-    Geometry,
+    Board,
     Words,
     canonical_key,
     column_cells,
@@ -44,7 +44,7 @@ class Trees(NamedTuple):
     """
 
     # Constant.
-    geometry: Geometry  # the board
+    board: Board
     proofs: bool  # whether proven outcomes propagate to parents
     look_ahead: bool  # whether a new node marks the moves after which the opponent wins immediately
     mirror: bool  # whether the network evaluates positions in canonical orientation, so that mirror images share it
@@ -82,7 +82,7 @@ ARRAYS = Trees._fields[5:]  # names of the arrays with a row per tree
 def make_trees(
     trees: int,
     nodes: int,  # of a tree: one per simulation, and the root
-    geometry: Geometry,
+    board: Board,
     rng: np.random.Generator,  # seeds each tree's random state
     *,
     proofs: bool = True,  # whether proven outcomes propagate to parents
@@ -91,11 +91,11 @@ def make_trees(
     reuse: bool = True,  # whether the next search of self-play continues in the subtree of the move played
     heuristics: bool = False,  # whether to allocate memory for a hand-written value of each move
 ) -> Trees:
-    sizes = {"T": trees, "N": nodes, "H": nodes if heuristics else 1, "A": geometry.columns}
+    sizes = {"T": trees, "N": nodes, "H": nodes if heuristics else 1, "A": board.columns}
     arrays = zeros(Trees, **sizes) | {"rng": rng.integers(1, 2**63, trees, dtype=np.uint64)}
     arrays["leaf"].fill(NO_NODE)
     arrays["noise"].fill(0.5)
-    return Trees(geometry=geometry, proofs=proofs, look_ahead=look_ahead, mirror=mirror, reuse=reuse, **arrays)
+    return Trees(board=board, proofs=proofs, look_ahead=look_ahead, mirror=mirror, reuse=reuse, **arrays)
 
 
 def zeros(record: type, **sizes: int) -> dict[str, npt.NDArray[Any]]:
@@ -144,25 +144,25 @@ def add_node(trees: Trees, t: int, parent: int, action: int, own: np.uint64, occ
     An action is a proven win in 1 ply if it completes a run, and a proven draw if it fills the board. If the trees look
     ahead, it is a proven loss in 2 plies if the opponent can complete a run right after it.
     """
-    geometry = trees.geometry
+    board = trees.board
     node = int(trees.size[t])
     trees.size[t] = node + 1
     trees.parent[t, node] = parent
     trees.parent_action[t, node] = action
     if parent != NO_NODE:
         trees.child[t, parent, action] = node
-    legal = legal_cells(geometry, occupied)
-    wins = winning_cells(geometry, own, occupied) & legal
-    threats = winning_cells(geometry, own ^ occupied, occupied)
+    legal = legal_cells(board, occupied)
+    wins = winning_cells(board, own, occupied) & legal
+    threats = winning_cells(board, own ^ occupied, occupied)
     open_threats = threats & legal
-    for a in range(geometry.columns):
-        cell = legal & column_cells(geometry, a)
+    for a in range(board.columns):
+        cell = legal & column_cells(board, a)
         proof = UNPROVEN
         if cell == U64_0:
             proof = ILLEGAL
         elif wins & cell != U64_0:
             proof = PROVEN_WIN - 1
-        elif (occupied | cell) == geometry.board:
+        elif (occupied | cell) == board.playable:
             proof = PROVEN_DRAW
         elif trees.look_ahead and ((open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0):
             proof = 2 - PROVEN_WIN
@@ -282,7 +282,7 @@ def advance_root(trees: Trees, t: int, action: int) -> None:
     Children have greater indices than their parents, so one pass in order moves the kept rows to the front in place:
     each node stores its new index, or NO_NODE if it is removed, as the parent of its children.
     """
-    own, occupied = play(trees.geometry, trees.own[t], trees.occupied[t], action)
+    own, occupied = play(trees.board, trees.own[t], trees.occupied[t], action)
     new_root = trees.child[t, ROOT, action]
     if new_root == NO_NODE:
         reset_tree(trees, t, own, occupied)
@@ -334,7 +334,7 @@ def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[n
     positions in which that side can complete a run immediately. P is 0 without such a proof. For a win, ``least`` is
     PROVEN_DRAW + 1.
     """
-    geometry = trees.geometry
+    board = trees.board
     size = max(1, int(trees.size[t]))
     keys, columns = np.empty(size, np.uint64), np.empty(size, np.int8)
     nodes = np.empty(size, np.int32)
@@ -345,22 +345,22 @@ def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[n
         waiting -= 1
         node, own, occupied = nodes[waiting], owns[waiting], occupieds[waiting]
         move, proof = NO_ACTION, least - 1
-        for a in range(geometry.columns):
+        for a in range(board.columns):
             if trees.proof[t, node, a] != UNPROVEN and trees.proof[t, node, a] > proof:
                 move, proof = a, int(trees.proof[t, node, a])
         if move == NO_ACTION or proof == PROVEN_WIN - 1:
             continue
-        keys[count] = canonical_key(geometry, own, occupied)
-        columns[count] = geometry.columns - 1 - move if mirror_is_canonical(geometry, own, occupied) else move
+        keys[count] = canonical_key(board, own, occupied)
+        columns[count] = board.columns - 1 - move if mirror_is_canonical(board, own, occupied) else move
         count += 1
         child = trees.child[t, node, move]
         if child == NO_NODE:  # the move fills the board
             continue
-        theirs, then = play(geometry, own, occupied, move)
-        for a in range(geometry.columns):
+        theirs, then = play(board, own, occupied, move)
+        for a in range(board.columns):
             if trees.proof[t, child, a] == ILLEGAL or trees.child[t, child, a] == NO_NODE:
                 continue
             nodes[waiting] = trees.child[t, child, a]
-            owns[waiting], occupieds[waiting] = play(geometry, theirs, then, a)
+            owns[waiting], occupieds[waiting] = play(board, theirs, then, a)
             waiting += 1
     return keys[:count], columns[:count]

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from alphac4.game.planes import PLANES, make_planes
-from alphac4.game.rules import Geometry, make_geometry
+from alphac4.game.rules import Board, make_board
 from alphac4.machine import processor_name
 from alphac4.nn import winograd
 from alphac4.nn.config import NetworkConfig
@@ -466,24 +466,24 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     return ranges
 
 
-def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
+def random_boards(board: Board, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
     """Return planes [count, planes, rows, columns] of boards after fewer random moves than cells, also after a win."""
-    own, occupied = random_stones(geometry, count, rng)
-    return make_planes(geometry, own, occupied, planes)
+    own, occupied = random_stones(board, count, rng)
+    return make_planes(board, own, occupied, planes)
 
 
 def random_stones(
-    geometry: Geometry, count: int, rng: np.random.Generator
+    board: Board, count: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Return ``own`` and ``occupied``, uint64 [count], of `random_boards`."""
-    plies = rng.integers(0, geometry.cells, count)
-    heights = np.zeros((count, geometry.columns), np.uint64)
+    plies = rng.integers(0, board.cells, count)
+    heights = np.zeros((count, board.columns), np.uint64)
     sides = np.zeros((2, count), np.uint64)  # the stones of the side to move, and its opponent's
-    for ply in range(geometry.cells - 1):
-        column = (rng.random(heights.shape) * (heights < geometry.rows)).argmax(axis=1)
+    for ply in range(board.cells - 1):
+        column = (rng.random(heights.shape) * (heights < board.rows)).argmax(axis=1)
         (playing,) = np.nonzero(ply < plies)
         height = heights[playing, column[playing]]
-        cell = np.uint64(1) << (column[playing].astype(np.uint64) * geometry.height + height)
+        cell = np.uint64(1) << (column[playing].astype(np.uint64) * board.height + height)
         sides[(plies[playing] - ply) % 2, playing] |= cell
         heights[playing, column[playing]] += np.uint64(1)
     return sides[0], sides[0] | sides[1]
@@ -491,5 +491,5 @@ def random_stones(
 
 def random_inputs(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
     """Return planes [count, P, R, C] of `random_boards`."""
-    geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
-    return random_boards(geometry, count, rng, config.input_planes)
+    board = make_board(config.rows, config.columns, min(4, max(config.rows, config.columns)))
+    return random_boards(board, count, rng, config.input_planes)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from alphac4.game.planes import PLANES
 from alphac4.game.position import count_of
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
@@ -41,14 +41,14 @@ class FunctionEvaluator:
         input_planes: int = PLANES["stones"],
         *,
         name: str = "",  # in error messages
-        probe_geometry: Geometry | None = None,  # if given, its random boards decide between logits and probabilities
+        probe_board: Board | None = None,  # if given, its random boards decide between logits and probabilities
     ) -> None:
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.input_planes = input_planes
         self._function = function
         self._policy_is_logits, self._value_is_logits = True, False
-        if probe_geometry is not None:
-            boards = random_boards(probe_geometry, PROBE_BOARDS, np.random.default_rng(0), input_planes)
+        if probe_board is not None:
+            boards = random_boards(probe_board, PROBE_BOARDS, np.random.default_rng(0), input_planes)
             policy, value = self._call(boards)
             self._policy_is_logits = not _are_probabilities(policy)
             self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)
@@ -114,10 +114,10 @@ class ModuleEvaluator(FunctionEvaluator):
     or win/draw/loss [B, 3]. Random boards decide whether the policy and win/draw/loss are logits or probabilities.
     """
 
-    def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int) -> None:
+    def __init__(self, module: "nn.Module", board: Board, input_planes: int) -> None:
         self._module = module
         named = getattr(module, "module", module)  # the user's own, of a `CustomNetwork`
-        super().__init__(self._run, input_planes, name=type(named).__name__, probe_geometry=geometry)
+        super().__init__(self._run, input_planes, name=type(named).__name__, probe_board=board)
 
     def _run(self, planes: Array) -> Any:
         import torch
@@ -133,7 +133,7 @@ class ModuleEvaluator(FunctionEvaluator):
             self._module.train(was_training)
 
 
-def own_evaluator(network: Any, geometry: Geometry, planes: str | None = None) -> FunctionEvaluator:
+def own_evaluator(network: Any, board: Board, planes: str | None = None) -> FunctionEvaluator:
     """Return the evaluator of a user's module or function of ``planes``, by default of the stones.
 
     A module that cannot take the stones gets the lines.
@@ -147,7 +147,7 @@ def own_evaluator(network: Any, geometry: Geometry, planes: str | None = None) -
     errors = []
     for name in ("stones", "lines") if planes is None else (planes,):
         try:
-            return ModuleEvaluator(network, geometry, PLANES[name])
+            return ModuleEvaluator(network, board, PLANES[name])
         except ValueError as error:
             errors.append(f'planes="{name}": {error}')
     raise ValueError("; ".join(errors))

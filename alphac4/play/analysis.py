@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.registry import parse_searching_player
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
@@ -39,18 +39,18 @@ class Analyst:
         self._lock = threading.RLock()
 
     @classmethod
-    def named(cls, specification: str, *, geometry: Geometry = STANDARD, seed: int = 0) -> Self:
+    def named(cls, specification: str, *, board: Board = STANDARD, seed: int = 0) -> Self:
         """Make the analyst of a player's specification; raise ValueError for one that does not search."""
         rng = np.random.default_rng(seed)
-        analyst = cls(parse_searching_player(specification, rng=rng, geometry=geometry, reuse="trees"))
+        analyst = cls(parse_searching_player(specification, rng=rng, board=board, reuse="trees"))
         analyst.specification = specification
         return analyst
 
-    def warm_up(self, geometry: Geometry = STANDARD) -> None:
+    def warm_up(self, board: Board = STANDARD) -> None:
         """Load or compile everything that the first search on a board needs."""
         with self._lock:
             if not self._is_warm:
-                self._player.search([Position(geometry=geometry)], Budget(simulations=WARM_UP_SIMULATIONS))
+                self._player.search([Position(board=board)], Budget(simulations=WARM_UP_SIMULATIONS))
                 drop_trees(self._player)
                 self._is_warm = True
 
@@ -81,7 +81,7 @@ class Analyst:
         """Search an unfinished position, by default within the player's own budget."""
         budget = budget or self.budget
         with self._lock:
-            self.warm_up(position.geometry)  # its time does not count
+            self.warm_up(position.board)  # its time does not count
             self._searched = position
             started, done = time.perf_counter(), 0
             while True:

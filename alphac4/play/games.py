@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.position import join_moves, may_be_moves
 from alphac4.game.rules import STANDARD
 from alphac4.storage.files import write_atomically
@@ -12,7 +12,7 @@ from alphac4.storage.records import quote
 from alphac4.storage.text import parse_lines, read_text_lines
 
 
-def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD) -> list[str]:
+def read_games(source: str, stdin: Iterable[str], board: Board = STANDARD) -> list[str]:
     """Return the move strings of ``source``: a game, a file with a game per line, or "-" for the lines of ``stdin``.
 
     A game is one word, or a word per column. `alphac4.storage.text` describes the lines. The error of an
@@ -21,7 +21,7 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
 
     def parse(words: list[str]) -> str:
         moves = join_moves(words)
-        Position.from_moves(moves, geometry)
+        Position.from_moves(moves, board)
         return moves
 
     if source == "-":
@@ -32,7 +32,7 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
         words = source.split()
         if not words:
             raise ValueError("no game given; write its columns, such as 4455, a file's name, or -")
-        if not may_be_moves("".join(words), geometry):
+        if not may_be_moves("".join(words), board):
             raise ValueError(f"{quote(source)} is neither a game such as 4455 nor an existing file")
         return [parse(words)]
     games = list(parse_lines(lines, name, parse))
@@ -44,8 +44,8 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
 class Session:
     """Position of one game, with undo and redo; a new move discards the undone ones, and an error changes nothing."""
 
-    def __init__(self, moves: str = "", geometry: Geometry = STANDARD) -> None:
-        self.geometry = geometry
+    def __init__(self, moves: str = "", board: Board = STANDARD) -> None:
+        self.board = board
         self.load(moves)
 
     @property
@@ -54,7 +54,7 @@ class Session:
 
     def load(self, moves: str) -> None:
         """Start from a move string; raise IllegalMove at the first illegal move."""
-        self.position = Position.from_moves(moves, self.geometry)
+        self.position = Position.from_moves(moves, self.board)
         self._undone = ""
 
     def open(self, text: str) -> None:
@@ -62,7 +62,7 @@ class Session:
         self.load(self._read(text) if text else "")
 
     def _read(self, text: str) -> str:
-        games = read_games(text, (), self.geometry)
+        games = read_games(text, (), self.board)
         if len(games) > 1:
             raise ValueError(f"{text} contains {len(games)} games, not one")
         return games[0]
@@ -75,14 +75,14 @@ class Session:
         taken = self.moves[-plies:]
         if taken:  # otherwise keep the same position object, by which the terminal detects changes
             kept = self.moves[: -len(taken)]
-            self.position, self._undone = Position.from_moves(kept, self.geometry), taken + self._undone
+            self.position, self._undone = Position.from_moves(kept, self.board), taken + self._undone
         return len(taken)
 
     def redo(self, plies: int = 1) -> int:
         """Play up to ``plies`` undone moves again; return their number."""
         again, self._undone = self._undone[:plies], self._undone[plies:]
         if again:
-            self.position = Position.from_moves(self.moves + again, self.geometry)
+            self.position = Position.from_moves(self.moves + again, self.board)
         return len(again)
 
     def save(self, path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from alphac4.arena.kinds import named_checkpoint
 from alphac4.arena.players import Player
 from alphac4.arena.registry import check_players, find_kind, find_network, parse_player, parse_searching_player
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.play.levels import LEVELS_BY_NAME, Level, find_level
 from alphac4.play.proofs import load_proofs
@@ -20,14 +20,14 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
 
 
 def level_player(
-    level: Level, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None" = None
+    level: Level, network: str, board: Board, rng: np.random.Generator, compute: "Compute | None" = None
 ) -> Player:
     """Make the player of a level, with a network such as "best" or FILE.safetensors."""
     named = named_checkpoint(network)
     specification = level.specification(named.written)
-    options: dict[str, Any] = {"rng": rng, "geometry": geometry, "compute": compute, "batch_size": 1}
-    if level.proven and (proofs := load_proofs(geometry)) is not None:
-        named.check(geometry)
+    options: dict[str, Any] = {"rng": rng, "board": board, "compute": compute, "batch_size": 1}
+    if level.proven and (proofs := load_proofs(board)) is not None:
+        named.check(board)
         player = proofs.player(partial(parse_searching_player, specification, **options))
     else:
         player = parse_player(specification, **options)
@@ -66,18 +66,18 @@ class LazyPlayer:
 class Opponents:
     """Maker of the players of a game: the levels, which have one network, and all others."""
 
-    def __init__(self, network: str, geometry: Geometry, rng: np.random.Generator, *, background: bool) -> None:
+    def __init__(self, network: str, board: Board, rng: np.random.Generator, *, background: bool) -> None:
         self._network = network
-        self._geometry = geometry
+        self._board = board
         self._rng = rng
         self._background = background
 
     def make(self, name: str) -> Player:
         """Make a player from a level's name or number, or from a specification."""
         if name.lower() in LEVELS_BY_NAME or name.isdecimal():
-            return level_player(find_level(name), self._network, self._geometry, self._rng)
+            return level_player(find_level(name), self._network, self._board, self._rng)
         check_players(name, others=tuple(LEVELS_BY_NAME))
-        return parse_player(name, rng=self._rng, geometry=self._geometry, batch_size=1)
+        return parse_player(name, rng=self._rng, board=self._board, batch_size=1)
 
     def prepare(self, name: str) -> Player:
         """Return a player that is made later if this takes seconds; it raises the errors of `make` when it moves."""
@@ -85,7 +85,7 @@ class Opponents:
         levels_network = named_checkpoint(self._network)
         network = find_network(name) if level is None else None if level.perfect else levels_network
         if network is not None:
-            network.check(self._geometry)  # before the board is shown
+            network.check(self._board)  # before the board is shown
         elif (kind := find_kind(name)) is None or not kind.runs_network:
             return self.make(name)
         shown = name if level is None else level.title
@@ -93,5 +93,5 @@ class Opponents:
         return LazyPlayer(shown, partial(make, name), background=self._background)
 
     def _make_with_code(self, name: str) -> Player:
-        NetworkSearch(UniformEvaluator(), geometry=self._geometry).compile()
+        NetworkSearch(UniformEvaluator(), board=self._board).compile()
         return self.make(name)

@@ -8,7 +8,7 @@ from alphac4.discovery import load_plugins
 
 if TYPE_CHECKING:  # plugins import this module before any command runs
     from alphac4.arena.players import Player, SearchingPlayer
-    from alphac4.game import Geometry, Position
+    from alphac4.game import Board, Position
     from alphac4.solver.solver import Verdict
 
 
@@ -73,7 +73,7 @@ class Proofs(Protocol):
         """
 
 
-LoadProofs = Callable[["Geometry", Callable[[], object]], Proofs | None]
+LoadProofs = Callable[["Board", Callable[[], object]], Proofs | None]
 """Return the proofs on a board; None without any. They call the function a few times per second; it may raise."""
 
 _sources: list[LoadProofs] = []
@@ -85,7 +85,7 @@ def register_proofs(load: LoadProofs) -> LoadProofs:
     return load
 
 
-def load_proofs(geometry: "Geometry", on_poll: Callable[[], object] = lambda: None) -> Proofs | None:
+def load_proofs(board: "Board", on_poll: Callable[[], object] = lambda: None) -> Proofs | None:
     """Return the proofs of the first source that has any on a board; see `LoadProofs`."""
     load_plugins()
-    return next((proofs for load in _sources if (proofs := load(geometry, on_poll)) is not None), None)
+    return next((proofs for load in _sources if (proofs := load(board, on_poll)) is not None), None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # plugins import this module before any command runs
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from alphac4.game import Geometry
+    from alphac4.game import Board
     from alphac4.play.games import Session
     from alphac4.play.screen import Screen
     from alphac4.play.web.app import WebApplication
@@ -72,12 +72,12 @@ def register_panel(panel: Panel) -> None:
     _panels.append(panel)
 
 
-def find_panels(geometry: "Geometry") -> list[Panel]:
+def find_panels(board: "Board") -> list[Panel]:
     """Return the panels on a page of a board."""
     from alphac4.game import STANDARD
 
     load_plugins()
-    return [panel for panel in _panels if geometry == STANDARD or not panel.standard_board_only]
+    return [panel for panel in _panels if board == STANDARD or not panel.standard_board_only]
 
 
 def register_terminal_command(name: str, *, summary: str, target: str) -> None:

@@ -56,11 +56,11 @@ class Screen:
 
     def drawn(self, position: Position) -> str:
         """Return the board as text; the last stone and a winning run are underlined, or capital without colours."""
-        geometry, grid, marked = position.geometry, position.grid(), _marked_cells(position)
+        board, grid, marked = position.board, position.grid(), _marked_cells(position)
         lines = []
-        for row in range(geometry.rows - 1, -1, -1):
+        for row in range(board.rows - 1, -1, -1):
             cells = []
-            for column in range(geometry.columns):
+            for column in range(board.columns):
                 stone = ".xo"[int(grid[row, column])]
                 mark = (row, column) in marked
                 style = (BOLD + UNDERLINE if mark else "") + COLOURS[stone]
@@ -68,7 +68,7 @@ class Screen:
                 symbol = EMPTY_SYMBOL if stone == "." else STONE_SYMBOL
                 cells.append(self._styled(symbol if self._has_symbols else plain, style))
             lines.append("  " + " ".join(cells))
-        names = "  " + " ".join(column_name(column) for column in range(geometry.columns))
+        names = "  " + " ".join(column_name(column) for column in range(board.columns))
         return "\n".join([*lines, self._styled(names, DIM)])
 
     def stone(self, index: int) -> str:
@@ -104,7 +104,7 @@ class Screen:
     def verdict(self, position: Position) -> list[ExactColumn]:
         """Show and return the exact result of each move."""
         self.line(f"\n  {self.side(0 if position.first_to_move else 1)} to move, exact results (* best):")
-        with SolvingProgress(shared_solver(position.geometry), stream=self._stream) as progress:
+        with SolvingProgress(shared_solver(position.board), stream=self._stream) as progress:
             columns = exact(position, progress)
         for item in columns:
             self.line(f"  {column_name(item.column):>6}  {item.text}{'  *' if item.best else ''}")
@@ -154,11 +154,11 @@ def _can_write(stream: TextIO, text: str) -> bool:
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:
     """Return the (row, column) cells of the winning runs if the game is won, else that of the last stone."""
-    geometry, grid = position.geometry, position.grid()
+    board, grid = position.board, position.grid()
     stones = {(int(row), int(column)) for row, column in np.argwhere(grid == (2 if position.first_to_move else 1))}
-    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])
+    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if board.diagonals else [])
     runs = [
-        {(row + step * down, column + step * right) for step in range(geometry.run_length)}
+        {(row + step * down, column + step * right) for step in range(board.run_length)}
         for row, column in stones
         for down, right in directions
     ]

@@ -178,7 +178,7 @@ class TerminalGame:
         """
         if best := self._exact_best():
             self.screen.line(f"exact: {self._describe_best(best)}")
-            middle = (self.session.geometry.columns - 1) / 2
+            middle = (self.session.board.columns - 1) / 2
             central = min((item.column for item in best), key=lambda column: abs(column - middle))
             if best[0].score < 0:
                 return central, None
@@ -222,7 +222,7 @@ class TerminalGame:
     def _show_book(self) -> bool:
         """Show the exact result of the position from the opening book; return whether the book holds it."""
         position = self.session.position
-        solver = shared_solver(position.geometry)
+        solver = shared_solver(position.board)
         if self.show_exact or position.plies > solver.book.plies:
             return False
         verdict = Verdict.of(position, solver.solve(position))
@@ -233,7 +233,7 @@ class TerminalGame:
         """Show the result of a source of proofs or of earlier positions; return whether it is a win, and its move."""
         position, known = self.session.position, None
         with self.screen.waiting("checking the proofs"), contextlib.suppress(PlayerError):
-            proofs = cached_proofs(position.geometry)
+            proofs = cached_proofs(position.board)
             known = proofs.proven_result(position) if proofs else None
         if known is not None:
             self._bounds.add(position, known)
@@ -273,7 +273,7 @@ class TerminalGame:
         try:
             if not word:
                 return
-            if len(word) == 1 and word.lower() in COLUMN_NAMES[: self.session.geometry.columns]:
+            if len(word) == 1 and word.lower() in COLUMN_NAMES[: self.session.board.columns]:
                 if rest:
                     moves = shorten(text.replace(" ", ""))
                     raise ValueError(f"one column at a time; `load {moves}` goes to a position")
@@ -283,7 +283,7 @@ class TerminalGame:
             if added := self._added.get(word.lower()):
                 command = functools.partial(self._run_added, word.lower(), added)
             if command is None:
-                last = column_name(self.session.geometry.columns - 1)
+                last = column_name(self.session.board.columns - 1)
                 guess = did_you_mean(
                     word.lower(), [*self._added, *(name[4:] for name in dir(self) if name.startswith("_do_"))]
                 )

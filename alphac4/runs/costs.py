@@ -60,7 +60,7 @@ def load_initial_network(config: TrainConfig) -> tuple[Network, dict[str, Any]] 
     check_network(name)
     checkpoint = load_checkpoint(Path(name))
     try:
-        if checkpoint.geometry != config.board.geometry():
+        if checkpoint.board != config.board.make():
             raise ValueError("the network is for another board than the run's")
         config.network_config().check_can_initialize_from(checkpoint.network.config)
         provenance = {key: checkpoint.provenance[key] for key in _COPIED_PROVENANCE if key in checkpoint.provenance}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from alphac4.game import Geometry, Position, column_name
+from alphac4.game import Board, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.runs.reports import IterationReport
 from alphac4.training.reports import GameRecord
@@ -36,35 +36,35 @@ def label(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") ->
 
 def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = None, title: str = "") -> None:
     """Draw a board with its last move marked, and the policy of the side to move as bars above the columns."""
-    geometry = position.geometry
-    axes.add_patch(Rectangle((-0.5, -0.5), geometry.columns, geometry.rows, color=BOARD_BLUE, zorder=0))
+    board = position.board
+    axes.add_patch(Rectangle((-0.5, -0.5), board.columns, board.rows, color=BOARD_BLUE, zorder=0))
     grid = position.grid()
-    for row in range(geometry.rows):
-        for column in range(geometry.columns):
+    for row in range(board.rows):
+        for column in range(board.columns):
             colour = (EMPTY, FIRST, SECOND)[grid[row, column]]
             axes.add_patch(Circle((column, row), 0.41, color=colour, zorder=1))
     if position.moves:
         last = COLUMN_NAMES.index(position.moves[-1])
         top = int((grid[:, last] > 0).sum()) - 1
         axes.add_patch(Circle((last, top), 0.15, color="white", zorder=2))
-    height = geometry.rows - 0.3
+    height = board.rows - 0.3
     if policy is not None:
         colour = FIRST if position.first_to_move else SECOND
         for column, share in enumerate(policy):
             axes.add_patch(Rectangle((column - 0.38, height), 0.76, 2.0 * share, color=colour, zorder=1))
             if share >= 0.05:
                 axes.text(column, height + 2.0 * share + 0.08, f"{share:.0%}", ha="center", fontsize=6, color=INK)
-    axes.set_xlim(-0.6, geometry.columns - 0.4)
-    axes.set_ylim(-0.6, geometry.rows + 2.4)
+    axes.set_xlim(-0.6, board.columns - 0.4)
+    axes.set_ylim(-0.6, board.rows + 2.4)
     axes.set_aspect("equal")
-    axes.set_xticks(range(geometry.columns), [column_name(column) for column in range(geometry.columns)], fontsize=7)
+    axes.set_xticks(range(board.columns), [column_name(column) for column in range(board.columns)], fontsize=7)
     axes.set_yticks([])
     axes.tick_params(length=0, pad=1)
     axes.spines[:].set_visible(False)
     axes.set_title(title, fontsize=8, color=INK)
 
 
-def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: int = 4, width: float = 10.4) -> Figure:
+def game_figure(record: GameRecord, board: Board, moments: int, columns: int = 4, width: float = 10.4) -> Figure:
     """Draw ``moments`` boards of a game, evenly spaced up to the final one, with the search's policies and values."""
     searched = len(record.values)
     shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
@@ -75,11 +75,11 @@ def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: i
         axes.set_visible(False)
     for axes, index in zip(all_axes, shown, strict=False):
         ply = record.opening + index
-        position = Position.from_moves(record.moves[:ply], geometry)
+        position = Position.from_moves(record.moves[:ply], board)
         side = "red" if position.first_to_move else "yellow"
         draw_board(axes, position, record.policies[index], f"{ply + 1}. {side}: {record.values[index]:+z.2f}")
     result = {1: "red wins", 0: "draw", -1: "yellow wins"}[record.outcome]
-    draw_board(all_axes[len(shown)], Position.from_moves(record.moves, geometry), None, f"end: {result}")
+    draw_board(all_axes[len(shown)], Position.from_moves(record.moves, board), None, f"end: {result}")
     figure.suptitle(f"{record.moves}\nvalues are for the side to move", fontsize=7, color=INK)
     return figure
 

@@ -173,7 +173,7 @@ class TrainingSession:
             if tensorboard:
                 has_changed = any(change["after_iteration"] == state.iteration for change in state.changes)
                 monitor = Monitor(
-                    path / "tensorboard", asdict(config), config.board.geometry(), self.history, has_changed=has_changed
+                    path / "tensorboard", asdict(config), config.board.make(), self.history, has_changed=has_changed
                 )
                 self._monitor = opened.enter_context(contextlib.closing(monitor))
             opened.callback(self._write_costs)
@@ -227,7 +227,7 @@ class TrainingSession:
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
-        baseline, is_standard = self.config.baseline, self.config.board.geometry() == STANDARD
+        baseline, is_standard = self.config.baseline, self.config.board.make() == STANDARD
         matches, verdict = list[MatchResult](), None
         if baseline.interval and number % baseline.interval == 0:
             matches = self.loop.matches.against_classic(best, number, baseline.rollouts, baseline.pairs)
@@ -270,7 +270,7 @@ class TrainingSession:
     def _save_network(self, network: Network, iteration: int) -> None:
         run = self.folder.path.name
         provenance = make_provenance(run, iteration, self.costs.now(), self.state, self.config)
-        checkpoint = Checkpoint(network=network, geometry=self.config.board.geometry(), provenance=provenance)
+        checkpoint = Checkpoint(network=network, board=self.config.board.make(), provenance=provenance)
         save_checkpoint(self.folder.checkpoint_path(iteration), checkpoint)
         if iteration == self.state.best_iteration:
             self.state.best_digest = weights_digest(network)

@@ -16,7 +16,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, scalar, text
 
 from alphac4.arena.match import MatchResult
-from alphac4.game import Geometry, column_name
+from alphac4.game import Board, column_name
 from alphac4.game.position import count_of
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
@@ -53,13 +53,13 @@ class Monitor:
         self,
         folder: Path,
         settings: Mapping[str, Any],
-        geometry: Geometry,
+        board: Board,
         history: Sequence[IterationReport] = (),  # later events, left by a killed run, are hidden
         *,
         has_changed: bool = False,  # whether ``settings`` differ from those of ``history``
     ) -> None:
         self._folder = folder
-        self._geometry = geometry
+        self._board = board
         self._history = list(history)
         self._next_pictures = 0.0
         self._undrawn = self._history[-1] if self._history else None  # a killed run may not have drawn them
@@ -159,9 +159,7 @@ class Monitor:
         if judged:
             shown["Mistakes/by set"] = figures.mistakes_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
-            shown[f"sample games/{index + 1}"] = figures.game_figure(
-                game, self._geometry, moments=6, columns=2, width=3.5
-            )
+            shown[f"sample games/{index + 1}"] = figures.game_figure(game, self._board, moments=6, columns=2, width=3.5)
         return shown
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.machine import has_block_ended, run_in_threads
 from alphac4.mcts.network_search import (
     EvaluationCache,
@@ -71,10 +71,10 @@ class SelfPlayer(Protocol):
         """Resume the games of `state`; raise ValueError if they were played with other settings."""
 
 
-def bytes_per_game(geometry: Geometry, config: SelfPlayConfig, max_simulations: int) -> int:
+def bytes_per_game(board: Board, config: SelfPlayConfig, max_simulations: int) -> int:
     """Return the size of a game's tree and of the copies of its record."""
-    trees = make_trees(1, config.tree_nodes(max_simulations), geometry, np.random.default_rng(0))
-    parts = [*trees, *RECORD_COPIES * make_games(1, geometry)]
+    trees = make_trees(1, config.tree_nodes(max_simulations), board, np.random.default_rng(0))
+    parts = [*trees, *RECORD_COPIES * make_games(1, board)]
     return sum(part.nbytes for part in parts if isinstance(part, np.ndarray))
 
 
@@ -83,7 +83,7 @@ class Actor:
 
     def __init__(
         self,
-        geometry: Geometry,
+        board: Board,
         config: SelfPlayConfig,
         evaluator: SupportsEvaluate,
         slots: int,
@@ -93,22 +93,22 @@ class Actor:
         selection: Selection | None = None,  # by default PUCT
         max_simulations: int = 0,  # largest budget of plans, if above those of ``config``
     ) -> None:
-        self.geometry = geometry
+        self.board = board
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
         self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
-        self._trees = make_trees(slots, config.tree_nodes(max_simulations), geometry, rng, reuse=reuses_tree(selection))
-        self._games = make_games(slots, geometry)
+        self._trees = make_trees(slots, config.tree_nodes(max_simulations), board, rng, reuse=reuses_tree(selection))
+        self._games = make_games(slots, board)
         self.stats = ActorStats()  # statistics of the work since the last block
-        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, geometry)
+        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED_EVALUATIONS, board)
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        geometry, trees, games = self.geometry, self._trees, self._games
-        plan = plan or make_plan(geometry, self.config)
+        board, trees, games = self.board, self._trees, self._games
+        plan = plan or make_plan(board, self.config)
         slots = self.slots
-        planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
-        logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
+        planes = np.zeros((slots, input_planes(self.evaluator), board.rows, board.columns), np.float32)
+        logits, wdl = np.zeros((slots, board.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
         restart_searches(trees, games, planes)
         refresh_cache(self._cache, self.evaluator)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.position import column_name
-from alphac4.game.rules import U64_0, Geometry, count_stones, has_run, landing_cell, play
+from alphac4.game.rules import U64_0, Board, count_stones, has_run, landing_cell, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, store_evaluation
@@ -95,9 +95,9 @@ class GamePlan(NamedTuple):
     opening_prob: npt.NDArray[np.float64]  # [1]
 
 
-def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
+def make_plan(board: Board, config: SelfPlayConfig) -> GamePlan:
     """Return the plan of the settings; games start from the empty board, and the temperature falls with the plies."""
-    cells, empty = geometry.cells, np.zeros(1, np.uint64)
+    cells, empty = board.cells, np.zeros(1, np.uint64)
     budgets = np.array([config.fast_simulations, config.full_simulations])
     first, last = config.temperature, config.temperature_end
     decays = [math.exp2(-ply / config.temperature_halflife) for ply in range(cells)]
@@ -116,9 +116,9 @@ def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
     )
 
 
-def make_games(count: int, geometry: Geometry) -> Games:
+def make_games(count: int, board: Board) -> Games:
     """Return ``count`` slots, each about to start a game."""
-    return Games(**zeros(Games, T=count, C=geometry.cells, A=geometry.columns))
+    return Games(**zeros(Games, T=count, C=board.cells, A=board.columns))
 
 
 def join_finished(parts: Sequence[Games]) -> Games:
@@ -134,7 +134,7 @@ def move_string(games: Games, row: int) -> str:
 @compiled
 def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Start a game in slot ``t`` from a start position of the plan, with or without random moves."""
-    geometry = trees.geometry
+    board = trees.board
     while True:
         start = np.int64(0)
         if plan.starts[0] > 1:
@@ -148,15 +148,15 @@ def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
             games.moves[t, ply] = -1
         games.plies[t] = first
         for ply in range(first, first + random_plies):
-            if occupied == geometry.board or has_run(geometry, own ^ occupied):
+            if occupied == board.playable or has_run(board, own ^ occupied):
                 break
-            column = random_state.below(trees.rng, t, geometry.columns)
-            while landing_cell(geometry, occupied, column) == U64_0:  # the column is full
-                column = random_state.below(trees.rng, t, geometry.columns)
+            column = random_state.below(trees.rng, t, board.columns)
+            while landing_cell(board, occupied, column) == U64_0:  # the column is full
+                column = random_state.below(trees.rng, t, board.columns)
             games.moves[t, ply] = column
-            own, occupied = play(geometry, own, occupied, column)
+            own, occupied = play(board, own, occupied, column)
             games.plies[t] = ply + 1
-        if occupied != geometry.board and not has_run(geometry, own ^ occupied):
+        if occupied != board.playable and not has_run(board, own ^ occupied):
             break  # if the opening has ended the game, draw another one
     games.opening[t] = games.plies[t]
     games.stage[t] = NEW_MOVE
@@ -276,9 +276,9 @@ def play_move(trees: Trees, games: Games, t: int, plan: GamePlan, action: int) -
     games.moves[t, ply] = column
     games.plies[t] = ply + 1
     games.left[t] -= 1
-    own, occupied = play(trees.geometry, trees.own[t], trees.occupied[t], column)
-    won = has_run(trees.geometry, own ^ occupied)
-    if won or occupied == trees.geometry.board:
+    own, occupied = play(trees.board, trees.own[t], trees.occupied[t], column)
+    won = has_run(trees.board, own ^ occupied)
+    if won or occupied == trees.board.playable:
         games.outcome[t] = 0 if not won else (1 if ply % 2 == 0 else -1)
         games.stage[t] = GAME_OVER
     else:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import make_games
 from alphac4.selfplay.samples import Samples, concatenate, make_samples, sort_by_content
@@ -40,7 +40,7 @@ def find_shards(folder: Path) -> dict[int, Path]:
 
 
 def save_shard(path: Path, samples: Samples) -> None:
-    board = {item.name: getattr(samples.geometry, item.name) for item in dataclasses.fields(BoardConfig)}
+    board = {item.name: getattr(samples.board, item.name) for item in dataclasses.fields(BoardConfig)}
     save_arrays(path, samples.arrays(), {"format": FORMAT, "board": board})
 
 
@@ -48,7 +48,7 @@ def load_shard(path: Path) -> Samples:
     """Read a shard; raise FileError if it is missing, truncated, altered or not a shard."""
     arrays, header = load_arrays(path, FORMAT)
     try:
-        return Samples.from_arrays(read_record(BoardConfig, header["board"]).geometry(), arrays)
+        return Samples.from_arrays(read_record(BoardConfig, header["board"]).make(), arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: damaged: not the fields of samples") from error
 
@@ -60,10 +60,10 @@ def window_size(total: int, minimum: int) -> int:
     return int(minimum * (1 + WINDOW_SLOPE * ((total / minimum) ** WINDOW_EXPONENT - 1) / WINDOW_EXPONENT))
 
 
-def replay_bytes(geometry: Geometry, total: int, minimum: int) -> int:
+def replay_bytes(board: Board, total: int, minimum: int) -> int:
     """Return the size of a run's samples after ``total`` of them: those in memory, and the window's copy to learn."""
-    games = make_games(1, geometry)._replace(plies=np.ones(1, np.int32))
-    sample = sum(array.nbytes for array in make_samples(geometry, SelfPlayConfig(), games).arrays().values())
+    games = make_games(1, board)._replace(plies=np.ones(1, np.int32))
+    sample = sum(array.nbytes for array in make_samples(board, SelfPlayConfig(), games).arrays().values())
     window = window_size(total, minimum)
     return sample * (min(KEPT_WINDOWS * window, total) + window)
 

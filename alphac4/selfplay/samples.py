@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.position import COLUMN_NAMES, Position
-from alphac4.game.rules import STANDARD, Geometry, play
+from alphac4.game.rules import STANDARD, Board, play
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.config import PlanesName
 from alphac4.selfplay.config import SelfPlayConfig
@@ -30,7 +30,7 @@ class Target(NamedTuple):
 class Samples:
     """S recorded positions; all fields are for the side to move."""
 
-    geometry: Geometry
+    board: Board
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
@@ -45,7 +45,7 @@ class Samples:
     targets: dict[str, Target] = field(default_factory=dict)  # further targets by name
 
     @classmethod
-    def from_arrays(cls, geometry: Geometry, arrays: Mapping[str, npt.NDArray[Any]]) -> "Samples":
+    def from_arrays(cls, board: Board, arrays: Mapping[str, npt.NDArray[Any]]) -> "Samples":
         """Return samples from `arrays`; raise TypeError if they are not the fields of samples."""
         targets = {name: array for name, array in arrays.items() if "." in name}
         fields: dict[str, Any] = {name: array for name, array in arrays.items() if name not in targets}
@@ -53,7 +53,7 @@ class Samples:
             name.partition(".")[2]: Target(array, name.partition(".")[0] == MIRRORED_TARGET)
             for name, array in targets.items()
         }
-        return cls(geometry=geometry, targets=named, **fields)
+        return cls(board=board, targets=named, **fields)
 
     @classmethod
     def from_games(
@@ -61,7 +61,7 @@ class Samples:
         games: Sequence[str],
         policies: Sequence[npt.ArrayLike] | None = None,
         *,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
     ) -> "Samples":
         """Return the positions of finished games, whose value targets are the results.
 
@@ -69,22 +69,22 @@ class Samples:
             games: move strings from the empty board, such as "1212121".
             policies: for each game, the policy target of each of its moves [plies, A]. A move with zeros only is not a
                 sample. By default, the target is the move played.
-            geometry: the board.
+            board: the board and the winning condition.
 
         Raises:
             ValueError: for an illegal or unfinished game, or policies of another shape.
         """
-        finished = make_games(len(games), geometry)
+        finished = make_games(len(games), board)
         for number, moves in enumerate(games):
-            end = Position.from_moves(moves, geometry)
+            end = Position.from_moves(moves, board)
             if end.outcome() is None:
                 raise ValueError(f"game {number}, {moves}, is not finished")
             columns = [COLUMN_NAMES.index(name) for name in moves.lower()]
-            policy = np.eye(geometry.columns)[columns] if policies is None else np.asarray(policies[number])
-            if policy.shape != (len(columns), geometry.columns):
-                expected = [len(columns), geometry.columns]
+            policy = np.eye(board.columns)[columns] if policies is None else np.asarray(policies[number])
+            if policy.shape != (len(columns), board.columns):
+                expected = [len(columns), board.columns]
                 raise ValueError(f"the policies of game {number} are {list(policy.shape)}; expected {expected}")
-            position = Position(geometry=geometry)
+            position = Position(board=board)
             for ply, column in enumerate(columns):
                 finished.own[number, ply], finished.occupied[number, ply] = position.own, position.occupied
                 position = position.play(column)
@@ -93,9 +93,9 @@ class Samples:
             finished.policy[number, : len(columns)] = policy
             finished.outcome[number] = 0 if end.outcome() == 0 else 1 if len(columns) % 2 else -1  # the last move wins
         finished.full_searches[:] = True
-        finished.value[:] = finished.outcome[:, None] * np.where(np.arange(geometry.cells) % 2 == 0, 1, -1)
+        finished.value[:] = finished.outcome[:, None] * np.where(np.arange(board.cells) % 2 == 0, 1, -1)
         finished.draw[:] = (finished.outcome == 0)[:, None]
-        samples = make_samples(geometry, SelfPlayConfig(td_lambda=1.0), finished)
+        samples = make_samples(board, SelfPlayConfig(td_lambda=1.0), finished)
         return samples.take(np.flatnonzero(samples.policy.any(axis=1)))
 
     @property
@@ -107,14 +107,14 @@ class Samples:
 
     def planes(self, kind: PlanesName = "stones") -> npt.NDArray[np.float32]:
         """Return a network's input planes [S, P, R, C], bottom row first; "stones" are 2, "lines" 8."""
-        return make_planes(self.geometry, self.own, self.occupied, PLANES[kind])
+        return make_planes(self.board, self.own, self.occupied, PLANES[kind])
 
     def __len__(self) -> int:
         return len(self.own)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by name; those of targets have names such as "target.reply"."""
-        names = (item.name for item in dataclasses.fields(self) if item.name not in ("geometry", "targets"))
+        names = (item.name for item in dataclasses.fields(self) if item.name not in ("board", "targets"))
         targets = {
             f"{MIRRORED_TARGET if target.mirrored else 'target'}.{name}": target.values
             for name, target in self.targets.items()
@@ -123,13 +123,13 @@ class Samples:
 
     def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
         """Return the samples of a slice or of row numbers."""
-        return Samples.from_arrays(self.geometry, {name: array[index] for name, array in self.arrays().items()})
+        return Samples.from_arrays(self.board, {name: array[index] for name, array in self.arrays().items()})
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
     arrays = [part.arrays() for part in parts]
     joined = {name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]}
-    return Samples.from_arrays(parts[0].geometry, joined)
+    return Samples.from_arrays(parts[0].board, joined)
 
 
 def content_order(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
@@ -198,7 +198,7 @@ def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
 
 
 def make_samples(
-    geometry: Geometry,
+    board: Board,
     config: SelfPlayConfig,
     games: Games,
     *,
@@ -208,14 +208,14 @@ def make_samples(
 ) -> Samples:
     """Return the samples of finished games with their targets."""
     mask = recorded_plies(games)
-    ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
+    ply = np.broadcast_to(np.arange(board.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
-    final_own, final_occupied = final_stones(geometry, games)
+    final_own, final_occupied = final_stones(board, games)
     policy = games.policy if policy is None else policy
     if value_target is None:
         value_target = lambda_returns(games, config.td_lambda, config.td_max_regret).astype(np.float32)
     return Samples(
-        geometry=geometry,
+        board=board,
         own=games.own[mask],
         occupied=games.occupied[mask],
         policy=policy[mask].astype(np.float16),
@@ -254,11 +254,11 @@ def lambda_returns(games: Games, td_lambda: float, max_regret: float) -> npt.NDA
     return returns
 
 
-def final_stones(geometry: Geometry, games: Games) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def final_stones(board: Board, games: Games) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Return the stones at the end of G games: those of the side to move at each ply, and all stones; [G, C] each."""
     row, last = np.arange(len(games.plies)), games.plies - 1
     before = zip(games.own[row, last], games.occupied[row, last], games.moves[row, last].tolist(), strict=True)
-    after = [play(geometry, *stones_and_column) for stones_and_column in before]
+    after = [play(board, *stones_and_column) for stones_and_column in before]
     theirs, occupied = np.array(after, np.uint64).reshape(-1, 2).T  # stones of the side that would move next
     own = theirs ^ occupied
     ply = np.arange(games.own.shape[1])

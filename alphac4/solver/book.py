@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled
-from alphac4.game.rules import Geometry, Words, board_settings
+from alphac4.game.rules import Board, Words, board_settings
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 
@@ -42,32 +42,32 @@ def look_up(known: KnownScores, key: np.uint64) -> int:
     return UNKNOWN_SCORE
 
 
-def book_name(geometry: Geometry) -> str:
+def book_name(board: Board) -> str:
     """Return the file name of a board's book, such as ``6x7x4.book``."""
-    straight = "" if geometry.diagonals else "-straight"
-    return f"{geometry.rows}x{geometry.columns}x{geometry.run_length}{straight}.book"
+    straight = "" if board.diagonals else "-straight"
+    return f"{board.rows}x{board.columns}x{board.run_length}{straight}.book"
 
 
-def save_book(path: Path, geometry: Geometry, book: KnownScores) -> None:
-    header = {"format": FORMAT, "board": board_settings(geometry), "plies": book.plies}
+def save_book(path: Path, board: Board, book: KnownScores) -> None:
+    header = {"format": FORMAT, "board": board_settings(board), "plies": book.plies}
     save_arrays(path, {"keys": book.keys, "scores": book.scores}, header)
 
 
-def load_book(path: Path, geometry: Geometry) -> KnownScores:
+def load_book(path: Path, board: Board) -> KnownScores:
     """Read a book; raise FileError if it is missing, damaged, or for another board."""
     arrays, header = load_arrays(path, FORMAT)
     try:
-        board, plies = header["board"], int(header["plies"])
+        stored, plies = header["board"], int(header["plies"])
         # Copies: views of a file are read-only, a type for which the search would be compiled again.
         keys, scores = arrays["keys"].astype(np.uint64), arrays["scores"].astype(np.int8)
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: not an opening book") from error
-    if board != board_settings(geometry):
-        raise FileError(f"{path}: is a book for {board}, not for {board_settings(geometry)}")
+    if stored != board_settings(board):
+        raise FileError(f"{path}: is a book for {stored}, not for {board_settings(board)}")
     return KnownScores(keys, scores, plies)
 
 
-def packaged_book(geometry: Geometry) -> KnownScores:
+def packaged_book(board: Board) -> KnownScores:
     """Return the package's book for a board, or an empty one."""
-    path = Path(__file__).with_name(book_name(geometry))
-    return load_book(path, geometry) if path.exists() else no_known_scores()
+    path = Path(__file__).with_name(book_name(board))
+    return load_book(path, board) if path.exists() else no_known_scores()

@@ -17,7 +17,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from alphac4.compiled import compiled
-from alphac4.game.rules import U64_0, U64_1, Geometry, Words
+from alphac4.game.rules import U64_0, U64_1, Board, Words
 
 Integers = npt.NDArray[np.int64]
 
@@ -107,14 +107,14 @@ class Table(NamedTuple):
     """Bounds by position key. Build one with `make_table`."""
 
     entries: npt.NDArray[np.uint64]  # [2 ** slot_bits]
-    key_mask: np.uint64  # the bits that keys of this geometry use
+    key_mask: np.uint64  # the bits that keys of this board use
     half_key_bits: np.uint64  # half the length of a key, for mixing
     tag_bits: np.uint64  # key bits that are not in the slot number
 
 
-def make_table(geometry: Geometry, table_bits: int) -> Table:
+def make_table(board: Board, table_bits: int) -> Table:
     """Return an empty table of ``2 ** table_bits`` entries of 8 bytes, or fewer if the board has fewer keys."""
-    key_bits = (geometry.rows + 1) * geometry.columns
+    key_bits = (board.rows + 1) * board.columns
     slot_bits = min(table_bits, key_bits)
     if not key_bits - slot_bits + int(_BOTH_BOUNDS_BITS) <= _WORD_BITS:
         raise ValueError(
@@ -178,22 +178,22 @@ class Stack(NamedTuple):
     window: Integers  # [2] the bounds of the bisected score at the pause
 
 
-def make_memory(geometry: Geometry) -> tuple[Words, Integers]:
+def make_memory(board: Board) -> tuple[Words, Integers]:
     """Return the arrays of an empty `Stack`; the caller sets the limit of nodes."""
-    size = _COUNTERS + (geometry.cells + 1) * (4 + 2 * geometry.columns)
+    size = _COUNTERS + (board.cells + 1) * (4 + 2 * board.columns)
     words, integers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
     integers[PAUSED_AT] = UNPAUSED
     return words, integers
 
 
 @compiled
-def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
+def make_stack(board: Board, words: Words, integers: Integers) -> Stack:
     """Return a stack deep and wide enough for any position, in arrays of `make_memory` that must outlive it.
 
     ``integers`` begins with the counters: nodes, limit, paused, and the two of the window.
     """
-    depths = geometry.cells + 1
-    wide = depths * geometry.columns
+    depths = board.cells + 1
+    wide = depths * board.columns
     word_start: Words = pointer(words)
     integer_start: Integers = pointer(integers)
     return Stack(

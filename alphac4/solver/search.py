@@ -7,7 +7,7 @@ static bound; one table entry for a position and its mirror image where both can
 Tromp's Fhourstones, searched more nodes here.
 
 A loop over an explicit stack searches the tree, because recursive calls are slow in Numba. Every value is for the side
-to move at its own node. Functions share the ``geometry``, its ``layout``, the transposition ``table`` and the
+to move at its own node. Functions share the ``board``, its ``layout``, the transposition ``table`` and the
 ``stack``; ``either_side`` is whether a position and its mirror image share a table entry.
 """
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import allocating, compiled
 from alphac4.game import rules
-from alphac4.game.rules import U64_0, U64_1, Geometry, Words, canonical_key, position_key
+from alphac4.game.rules import U64_0, U64_1, Board, Words, canonical_key, position_key
 from alphac4.solver.book import UNKNOWN_SCORE, KnownScores, look_up
 from alphac4.solver.memory import (
     UNBOUNDED,
@@ -50,34 +50,34 @@ _MIRROR_PLIES = 14  # with more stones, a search meets too few mirror images to 
 
 
 class Layout(NamedTuple):
-    """Tables of a geometry that the search needs besides its masks. Build one with `make_layout`."""
+    """Tables of a board that the search needs besides its masks. Build one with `make_layout`."""
 
     upper: np.uint64  # cells of `upper_of_pairs`
     cell_ranks: npt.NDArray[np.int64]  # [64] rank of each cell among moves with equal threats
 
 
-def make_layout(geometry: Geometry) -> Layout:
+def make_layout(board: Board) -> Layout:
     """Return the layout of a board; it ranks central cells first, and among them the higher ones."""
     cell_ranks = np.zeros(64, np.int64)
-    for column in range(geometry.columns):
-        for row in range(geometry.rows):
-            centrality = min(column, geometry.columns - 1 - column)
-            cell_ranks[column * (geometry.rows + 1) + row] = CENTRE_WEIGHT * centrality + row
-    return Layout(upper_of_pairs(geometry), cell_ranks)
+    for column in range(board.columns):
+        for row in range(board.rows):
+            centrality = min(column, board.columns - 1 - column)
+            cell_ranks[column * (board.rows + 1) + row] = CENTRE_WEIGHT * centrality + row
+    return Layout(upper_of_pairs(board), cell_ranks)
 
 
 @compiled
-def table_key(geometry: Geometry, own: np.uint64, occupied: np.uint64, either_side: bool) -> np.uint64:
+def table_key(board: Board, own: np.uint64, occupied: np.uint64, either_side: bool) -> np.uint64:
     """Return a position's key in the table; with ``either_side`` its mirror image has the same key."""
-    return canonical_key(geometry, own, occupied) if either_side else position_key(own, occupied)
+    return canonical_key(board, own, occupied) if either_side else position_key(own, occupied)
 
 
-def upper_of_pairs(geometry: Geometry) -> np.uint64:
+def upper_of_pairs(board: Board) -> np.uint64:
     """Return the upper cells of the pairs in each column, counted from its top: rows 2, 4 and 6 of a six-row board."""
     cells = 0
-    for column in range(geometry.columns):
-        for row in range(geometry.rows - 1, 0, -2):
-            cells |= 1 << (column * (geometry.rows + 1) + row)
+    for column in range(board.columns):
+        for row in range(board.rows - 1, 0, -2):
+            cells |= 1 << (column * (board.rows + 1) + row)
     return np.uint64(cells)
 
 
@@ -97,37 +97,35 @@ def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
 
 
 @compiled
-def follow_up_score(
-    geometry: Geometry, upper: np.uint64, follower: np.uint64, leader: np.uint64, occupied: np.uint64
-) -> int:
+def follow_up_score(board: Board, upper: np.uint64, follower: np.uint64, leader: np.uint64, occupied: np.uint64) -> int:
     """Return the follower's worst result if it always answers in the leader's column: 1 win, 0 draw, -1 unknown.
 
     The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone, or,
     if that was the first in a column with an odd number of empty cells, in the lowest cell of another such column:
     their number is even. So the leader can only get the lower cell of each pair and the lowest cells of odd columns.
     """
-    empty = geometry.board & ~occupied
-    legal = rules.legal_cells(geometry, occupied)
-    if rules.has_run(geometry, leader | (empty & ~upper) | legal):
+    empty = board.playable & ~occupied
+    legal = rules.legal_cells(board, occupied)
+    if rules.has_run(board, leader | (empty & ~upper) | legal):
         return -1
-    return 1 if rules.has_run(geometry, follower | (empty & upper & ~legal)) else 0
+    return 1 if rules.has_run(board, follower | (empty & upper & ~legal)) else 0
 
 
 @compiled
 def expand(
-    geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, moves: np.uint64
+    board: Board, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, moves: np.uint64
 ) -> int:
     """Push the children of a node, best first; return their number, or -1 if a move wins in two plies."""
     stack.nodes[0] += 1
-    first = depth * geometry.columns
+    first = depth * board.columns
     ranks, found, answers = stack.ranks, stack.moves, stack.replies
     count = 0
     while moves != U64_0:
         move = moves & (~moves + U64_1)
         moves ^= move
         after = occupied | move
-        threats = rules.winning_cells(geometry, own | move, after)
-        legal = rules.legal_cells(geometry, after)
+        threats = rules.winning_cells(board, own | move, after)
+        legal = rules.legal_cells(board, after)
         replies = non_losing(legal, threats)
         if replies == U64_0:
             return -1
@@ -148,7 +146,7 @@ def expand(
 
 @compiled
 def probe_children(
-    geometry: Geometry,
+    board: Board,
     table: Table,
     stack: Stack,
     depth: int,
@@ -161,15 +159,15 @@ def probe_children(
 
     A value above ``alpha`` allows a cutoff; ``-UNBOUNDED`` means that nothing is known.
     """
-    first = depth * geometry.columns
+    first = depth * board.columns
     moves, replies = stack.moves, stack.replies
     for index in range(stack.children[depth]):  # start all loads before waiting for one
-        slot, _ = slot_and_tag(table, table_key(geometry, opponent, occupied | moves[first + index], either_side))
+        slot, _ = slot_and_tag(table, table_key(board, opponent, occupied | moves[first + index], either_side))
         prefetch(table.entries, slot)
     best = -UNBOUNDED
     kept = 0
     for index in range(stack.children[depth]):
-        lower, upper = bounds(table, table_key(geometry, opponent, occupied | moves[first + index], either_side))
+        lower, upper = bounds(table, table_key(board, opponent, occupied | moves[first + index], either_side))
         if -upper > alpha:
             return -upper
         if -lower <= alpha:
@@ -183,14 +181,14 @@ def probe_children(
 
 @compiled
 def claim_by_follow_up(
-    geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, alpha: int
+    board: Board, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, alpha: int
 ) -> int:
     """Return a score above ``alpha`` that `follow_up_score` proves for one of the moves; else ``-UNBOUNDED``."""
     opponent = own ^ occupied
-    first = depth * geometry.columns
+    first = depth * board.columns
     for index in range(stack.children[depth]):
         move = stack.moves[first + index]
-        claim = follow_up_score(geometry, layout.upper, own | move, opponent, occupied | move)
+        claim = follow_up_score(board, layout.upper, own | move, opponent, occupied | move)
         if claim >= 0 and claim > alpha:
             return claim
     return -UNBOUNDED
@@ -198,7 +196,7 @@ def claim_by_follow_up(
 
 @compiled
 def apply_static_bounds(
-    geometry: Geometry,
+    board: Board,
     layout: Layout,
     table: Table,
     stack: Stack,
@@ -219,15 +217,15 @@ def apply_static_bounds(
         return max(0, longest_win)
     best = -UNBOUNDED
     if alpha < 1 and empties % 2 == 1:
-        best = claim_by_follow_up(geometry, layout, stack, depth, own, occupied, alpha)
+        best = claim_by_follow_up(board, layout, stack, depth, own, occupied, alpha)
     if best <= alpha and empties > PROBE_EMPTIES and stack.children[depth] > 1:
-        best = probe_children(geometry, table, stack, depth, own ^ occupied, occupied, either_side, alpha)
+        best = probe_children(board, table, stack, depth, own ^ occupied, occupied, either_side, alpha)
     return best
 
 
 @compiled
 def search_bound(
-    geometry: Geometry,
+    board: Board,
     layout: Layout,
     table: Table,
     stack: Stack,
@@ -252,30 +250,30 @@ def search_bound(
         stack.paused[0] = UNPAUSED
         own, occupied = stack.own[depth], stack.occupied[depth]
         if depth > 0:
-            moves = stack.replies[(depth - 1) * geometry.columns + stack.following[depth - 1] - 1]
+            moves = stack.replies[(depth - 1) * board.columns + stack.following[depth - 1] - 1]
         if depth % 2 == 1:
             alpha = -alpha - 1
-    empties = geometry.cells - count_bits(occupied)
+    empties = board.cells - count_bits(occupied)
     while True:
         if stack.nodes[0] >= stack.limit[0]:
             stack.own[depth], stack.occupied[depth], stack.paused[0] = own, occupied, depth
             return PAUSED
         # Arrive at a node: push its children, or find its value immediately.
-        count = expand(geometry, layout, stack, depth, own, occupied, moves)
+        count = expand(board, layout, stack, depth, own, occupied, moves)
         stack.following[depth] = 0
         stack.children[depth] = max(count, 0)
         if count < 0:
             best = (empties - 1) // 2
         else:
             best = apply_static_bounds(
-                geometry, layout, table, stack, depth, own, occupied, empties, empties - 1 >= mirror_empties, alpha
+                board, layout, table, stack, depth, own, occupied, empties, empties - 1 >= mirror_empties, alpha
             )
         known = best > alpha or stack.children[depth] == 0
         while True:
             if not known and stack.following[depth] < stack.children[depth]:
                 # Descend to the next child.
                 index = stack.following[depth]
-                first = depth * geometry.columns
+                first = depth * board.columns
                 stack.own[depth], stack.occupied[depth], stack.best[depth] = own, occupied, best
                 stack.following[depth] = index + 1
                 moves = stack.replies[first + index]
@@ -286,12 +284,12 @@ def search_bound(
                 empties -= 1
                 if empties < TABLE_EMPTIES:
                     break
-                lower, upper = bounds(table, table_key(geometry, own, occupied, empties >= mirror_empties))
+                lower, upper = bounds(table, table_key(board, own, occupied, empties >= mirror_empties))
                 if lower <= alpha < upper:
                     break
                 best = lower if lower > alpha else upper
             elif not known and empties >= TABLE_EMPTIES:  # no child exceeds alpha
-                tighten(table, table_key(geometry, own, occupied, empties >= mirror_empties), -UNBOUNDED, best)
+                tighten(table, table_key(board, own, occupied, empties >= mirror_empties), -UNBOUNDED, best)
             # Return the node's value to its ancestors, as far as it cuts off.
             while True:
                 if depth == 0:
@@ -304,13 +302,13 @@ def search_bound(
                 if best <= alpha:
                     break
                 if empties >= TABLE_EMPTIES:
-                    tighten(table, table_key(geometry, own, occupied, empties >= mirror_empties), best, UNBOUNDED)
+                    tighten(table, table_key(board, own, occupied, empties >= mirror_empties), best, UNBOUNDED)
             known = False
 
 
 @compiled
 def score_position(
-    geometry: Geometry,
+    board: Board,
     layout: Layout,
     table: Table,
     known: KnownScores,
@@ -324,29 +322,29 @@ def score_position(
     A finished position has the score of its last move: ``-((cells + 2 - plies) // 2)`` if that won, 0 if it filled the
     board.
     """
-    cells = geometry.cells
+    cells = board.cells
     plies = count_bits(occupied)
     opponent = own ^ occupied
-    if rules.has_run(geometry, opponent):
+    if rules.has_run(board, opponent):
         return -((cells + 2 - plies) // 2)
-    if rules.has_run(geometry, own):
+    if rules.has_run(board, own):
         return (cells + 2 - plies) // 2
     if plies == cells:
         return 0
-    legal = rules.legal_cells(geometry, occupied)
-    if legal & rules.winning_cells(geometry, own, occupied) != U64_0:
+    legal = rules.legal_cells(board, occupied)
+    if legal & rules.winning_cells(board, own, occupied) != U64_0:
         return (cells + 1 - plies) // 2
-    moves = non_losing(legal, rules.winning_cells(geometry, opponent, occupied))
+    moves = non_losing(legal, rules.winning_cells(board, opponent, occupied))
     if moves == U64_0:
         return -((cells - plies) // 2)
     if plies >= cells - 2:
         return 0
     if plies <= known.plies:
-        found = look_up(known, canonical_key(geometry, own, occupied))
+        found = look_up(known, canonical_key(board, own, occupied))
         if found != UNKNOWN_SCORE:
             return found
     # No game reaches both a position and its mirror image once opposite cells hold stones of both sides.
-    mirrors = geometry.columns > 1 and own & rules.mirror(geometry, opponent) == U64_0
+    mirrors = board.columns > 1 and own & rules.mirror(board, opponent) == U64_0
     mirror_empties = cells - _MIRROR_PLIES if mirrors else cells + 1
     # Bisect, but begin with who wins, and with long wins before short ones: those searches prove more (Pons, part 8).
     low, high = -((cells - 2 - plies) // 2), (cells - 1 - plies) // 2
@@ -360,7 +358,7 @@ def score_position(
             threshold = -(-low // 2)
         elif threshold >= 0 and high // 2 > threshold:
             threshold = high // 2
-        bound = search_bound(geometry, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
+        bound = search_bound(board, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
         if bound == PAUSED:
             stack.window[0], stack.window[1] = low, high
             return PAUSED
@@ -373,7 +371,7 @@ def score_position(
 
 @compiled
 def score_batch(
-    geometry: Geometry,
+    board: Board,
     layout: Layout,
     table: Table,
     known: KnownScores,
@@ -390,11 +388,11 @@ def score_batch(
     A smaller number than B means that the search has paused: pass it as ``start`` to resume. ``words`` and
     ``integers`` are the working memory of `make_memory`.
     """
-    stack = make_stack(geometry, words, integers)
+    stack = make_stack(board, words, integers)
     pointed_table = Table(pointer(table.entries), table.key_mask, table.half_key_bits, table.tag_bits)
     pointed_layout = Layout(layout.upper, pointer(layout.cell_ranks))
     for index in range(start, len(own)):
-        score = score_position(geometry, pointed_layout, pointed_table, known, stack, own[index], occupied[index], weak)
+        score = score_position(board, pointed_layout, pointed_table, known, stack, own[index], occupied[index], weak)
         if score == PAUSED:
             return index
         scores[index] = score
@@ -402,18 +400,18 @@ def score_batch(
 
 
 @allocating
-def children(geometry: Geometry, own: Words, occupied: Words) -> tuple[npt.NDArray[np.bool_], Words, Words]:
+def children(board: Board, own: Words, occupied: Words) -> tuple[npt.NDArray[np.bool_], Words, Words]:
     """Return the legal moves [B, A] of B positions, none once a game is over, and the M positions after them."""
-    playable = np.zeros((len(own), geometry.columns), np.bool_)
+    playable = np.zeros((len(own), board.columns), np.bool_)
     after_own, after_occupied = np.empty(playable.size, np.uint64), np.empty(playable.size, np.uint64)
     count = 0
     for index in range(len(own)):
         mine, stones = own[index], occupied[index]
-        if rules.has_run(geometry, mine) or rules.has_run(geometry, mine ^ stones):
+        if rules.has_run(board, mine) or rules.has_run(board, mine ^ stones):
             continue
-        for column in range(geometry.columns):
-            if rules.landing_cell(geometry, stones, column) != U64_0:
+        for column in range(board.columns):
+            if rules.landing_cell(board, stones, column) != U64_0:
                 playable[index, column] = True
-                after_own[count], after_occupied[count] = rules.play(geometry, mine, stones, column)
+                after_own[count], after_occupied[count] = rules.play(board, mine, stones, column)
                 count += 1
     return playable, after_own[:count], after_occupied[:count]

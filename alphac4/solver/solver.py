@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.position import Position, describe_end
-from alphac4.game.rules import STANDARD, Geometry, Words
+from alphac4.game.rules import STANDARD, Board, Words
 from alphac4.solver.book import KnownScores, packaged_book
 from alphac4.solver.memory import LIMIT, NODES, make_memory, make_table
 from alphac4.solver.search import FULL_COLUMN, children, make_layout, score_batch
@@ -35,16 +35,16 @@ class Solver:
 
     def __init__(
         self,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
         *,
         table_bits: int = DEFAULT_TABLE_BITS,
         book: KnownScores | None = None,
     ) -> None:
-        self.geometry = geometry
+        self.board = board
         self.nodes = 0  # positions whose moves were generated, in all calls
-        self.book = packaged_book(geometry) if book is None else book
-        self._layout = make_layout(geometry)
-        self._table = make_table(geometry, table_bits)
+        self.book = packaged_book(board) if book is None else book
+        self._layout = make_layout(board)
+        self._table = make_table(board, table_bits)
 
     def solve(self, position: Position, on_poll: OnPoll | None = None, *, weak: bool = False) -> int:
         """Return the exact score; the options are those of `analyze`."""
@@ -62,7 +62,7 @@ class Solver:
         self, own: Words, occupied: Words, *, weak: bool = False, on_poll: OnPoll | None = None
     ) -> Scores:
         """Return the score of each move, int8 [B, A], for the side that makes it; `FULL_COLUMN` for an illegal move."""
-        playable, after_own, after_occupied = children(self.geometry, *_checked(own, occupied))
+        playable, after_own, after_occupied = children(self.board, *_checked(own, occupied))
         scores = np.full(playable.shape, FULL_COLUMN, np.int8)
         scores[playable] = -self.solve_batch(after_own, after_occupied, weak=weak, on_poll=on_poll)
         return scores
@@ -70,13 +70,13 @@ class Solver:
     def solve_batch(self, own: Words, occupied: Words, *, weak: bool = False, on_poll: OnPoll | None = None) -> Scores:
         """Return the scores, int8 [B], of positions given as bitboards, uint64 [B] each; see `analyze`."""
         own, occupied = _checked(own, occupied)
-        words, integers = make_memory(self.geometry)
+        words, integers = make_memory(self.board)
         scores = np.empty(len(own), np.int8)
         done = counted = 0
         while done < len(own):
             integers[LIMIT] = integers[NODES] + NODES_PER_PAUSE
             done = score_batch(
-                self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, done
+                self.board, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, done
             )
             self.nodes += int(integers[NODES]) - counted
             counted = int(integers[NODES])
@@ -85,8 +85,8 @@ class Solver:
         return np.sign(scores) if weak else scores
 
     def _stones(self, position: Position) -> tuple[Words, Words]:
-        if position.geometry != self.geometry:
-            raise ValueError(f"a solver for {self.geometry} cannot solve a position on {position.geometry}")
+        if position.board != self.board:
+            raise ValueError(f"a solver for {self.board} cannot solve a position on {position.board}")
         return np.array([position.own], np.uint64), np.array([position.occupied], np.uint64)
 
 
@@ -99,12 +99,12 @@ def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
     return own, occupied
 
 
-def moves_to_end(geometry: Geometry, plies: int, score: int) -> int:
+def moves_to_end(board: Board, plies: int, score: int) -> int:
     """Return the winner's number of moves to the end, its last one included, after ``plies`` stones; 0 for a draw."""
     if score > 0:
-        return (geometry.cells + 1 - plies) // 2 - score + 1
+        return (board.cells + 1 - plies) // 2 - score + 1
     if score < 0:
-        return (geometry.cells - plies) // 2 + score + 1
+        return (board.cells - plies) // 2 + score + 1
     return 0
 
 
@@ -115,8 +115,8 @@ def best_columns(scores: Sequence[int | None]) -> list[int]:
 
 
 @cache
-def shared_solver(geometry: Geometry = STANDARD) -> Solver:
-    return Solver(geometry)
+def shared_solver(board: Board = STANDARD) -> Solver:
+    return Solver(board)
 
 
 class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
@@ -150,7 +150,7 @@ class Verdict:
 
     @classmethod
     def of(cls, position: Position, score: int) -> "Verdict":
-        return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
+        return Verdict(score=score, moves=moves_to_end(position.board, position.plies, score))
 
     @property
     def outcome(self) -> int:
@@ -173,7 +173,7 @@ class ExactColumn(Verdict):
 
 def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list[ExactColumn]:
     """Return the solver's verdict on each legal move; early positions that the book lacks take seconds to minutes."""
-    scores = shared_solver(position.geometry).analyze(position, on_poll)
+    scores = shared_solver(position.board).analyze(position, on_poll)
     best = best_columns(scores)
     return [
         ExactColumn(column=column, best=column in best, **vars(Verdict.of(position, score)))
@@ -184,7 +184,7 @@ def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list
 
 def central_columns(position: Position) -> list[int]:
     """Return the legal 0-based columns, the most central first."""
-    middle = (position.geometry.columns - 1) / 2
+    middle = (position.board.columns - 1) / 2
     return sorted(position.legal_columns(), key=lambda column: abs(column - middle))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alphac4.game.rules import STANDARD, Geometry, board_settings
+from alphac4.game.rules import STANDARD, Board, board_settings
 from alphac4.storage.arrays import Arrays, Header, digest_arrays, load_arrays, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.networks import SHIPPED, find_with_scheme
@@ -27,7 +27,7 @@ class Checkpoint:
     """A network with its board, provenance and strength."""
 
     network: "Network"  # in evaluation mode, on the CPU
-    geometry: Geometry = STANDARD
+    board: Board = STANDARD
     provenance: Mapping[str, Any] = field(default_factory=dict)  # provenance of the network from its training
     strength: Mapping[str, Any] = field(default_factory=dict)  # measured
 
@@ -36,7 +36,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     header = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "geometry": board_settings(checkpoint.geometry),
+        "geometry": board_settings(checkpoint.board),
         "architecture": dataclasses.asdict(checkpoint.network.config),
         "provenance": dict(checkpoint.provenance),
         "strength": dict(checkpoint.strength),
@@ -62,10 +62,10 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
 
     path = checkpoint_file(path)
     arrays, header = load_arrays(path, FORMAT)
-    geometry = _read_geometry(path, header)
+    board = _read_board(path, header)
     try:
         config = read_record(NetworkConfig, header["architecture"], "architecture")
-        if (config.rows, config.columns) != (geometry.rows, geometry.columns):
+        if (config.rows, config.columns) != (board.rows, board.columns):
             raise ValueError("the network and the header have different boards")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         # The package's own network has no weights before the file's, which may have other names or shapes.
@@ -78,19 +78,19 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
         raise FileError(f"{path}: the weights do not fit the header: {reason}") from error
     if not all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()):
         raise FileError(f"{path}: the weights are not finite numbers")
-    return Checkpoint(network=network.eval(), geometry=geometry, provenance=provenance, strength=strength)
+    return Checkpoint(network=network.eval(), board=board, provenance=provenance, strength=strength)
 
 
-def checkpoint_geometry(path: Path) -> Geometry:
+def checkpoint_board(path: Path) -> Board:
     """Return the board of a checkpoint, without loading PyTorch."""
-    return _read_geometry(path, load_arrays(path, FORMAT)[1])
+    return _read_board(path, load_arrays(path, FORMAT)[1])
 
 
-def _read_geometry(path: Path, header: Header) -> Geometry:
+def _read_board(path: Path, header: Header) -> Board:
     if (version := header.get("schema_version")) != SCHEMA_VERSION:
         raise FileError(f"{path}: schema version {version!r}; this program reads version {SCHEMA_VERSION}")
     try:
-        return read_record(BoardConfig, header["geometry"], "geometry").geometry()
+        return read_record(BoardConfig, header["geometry"], "geometry").make()
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(f"{path}: invalid board in the header: {first_line(error)}") from error
 

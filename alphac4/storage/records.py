@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from alphac4.game import Geometry
+    from alphac4.game import Board
 
 MAX_SEED = 2**63 - 1
 MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 bytes
@@ -72,11 +72,11 @@ class BoardConfig:
     diagonals: bool = True
     """Whether diagonal rows win."""
 
-    def geometry(self) -> "Geometry":
-        """Return the geometry for compiled code; raise ValueError for an impossible board."""
-        from alphac4.game.rules import make_geometry  # imports Numba, which options do not need
+    def make(self) -> "Board":
+        """Return the board for compiled code; raise ValueError for an impossible board."""
+        from alphac4.game.rules import make_board  # imports Numba, which options do not need
 
-        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
+        return make_board(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -155,8 +155,8 @@ class TrainConfig(CheckedSettings):
 
     def _check(self) -> None:
         super()._check()
-        if self.board != BoardConfig():  # valid by definition; making its geometry would load Numba
-            self.board.geometry()
+        if self.board != BoardConfig():  # valid by definition; making it would load Numba
+            self.board.make()
         self.network_config()
 
     @classmethod

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import column_name
 from alphac4.game.rules import column_cells
@@ -312,13 +312,13 @@ def make_schedule(
 
 
 def start_positions(
-    starts: Sequence[Position | str], geometry: Geometry
+    starts: Sequence[Position | str], board: Board
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move."""
     if isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ValueError(f"starts returned {starts!r:.80}; expected a list of positions or move strings such as '44'")
     try:
-        positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
+        positions = [Position.from_moves(start, board) if isinstance(start, str) else start for start in starts]
     except ValueError as error:
         raise ValueError(f"starts returned an invalid position: {error}") from error
     if not 0 < len(positions) <= MAX_STARTS:
@@ -326,7 +326,7 @@ def start_positions(
     for position in positions:
         if not isinstance(position, Position):
             raise ValueError(f"starts returned {position!r:.80}; expected positions or move strings such as '44'")
-        if position.geometry != geometry:
+        if position.board != board:
             raise ValueError("starts returned a position of another board than the run's")
         if position.outcome() is not None:
             raise ValueError(f"starts returned a finished game: {position.moves or position}")
@@ -338,10 +338,10 @@ def check_columns(
     policy: npt.NDArray[np.float64],  # [G, C, A] result of `policy_target`
     occupied: npt.NDArray[np.uint64],  # [G, C]
     used: npt.NDArray[np.bool_],  # [G, C]
-    geometry: Geometry,
+    board: Board,
 ) -> None:
     """Raise ValueError for a policy with a probability above 0 in a full column."""
-    cells = np.array([column_cells(geometry, column) for column in range(geometry.columns)], np.uint64)
+    cells = np.array([column_cells(board, column) for column in range(board.columns)], np.uint64)
     is_full = occupied[:, :, None] & cells == cells
     if (forbidden := used[:, :, None] & is_full & (policy > 0)).any():
         game, ply, column = np.argwhere(forbidden)[0]
@@ -351,7 +351,7 @@ def check_columns(
         )
 
 
-def own_targets(values: Any, used: npt.NDArray[np.bool_], geometry: Geometry) -> dict[str, Target]:
+def own_targets(values: Any, used: npt.NDArray[np.bool_], board: Board) -> dict[str, Target]:
     """Return the result of `targets` for the plies ``used`` [G, C], in float32; raise ValueError if it is invalid."""
     if not isinstance(values, Mapping) or not all(isinstance(target, Target) for target in values.values()):
         raise ValueError(f"targets returned {values!r:.80}; expected a dictionary of names to alphac4.Target")
@@ -359,7 +359,7 @@ def own_targets(values: Any, used: npt.NDArray[np.bool_], geometry: Geometry) ->
     for name, target in values.items():
         sizes = (*used.shape, *np.shape(target.values)[2:])
         array = RESULTS["targets"].check(f"targets[{name!r}]", target.values, sizes, used)
-        if target.mirrored and sizes[2:][-1:] != (geometry.columns,):
+        if target.mirrored and sizes[2:][-1:] != (board.columns,):
             raise ValueError(f"targets[{name!r}] returned {list(sizes)}, mirrored; expected the columns as last axis")
         targets[str(name)] = Target(array.astype(np.float32), bool(target.mirrored))
     return targets
@@ -367,7 +367,7 @@ def own_targets(values: Any, used: npt.NDArray[np.bool_], geometry: Geometry) ->
 
 def check_samples(samples: Samples, like: Samples, name: str) -> None:
     """Raise ValueError unless the samples of a function have the board, the arrays and the types of other samples."""
-    if samples.geometry != like.geometry:
+    if samples.board != like.board:
         raise ValueError(f"{name} returned samples of another board than the run's")
     forms = [
         {key: f"{array.dtype} {['S', *array.shape[1:]]}" for key, array in each.arrays().items()}

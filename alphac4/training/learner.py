@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from alphac4.compute.cores import Compute
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
@@ -56,7 +56,7 @@ class Learner:
         self,
         network: NetworkConfig,
         config: LearningConfig,
-        geometry: Geometry,
+        board: Board,
         seed: int,  # of the initial weights
         *,
         device: torch.device | None = None,
@@ -68,7 +68,7 @@ class Learner:
         self.seed = seed
         self.extensions = extensions or Extensions()
         self.device = device or torch.device("cpu")
-        self._geometry = geometry
+        self._board = board
         on_cpu = self.device.type == "cpu"
         self._parts = -(-config.batch_size // PART_SIZE) if on_cpu else 1
         self._workers = min(workers or cores(), self._parts)
@@ -154,7 +154,7 @@ class Learner:
         samples = replay.window(window)
         stream = batches(
             samples,
-            self._geometry,
+            self._board,
             self.config.batch_size,
             steps,
             rng,
@@ -382,7 +382,7 @@ def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions |
         raise RuntimeError(f"training needs torch.float32 as default dtype, not {dtype}: call torch.set_default_dtype")
     if torch.is_inference_mode_enabled():
         raise RuntimeError("training needs gradients: leave torch.inference_mode() before")
-    network, geometry, device = config.network_config(), config.board.geometry(), compute.learning_device
+    network, board, device = config.network_config(), config.board.make(), compute.learning_device
     return compute.learner(config, extensions) or Learner(
-        network, config.learning, geometry, config.seed, device=device, extensions=extensions
+        network, config.learning, board, config.seed, device=device, extensions=extensions
     )

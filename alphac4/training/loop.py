@@ -139,10 +139,10 @@ class TrainingLoop:
         # Constant during a run.
         self.config = config
         self.extensions = extensions
-        self.geometry = geometry = config.board.geometry()
+        self.board = board = config.board.make()
         self.callbacks = callbacks
         end = config.learning_steps * config.iterations
-        needed = replay_bytes(geometry, config.iterations * config.samples, config.learning.min_window)
+        needed = replay_bytes(board, config.iterations * config.samples, config.learning.min_window)
         check_memory("the last replay window needs", needed, "samples or learning.min_window", is_certain=False)
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
         self.schedule: Schedule = make_schedule(extensions, self.cosine, end)
@@ -161,7 +161,7 @@ class TrainingLoop:
             budgets = [int(self._budgets(number).max()) for number in numbers]
         self.actors = compute.actors(
             best.network,
-            geometry,
+            board,
             config.selfplay,
             partial(random_generator, config.seed, 0, "actor"),
             selection=extensions.functions.get("selection"),
@@ -172,12 +172,12 @@ class TrainingLoop:
         pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
-        options = best.network, geometry, extensions.functions.get("selection") or config.selfplay.puct(), pool
+        options = best.network, board, extensions.functions.get("selection") or config.selfplay.puct(), pool
         self.providers = [PlayerProvider(compute, *options, number) for number in range(2)]
         self.matches = Matches(
             self.providers,
             config.gate,
-            geometry,
+            board,
             config.seed,
             report=partial(self.report_progress, "matches"),
             pool=pool,
@@ -237,21 +237,21 @@ class TrainingLoop:
         for each in extra:
             check_samples(each, samples, "extra_samples")
         self.replay.add(concatenate([samples, *extra]), self.number)
-        return selfplay_report(self.geometry, played, samples, started, self.actors)
+        return selfplay_report(self.board, played, samples, started, self.actors)
 
     def _plan(self) -> GamePlan:
-        extensions, plan = self.extensions, make_plan(self.geometry, self.config.selfplay)
+        extensions, plan = self.extensions, make_plan(self.board, self.config.selfplay)
         if "simulations" in extensions:
             plan = plan._replace(simulations=self._budgets(self.number))
         for name in ("temperature", "noise"):
             if name in extensions:
-                values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.geometry.cells)]
+                values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.board.cells)]
                 plan = plan._replace(**{name: np.array(values)})
         if "starts" in extensions:
             size = window_size(self.replay.total, self.config.learning.min_window)
             window = self.replay.window(size) if self.replay.total else None
             rng = random_generator(self.config.seed, self.number, "starts")
-            own, occupied = start_positions(extensions.call("starts", window, rng), self.geometry)
+            own, occupied = start_positions(extensions.call("starts", window, rng), self.board)
             plan = plan._replace(starts=np.array([len(own)]), start_own=own, start_occupied=occupied)
         return plan
 
@@ -274,10 +274,7 @@ class TrainingLoop:
         """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply, by the function."""
         return np.array(
             [
-                [
-                    int(self.extensions.numbers("simulations", iteration, ply, full))
-                    for ply in range(self.geometry.cells)
-                ]
+                [int(self.extensions.numbers("simulations", iteration, ply, full)) for ply in range(self.board.cells)]
                 for full in (False, True)
             ]
         )
@@ -290,16 +287,14 @@ class TrainingLoop:
         if "policy_target" in extensions:
             arguments, sizes = (copy.deepcopy(games), rng("policy target")), games.policy.shape
             policy = extensions.numbers("policy_target", *arguments, sizes=sizes, used=used)
-            check_columns(policy, games.occupied, used, self.geometry)
+            check_columns(policy, games.occupied, used, self.board)
         if "value_target" in extensions:
             arguments, sizes = (copy.deepcopy(games), rng("value target")), (*used.shape, 3)
             value = extensions.numbers("value_target", *arguments, sizes=sizes, used=used)
         targets = None
         if "targets" in extensions:
-            targets = own_targets(extensions.call("targets", copy.deepcopy(games), rng("targets")), used, self.geometry)
-        return make_samples(
-            self.geometry, self.config.selfplay, games, policy=policy, value_target=value, targets=targets
-        )
+            targets = own_targets(extensions.call("targets", copy.deepcopy(games), rng("targets")), used, self.board)
+        return make_samples(self.board, self.config.selfplay, games, policy=policy, value_target=value, targets=targets)
 
     def _learn(self) -> LearningReport:
         """Learn from the replay window; restore the earlier weights if they are not finite afterwards."""
@@ -357,7 +352,7 @@ def learn(
     _check_has_no_file(config)
     if not len(samples):
         raise ValueError("there are no samples to learn from")
-    if samples.geometry != config.board.geometry():
+    if samples.board != config.board.make():
         raise ValueError("the samples are of another board than the settings")
     extensions = Extensions(network=network, loss=loss, optimizer=optimizer, schedule=schedule, sampler=sampler)
     config = dataclasses.replace(config, iterations=1, samples=len(samples))

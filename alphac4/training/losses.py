@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from alphac4.game.planes import PLANES, make_planes
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.nn.network import Outputs
 from alphac4.selfplay.replay import draw_batches
 from alphac4.selfplay.samples import Samples
@@ -56,7 +56,7 @@ batch."""
 
 def batches(
     samples: Samples,
-    geometry: Geometry,
+    board: Board,
     size: int,
     count: int,
     rng: np.random.Generator,
@@ -69,8 +69,8 @@ def batches(
     """Make the batches of `draw_batches` on the CPU."""
     for rows, flip in draw_batches(len(samples), size, count, rng, weights):
         chosen = samples.take(rows)
-        seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
-        final_stones = make_planes(geometry, chosen.final_own, chosen.final_occupied)
+        seen = make_planes(board, chosen.own, chosen.occupied, planes)
+        final_stones = make_planes(board, chosen.final_own, chosen.final_occupied)
         policy_target = chosen.policy.astype(np.float32)
         seen[flip] = seen[flip][..., ::-1]
         final_stones[flip] = final_stones[flip][..., ::-1]

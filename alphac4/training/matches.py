@@ -13,7 +13,7 @@ from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import PlayerFactory, PoolPlayer
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
-from alphac4.game.rules import Geometry, as_integer
+from alphac4.game.rules import Board, as_integer
 from alphac4.machine import cores
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.simulation import Selection
@@ -46,7 +46,7 @@ class Matches:
         self,
         providers: "Sequence[PlayerProvider]",  # of two networks; the best always uses the second
         config: GateConfig,
-        geometry: Geometry,
+        board: Board,
         seed: int,
         *,
         report: Callable[..., object] = lambda **_games: None,  # gets the games done and in total; may raise to stop
@@ -54,7 +54,7 @@ class Matches:
     ) -> None:
         self._providers = providers
         self._config = config
-        self._geometry = geometry
+        self._board = board
         self._seed = seed
         self._report = report
         self._pool = pool
@@ -98,7 +98,7 @@ class Matches:
     ) -> MatchResult:
         """Play a match from openings that ``rng`` draws."""
         started = time.perf_counter()
-        openings = balanced_openings(pairs, rng, self._geometry)
+        openings = balanced_openings(pairs, rng, self._board)
         done = 0
 
         def on_games(count: int) -> None:
@@ -114,15 +114,15 @@ class Matches:
 
     def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
         """Return ``count`` equal players of classic MCTS, one for each player of the network."""
-        budget, geometry = Budget(simulations=rollouts), self._geometry
+        budget, board = Budget(simulations=rollouts), self._board
         if self._pool is None:
             threads = max(1, cores() // count)
-            return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
-        seed, model = int(rng.integers(2**63)), UctPlayer(budget, rng, geometry)
+            return [UctPlayer(budget, each, board, threads=threads) for each in rng.spawn(count)]
+        seed, model = int(rng.integers(2**63)), UctPlayer(budget, rng, board)
         factories = [
             PlayerFactory(
-                ("classic", rollouts, geometry, seed, index),
-                partial(UctPlayer, budget, np.random.default_rng((seed, index)), geometry),
+                ("classic", rollouts, board, seed, index),
+                partial(UctPlayer, budget, np.random.default_rng((seed, index)), board),
             )
             for index in range(count)
         ]
@@ -139,15 +139,15 @@ class PlayerProvider:
         self,
         compute: Compute,
         network: Network,
-        geometry: Geometry,
+        board: Board,
         selection: Selection,
         pool: "Pool | None" = None,  # processes that search instead of this one, with its backend if they have it
         number: int = 0,  # among the pool's providers
     ) -> None:
-        self._pool, self._number, self._geometry, self._selection = pool, number, geometry, selection
+        self._pool, self._number, self._board, self._selection = pool, number, board, selection
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self._searches = [
-            compute.search(self._evaluator, selection, geometry=geometry, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
+            compute.search(self._evaluator, selection, board=board, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
             for _ in range(compute.streams)
         ]
 
@@ -163,7 +163,7 @@ class PlayerProvider:
         players = [NetworkPlayer(name, search, budget) for search in self._searches]
         if self._pool is None:
             return players
-        arguments = self.backend, self._geometry, self._selection, simulations
+        arguments = self.backend, self._board, self._selection, simulations
         make = partial(_player_in_pool, self._number, self._pool.share(network), *arguments)
         factory = PlayerFactory((self._number, self._evaluator.version, *arguments), make)
         return [PoolPlayer(self._pool, index, factory, players[0]) for index in range(self._pool.cores)]
@@ -176,7 +176,7 @@ def _player_in_pool(
     number: int,
     network: Callable[[], Network],
     backend: str,
-    geometry: Geometry,
+    board: Board,
     selection: Selection,
     simulations: int,
 ) -> Player:
@@ -184,6 +184,6 @@ def _player_in_pool(
     weights = network().eval()
     if (number, backend) not in _providers:
         compute = choose_compute("cpu", backend if has_backend(backend, "cpu") else "auto", threads=1)
-        _providers[number, backend] = PlayerProvider(compute, weights, geometry, selection)
+        _providers[number, backend] = PlayerProvider(compute, weights, board, selection)
     (player,) = _providers[number, backend].players(weights, "", simulations)
     return player

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from alphac4.compute.cores import Actors
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.selfplay.games import Games, move_string
 from alphac4.selfplay.samples import Block, Samples, recorded_plies
 
@@ -103,9 +103,7 @@ class LearningReport:
         return self.losses.get("value", math.nan)
 
 
-def selfplay_report(
-    geometry: Geometry, played: Block, samples: Samples, started: float, actors: Actors
-) -> SelfPlayReport:
+def selfplay_report(board: Board, played: Block, samples: Samples, started: float, actors: Actors) -> SelfPlayReport:
     """Return the report of self-play since ``started``; ``played`` is sorted by content."""
     waited = time.perf_counter() - started
     seconds = actors.play_seconds or waited
@@ -130,7 +128,7 @@ def selfplay_report(
         mean_plies=sum(map(len, moves)) / count,
         first_player_wins=outcomes.count(1) / count,
         draws=outcomes.count(0) / count,
-        first_moves=[firsts.count(column) for column in range(geometry.columns)],
+        first_moves=[firsts.count(column) for column in range(board.columns)],
         openings=dict(openings.most_common(200)),
         distinct_openings=len(openings),
         policy_entropy=-float((policy * np.log(np.maximum(policy, 1e-12))).sum()) / positions,

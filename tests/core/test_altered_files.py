@@ -25,7 +25,7 @@ from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
 from alphac4.arena.tournament import read_part
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
-from alphac4.game.rules import STANDARD, make_geometry
+from alphac4.game.rules import STANDARD, make_board
 from alphac4.game.walk import NO_MOVE, stones_of
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.folder import RunFolder
@@ -45,7 +45,7 @@ NESTED = [b"[" * depth + b"]" * depth for depth in (100, 990, 100_000)]
 TOURNAMENT = {"players": ["a", "b"], "games": 100, "seed": 1}
 WALK = {"player": "best@600", "seed": 0}
 WALKED = {0: 3, 70: 2, 900: 3}  # columns by key
-SMALL_BOARD = make_geometry(4, 5, 4)
+SMALL_BOARD = make_board(4, 5, 4)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def plain(value: Any) -> Any:
 
 def read_checkpoint(path: Path) -> Any:
     found = load_checkpoint(path)
-    facts = (found.geometry, dict(found.provenance), dict(found.strength), found.network.config)
+    facts = (found.board, dict(found.provenance), dict(found.strength), found.network.config)
     return plain([*facts, dict(found.network.state_dict())])
 
 

@@ -142,7 +142,7 @@ class Module(nn.Module):
 def test_load_takes_a_module_that_returns_logits_or_probabilities(planes: int) -> None:
     module = Module(planes).train()
     position = alphac4.Position.from_moves("44")  # its own mirror image
-    seen = make_planes(position.geometry, *stones([position]), planes)
+    seen = make_planes(position.board, *stones([position]), planes)
     with torch.no_grad():
         policy, outcome = module.eval()(torch.from_numpy(seen))
     module.train()
@@ -161,7 +161,7 @@ def test_load_takes_a_module_that_returns_logits_or_probabilities(planes: int) -
 def test_load_takes_a_module_of_half_precision_that_returns_probabilities(dtype: torch.dtype) -> None:
     module = Module(2, "probabilities").eval().to(dtype)
     position = alphac4.Position.from_moves("44")  # its own mirror image
-    seen = make_planes(position.geometry, *stones([position]), 2)
+    seen = make_planes(position.board, *stones([position]), 2)
     with torch.no_grad():
         policy, outcome = module(torch.from_numpy(seen).to(dtype))
     result = alphac4.load(module).search("44", simulations=0)
@@ -305,7 +305,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
             lambda: alphac4.Position("4455"),
             r"takes the bits of its stones, not '4455'; write Position.from_moves\('4455'",
         ),
-        (lambda: alphac4.make_geometry(6, 7, 4, "no"), "diagonals must be True or False, not 'no'"),
+        (lambda: alphac4.make_board(6, 7, 4, "no"), "diagonals must be True or False, not 'no'"),
         (lambda: alphac4.load(7), "7 is not a player"),
         (lambda: alphac4.load(SimpleNamespace(choose=3, name="a")), "is not a player: it needs a name"),
         (lambda: alphac4.load(RandomPlayer), "player must be an instance of RandomPlayer, not the class"),
@@ -327,7 +327,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.draw_board("44", axes=5), "axes must be axes of Matplotlib, not 5"),
         (lambda: agent.choose("4455"), "positions must be a list of .*, not '4455'"),
         (lambda: alphac4.play_match(3, "random"), "3 is not a player"),
-        (lambda: alphac4.solve("44", geometry=5), "geometry must be a board from make_geometry, not 5"),
+        (lambda: alphac4.solve("44", board=5), "board must be a board from make_board, not 5"),
         (lambda: alphac4.play_match("random", "random", progress="no"), "progress must be bool, not 'no'"),
         (lambda: alphac4.evaluate("random", positions=[5]), r"positions\[0\] must be str or Path, not 5"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations must be a list of int, not 100"),
@@ -338,7 +338,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
 
 
 def test_a_wrong_value_of_an_argument_raises_a_clear_value_error() -> None:
-    agent, small, position = alphac4.load("uct:9"), alphac4.make_geometry(5, 6), alphac4.Position()
+    agent, small, position = alphac4.load("uct:9"), alphac4.make_board(5, 6), alphac4.Position()
     for call, message in (
         (lambda: alphac4.Position(1, 0), "own has stones that are not in occupied"),
         (lambda: alphac4.Position(0, 2**64), "occupied must be at most 64 bits"),
@@ -356,9 +356,9 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error() -> None:
         (lambda: alphac4.evaluate("random", simulations=[]), "simulations must not be empty: give at least one number"),
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
         (lambda: alphac4.load("x" * 100_000), "unknown player 'xxx"),
-        (lambda: alphac4.load("quick", geometry=small), "plays on 6 x 7 .*, not on 5 x 6"),
+        (lambda: alphac4.load("quick", board=small), "plays on 6 x 7 .*, not on 5 x 6"),
         (lambda: alphac4.read_reports("x" * 5000), "no reports of a run here"),
-        (lambda: alphac4.solve(alphac4.Position(), geometry=small), "on a different board"),
+        (lambda: alphac4.solve(alphac4.Position(), board=small), "on a different board"),
         (lambda: alphac4.load(""), "the player's name is empty; .* such as best@600 or uct:1000"),
         (
             lambda: alphac4.load("quick", backend="foo"),

@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 import torch
 
-from alphac4.game.rules import make_geometry
+from alphac4.game.rules import make_board
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.arrays import load_arrays, save_arrays
@@ -110,7 +110,7 @@ def test_every_shipped_network_has_a_name_and_a_description() -> None:
     described = (folder / "README.md").read_text(encoding="utf-8")
     for file in files:
         assert f"## {file}" in described
-        assert load_checkpoint(Path(file.removesuffix(".safetensors"))).geometry == make_geometry()
+        assert load_checkpoint(Path(file.removesuffix(".safetensors"))).board == make_board()
 
 
 def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(

@@ -9,7 +9,7 @@ from naive import naive_lines
 
 from alphac4.arena.kinds import describe_options, parse_options
 from alphac4.arena.registry import parse_player
-from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game import Board, Position, make_board
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic import search as classic_search
 from alphac4.mcts.classic.rollouts import (
@@ -55,8 +55,8 @@ def test_every_uct_variant_takes_a_win_and_blocks_one(name: str) -> None:
     player = UctSearch(VARIANTS[name], rng=np.random.default_rng(0))
     positions = [Position.from_moves(moves) for moves in ("112233", "11223")]  # x has three in a row; x or o to move
     assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3]
-    for board in (make_geometry(5, 9, 4, diagonals=False), make_geometry(4, 5, 4)):
-        player = UctSearch(VARIANTS[name], geometry=board, rng=np.random.default_rng(0))
+    for board in (make_board(5, 9, 4, diagonals=False), make_board(4, 5, 4)):
+        player = UctSearch(VARIANTS[name], board=board, rng=np.random.default_rng(0))
         positions = [Position.from_moves(moves, board) for moves in ("112233", "11223", "12121")]
         assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3, 0]
 
@@ -218,7 +218,7 @@ def test_invalid_uct_options_are_rejected_with_the_valid_ones(options: str, mess
         parse_player(f"uct:100,{options}", rng=np.random.default_rng(0), threads=1)
 
 
-BOARDS = [STANDARD, make_geometry(5, 5, 3), make_geometry(4, 4, 3), make_geometry(5, 6, 4, False)]
+BOARDS = [STANDARD, make_board(5, 5, 3), make_board(4, 4, 3), make_board(5, 6, 4, False)]
 Cells = set[tuple[int, int]]
 
 
@@ -233,24 +233,24 @@ def stones(position: Position) -> tuple[np.uint64, np.uint64]:
     return np.uint64(position.own), np.uint64(position.own ^ position.occupied)
 
 
-@pytest.mark.parametrize("geometry", BOARDS)
-def test_heuristics_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np.random.Generator) -> None:
-    lines = naive_lines(geometry)
+@pytest.mark.parametrize("board", BOARDS)
+def test_heuristics_agree_with_counting_cell_by_cell(board: Board, rng: np.random.Generator) -> None:
+    lines = naive_lines(board)
     directions = {tuple(np.subtract(line[1], line[0])) for line in lines}
-    worth = {geometry.run_length - 1: 10.0, geometry.run_length - 2: 5.0, geometry.run_length - 3: 2.0, 0: 0.0}
+    worth = {board.run_length - 1: 10.0, board.run_length - 2: 5.0, board.run_length - 3: 2.0, 0: 0.0}
 
     def points(side: Cells, against: Cells) -> float:
         return sum(worth.get(len(side & set(line)), 0.0) for line in lines if not against & set(line))
 
-    for position in random_positions(30, rng, geometry):
+    for position in random_positions(30, rng, board):
         own, other = cells_of(position)
         through = [sum(len(side & set(line)) for line in lines) for side in (own, other)]
         expected = (through[0] - through[1]) / max(sum(through), 1)
-        assert lines_value(geometry, *stones(position)) == pytest.approx(expected)
+        assert lines_value(board, *stones(position)) == pytest.approx(expected)
 
         ours, theirs = points(own, other), points(other, own)
-        assert chain_points(geometry, *stones(position)) == ours
-        assert chains_value(geometry, *stones(position)) == pytest.approx(math.tanh((ours - theirs) / CHAINS_SCALE))
+        assert chain_points(board, *stones(position)) == ours
+        assert chains_value(board, *stones(position)) == pytest.approx(math.tanh((ours - theirs) / CHAINS_SCALE))
 
         runs = [  # numbers of runs by length, over all directions with winning lines
             sum(
@@ -258,10 +258,10 @@ def test_heuristics_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np
                 for row, column in own
                 for down, right in directions
             )
-            for length in range(1, geometry.run_length)
+            for length in range(1, board.run_length)
         ]
         longest = max((length for length, count in enumerate(runs, 1) if count), default=0)
-        assert longest_run(geometry, stones(position)[0]) == (longest * runs[longest - 1] if longest else 0)
+        assert longest_run(board, stones(position)[0]) == (longest * runs[longest - 1] if longest else 0)
 
 
 def test_heuristics_match_values_counted_by_hand() -> None:

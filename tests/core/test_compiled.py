@@ -113,7 +113,7 @@ def test_cached_machine_code_is_recompiled_after_a_change_in_a_called_function(t
     assert run() == ["7"]
     rules = tmp_path / "alphac4" / "game" / "rules.py"
     text = rules.read_text()
-    other = "def legal_cells(geometry: Geometry, _occupied: np.uint64) -> np.uint64:\n    return U64_0\n\n\n@inlined\n"
+    other = "def legal_cells(board: Board, _occupied: np.uint64) -> np.uint64:\n    return U64_0\n\n\n@inlined\n"
     changed = text.replace("def legal_cells(", f"{other}def former(")
     assert changed != text
     rules.write_text(changed)
@@ -210,12 +210,12 @@ from alphac4.game.rules import STANDARD
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
 boards = np.zeros(10**6, np.uint64)
-play_replies(STANDARD, boards[:1], boards[:1], STANDARD.board)
+play_replies(STANDARD, boards[:1], boards[:1], STANDARD.playable)
 for _ in range(5):
     threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         while True:
-            play_replies(STANDARD, boards, boards, STANDARD.board)
+            play_replies(STANDARD, boards, boards, STANDARD.playable)
     except KeyboardInterrupt:
         print("interrupted")
 """

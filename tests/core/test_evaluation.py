@@ -46,7 +46,7 @@ from alphac4.evaluation.positions import (
     parse_positions,
 )
 from alphac4.evaluation.report import BudgetReport, StrengthReport, SubjectReport
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.puct import Puct
 from alphac4.mcts.search import Budget
@@ -510,7 +510,7 @@ def test_report_for_another_board_is_printed_and_drawn(
     tmp_path: Path, evaluate: Callable[..., dict[str, Any]], run_command: Callable[..., str]
 ) -> None:
     path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # not a formula
-    save_untrained(path, make_geometry(4, 4, 3))
+    save_untrained(path, make_board(4, 4, 3))
     positions.write_text("1234 4 3 4 -4\n11 2 2 3 -2\n")
     picture = tmp_path / "report.png"
     arguments = [path, "--positions", positions, "--simulations", "0,4"]
@@ -558,7 +558,7 @@ def test_unsuitable_files_are_reported_in_one_line(
     arguments: str, message: str, error_line: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    save_untrained(Path("other.safetensors"), make_geometry(5, 6, 4))
+    save_untrained(Path("other.safetensors"), make_board(5, 6, 4))
     Path("seven.columns").write_text("44 1 1 1 1 1 1 1\n")
     Path("empty.columns").touch()
     assert message in error_line(f"evaluate {arguments}")

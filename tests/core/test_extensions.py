@@ -654,7 +654,7 @@ def test_subclass_of_the_network_is_not_loaded_without_its_function(tmp_path: Pa
             return outputs._replace(policy=2 * outputs.policy)
 
     network = build_network(CONFIG.network_config(), Scaled).eval()
-    save_checkpoint(tmp_path / "scaled.safetensors", Checkpoint(network=network, geometry=STANDARD))
+    save_checkpoint(tmp_path / "scaled.safetensors", Checkpoint(network=network, board=STANDARD))
     planes = torch.ones(1, 8, 6, 7)
     loaded = load_checkpoint(tmp_path / "scaled.safetensors", Scaled).network
     assert torch.equal(loaded.eval()(planes)[0], network(planes)[0])

@@ -13,12 +13,12 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.registry import parse_player
 from alphac4.arena.tournament import PAIRS_PER_PART, Tournament, play_round_robin
 from alphac4.cli import main
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, Position, make_board
 
 MODULE = """
 class Leftmost:
-    def __init__(self, geometry, rng, shift=0, style="plain"):
-        self.name = f"leftmost {shift} {style} {geometry.columns}"
+    def __init__(self, board, rng, shift=0, style="plain"):
+        self.name = f"leftmost {shift} {style} {board.columns}"
         self.shift = shift
         rng.integers(2)
 
@@ -61,12 +61,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_users_class_or_function_creates_a_player(module: str, rng: np.random.Generator) -> None:
     # The class gets the offered arguments that it has parameters for, and those of the specification: literals or text.
-    small = make_geometry(5, 6)
-    player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=small)
+    small = make_board(5, 6)
+    player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, board=small)
     assert player.name == "leftmost 2 wild 6"
-    assert player.choose([Position(geometry=small)]) == [2]
+    assert player.choose([Position(board=small)]) == [2]
     assert not isinstance(player, SearchingPlayer)
-    for written, name in (("", "geometry,rng,threads"), ("@0.5s,depth=3", "budget,depth,geometry,rng,threads")):
+    for written, name in (("", "board,rng,threads"), ("@0.5s,depth=3", "board,budget,depth,rng,threads")):
         assert parse_player(f"{module}:anything{written}", rng=rng).name == name
 
 
@@ -85,7 +85,7 @@ def test_a_player_that_cannot_be_created_raises_an_error_of_one_line(
 ) -> None:
     specification = written.replace("MODULE", module)
     with pytest.raises(PlayerError, match=message) as error:
-        parse_player(specification, rng=rng, geometry=STANDARD)
+        parse_player(specification, rng=rng, board=STANDARD)
     assert specification in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -14,7 +14,7 @@ from helpers import random_positions, search_by_hand
 from naive import drop, naive_lines, random_board, wins
 
 import alphac4
-from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game import Board, Position, make_board
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.uct import ucb1_score
@@ -50,7 +50,7 @@ from alphac4.selfplay.samples import lambda_returns
 from alphac4.training.losses import ownership_loss, with_weights
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-NARROW = make_geometry(5, 4, 4)  # four moves, which keeps calculations by hand short
+NARROW = make_board(5, 4, 4)  # four moves, which keeps calculations by hand short
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1], np.float32)
 LOSS = 2 - PROVEN_WIN
 
@@ -114,21 +114,21 @@ def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
     assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())
 
 
-@pytest.mark.parametrize("geometry", [STANDARD, NARROW], ids=["standard", "narrow"])
-def test_moves_that_end_the_game_and_moves_that_lose_at_once_are_proven_in_a_new_node(geometry: Geometry) -> None:
-    rng, trees, found = random.Random(0), make_trees(1, 1, geometry, np.random.default_rng(0)), set[int]()
-    rows, columns = geometry.rows, geometry.columns
+@pytest.mark.parametrize("board", [STANDARD, NARROW], ids=["standard", "narrow"])
+def test_moves_that_end_the_game_and_moves_that_lose_at_once_are_proven_in_a_new_node(board: Board) -> None:
+    rng, trees, found = random.Random(0), make_trees(1, 1, board, np.random.default_rng(0)), set[int]()
+    rows, columns = board.rows, board.columns
     for _ in range(300):
-        board, moves = random_board(rng, rows, columns, rng.randrange(6, geometry.cells))
-        if wins(board, "x", rows, 4) or wins(board, "o", rows, 4):
+        stacks, moves = random_board(rng, rows, columns, rng.randrange(6, board.cells))
+        if wins(stacks, "x", rows, 4) or wins(stacks, "o", rows, 4):
             continue
         own, other = "xo" if len(moves) % 2 == 0 else "ox"
-        position = Position.from_moves(moves, geometry)
+        position = Position.from_moves(moves, board)
         reset_tree(trees, 0, position.own, position.occupied)
         for column in range(columns):
             expected = ILLEGAL
-            if len(board[column]) < rows:
-                after = drop(board, column, own)
+            if len(stacks[column]) < rows:
+                after = drop(stacks, column, own)
                 answers = [drop(after, answer, other) for answer in range(columns) if len(after[answer]) < rows]
                 loses = any(wins(answer, other, rows, 4) for answer in answers)
                 expected = LOSS if loses else UNPROVEN if answers else PROVEN_DRAW
@@ -136,7 +136,7 @@ def test_moves_that_end_the_game_and_moves_that_lose_at_once_are_proven_in_a_new
             assert trees.proof[0, ROOT, column] == expected, (moves, column)
             found.add(expected)
     assert found >= {ILLEGAL, LOSS, UNPROVEN, PROVEN_WIN - 1}
-    assert PROVEN_DRAW in found or geometry is STANDARD
+    assert PROVEN_DRAW in found or board is STANDARD
 
 
 def test_proven_losses_are_not_selected() -> None:

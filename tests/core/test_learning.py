@@ -55,7 +55,7 @@ def some_samples(count: int, seed: int = 0) -> Samples:
     rng = np.random.default_rng(seed)
     own, occupied = stones(random_positions(count, rng))
     return Samples(
-        geometry=STANDARD,
+        board=STANDARD,
         own=own,
         occupied=occupied,
         policy=rng.dirichlet(np.ones(7), count).astype(np.float16),

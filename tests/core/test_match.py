@@ -13,7 +13,7 @@ from helpers import new_threads_end
 from alphac4.arena import match as match_module
 from alphac4.arena.match import MatchResult, balanced_openings, match_openings, play_match
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
-from alphac4.game import IllegalMove, Position, make_geometry
+from alphac4.game import IllegalMove, Position, make_board
 from alphac4.machine import check_block
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch, NotFiniteError
@@ -193,7 +193,7 @@ def test_openings_are_balanced_for_both_sides(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_long_matches_get_longer_openings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(match_module, "balanced_openings", lambda _count, _rng, _geometry, plies: [plies])
+    monkeypatch.setattr(match_module, "balanced_openings", lambda _count, _rng, _board, plies: [plies])
     assert [match_openings(pairs, 0) for pairs in (500, 501)] == [[(2, 5)], [(2, 8)]]
 
 
@@ -202,14 +202,14 @@ def test_repeated_openings_of_a_match_are_reported_with_the_number_of_distinct_o
 ) -> None:
     match_openings(40, 0)
     assert not caplog.records
-    distinct = len(set(match_openings(100, 0, make_geometry(2, 3, 3))))
+    distinct = len(set(match_openings(100, 0, make_board(2, 3, 3))))
     assert 1 < distinct < 100
     assert f"only {distinct} distinct openings for 100 pairs" in caplog.text
 
 
 def test_openings_that_are_proven_draws_are_unbalanced() -> None:
-    tiny = make_geometry(2, 3, 3)
-    search, start = UctSearch(geometry=tiny, rng=np.random.default_rng(0)), [Position(geometry=tiny)]
+    tiny = make_board(2, 3, 3)
+    search, start = UctSearch(board=tiny, rng=np.random.default_rng(0)), [Position(board=tiny)]
     assert search.search(start, Budget(simulations=400)).value.tolist() == [0.0]
     assert match_module._imbalance(search, start).tolist() == [1.0]
 
@@ -224,6 +224,6 @@ def test_openings_have_no_win_within_two_plies() -> None:
 
 
 def test_openings_repeat_on_a_board_with_few_of_them(rng: np.random.Generator) -> None:
-    assert len(balanced_openings(50, rng, make_geometry(3, 3, 3), (1, 2))) == 50
-    tiny = balanced_openings(3, rng, make_geometry(2, 1, 2), (2, 2))
+    assert len(balanced_openings(50, rng, make_board(3, 3, 3), (1, 2))) == 50
+    tiny = balanced_openings(3, rng, make_board(2, 1, 2), (2, 2))
     assert [opening.moves for opening in tiny] == ["", "", ""]

@@ -19,7 +19,7 @@ from page_browser import (
     press,
 )
 
-from alphac4.game import make_geometry
+from alphac4.game import make_board
 from alphac4.play.levels import LEVELS
 from alphac4.play.web.pages import page_setup
 
@@ -643,7 +643,7 @@ def test_unreachable_server_is_reported_and_can_be_retried(browser: Browser, add
 
 
 def test_another_board_is_played_on_the_page(browser: Browser, address: str) -> None:
-    setup = page_setup(make_geometry(5, 5, 4), "network", LEVELS, simulations=2000, exact=True, provenance={})
+    setup = page_setup(make_board(5, 5, 4), "network", LEVELS, simulations=2000, exact=True, provenance={})
     page = browser.new_page()
     page.route("**/api/setup", lambda route: route.fulfill(json=setup))
     page.goto(address + "#1122334")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import random_game, search_by_hand
 
-from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game import Board, Position, make_board
 from alphac4.mcts.puct import Puct
 from alphac4.mcts.tree import ROOT
 
@@ -26,9 +26,9 @@ def plain() -> dict[str, Any]:
 class LinearNetwork:
     """Linear network: logits [B, C] and values [B] of planes [B, 2, R, C], rounded so that sums are exact."""
 
-    def __init__(self, geometry: Geometry, rng: np.random.Generator) -> None:
-        cells = 2 * geometry.cells
-        self.policy, self.value = rng.normal(size=(cells, geometry.columns)), rng.normal(size=cells) / 10
+    def __init__(self, board: Board, rng: np.random.Generator) -> None:
+        cells = 2 * board.cells
+        self.policy, self.value = rng.normal(size=(cells, board.columns)), rng.normal(size=cells) / 10
 
     def evaluate(self, planes: Any) -> tuple[Any, Any]:
         flat = planes.reshape(len(planes), -1)
@@ -36,10 +36,10 @@ class LinearNetwork:
         return (flat @ self.policy).astype(np.float32), np.round(values * 2**12).astype(np.float32) / 2**12
 
 
-def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> Position:
+def quiet_position(board: Board, plies: int, rng: np.random.Generator) -> Position:
     """Return a random position that no move ends, because the package would evaluate others by proofs."""
     while True:
-        position = random_game(plies, rng, geometry)
+        position = random_game(plies, rng, board)
         after = [position.play(column) for column in position.legal_columns()] if position.outcome() is None else []
         if after and all(one.outcome() is None for one in after):
             return position
@@ -49,7 +49,7 @@ def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> 
 def test_compiled_search_has_the_visits_of_the_plain_search(
     shape: tuple[int, int, int], plain: dict[str, Any], rng: np.random.Generator
 ) -> None:
-    geometry, game, network = make_geometry(*shape), plain["Game"](*shape), LinearNetwork(make_geometry(*shape), rng)
+    board, game, network = make_board(*shape), plain["Game"](*shape), LinearNetwork(make_board(*shape), rng)
 
     def evaluate(nodes: list[Any]) -> None:
         for node in nodes:
@@ -59,10 +59,10 @@ def test_compiled_search_has_the_visits_of_the_plain_search(
 
     compared = 0
     for plies in (0, 1, 2, 3, 5, 7, 8, 9):
-        position = quiet_position(geometry, plies, rng)
+        position = quiet_position(board, plies, rng)
         root = plain["Node"](game, (int(position.own), int(position.occupied)))
         evaluate([root])
-        trees = search_by_hand(geometry, [position], network.evaluate, PARAMETERS, SIMULATIONS)
+        trees = search_by_hand(board, [position], network.evaluate, PARAMETERS, SIMULATIONS)
         plain["search"](game, [root], evaluate, SIMULATIONS)
         pairs = [(ROOT, root)]
         for number, node in pairs:
@@ -84,7 +84,7 @@ def test_example_counts_mistakes_by_exact_play(plain: dict[str, Any]) -> None:
     positions = plain["decisive_positions"](game, 20)
     assert len(positions) == 20
     for (own, occupied), outcomes in positions.items():
-        position = Position(np.uint64(own), np.uint64(occupied), geometry=make_geometry(4, 5, 3))
+        position = Position(np.uint64(own), np.uint64(occupied), board=make_board(4, 5, 3))
         assert list(outcomes) == position.legal_columns()
         assert all(outcomes[move] == 1 for move in outcomes if position.play(move).outcome() == -1)
         assert len(set(outcomes.values())) > 1

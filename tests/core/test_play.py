@@ -265,9 +265,9 @@ def test_levels_from_club_up_take_immediate_wins() -> None:
 
 def test_master_plays_proven_moves_and_otherwise_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     proofs = Mock(player=lambda make: Mock(choose=lambda positions: [6, *make().choose(positions[1:])]))
-    monkeypatch.setattr("alphac4.play.opponents.load_proofs", lambda _geometry: proofs)
+    monkeypatch.setattr("alphac4.play.opponents.load_proofs", lambda _board: proofs)
     proven = fast_level(find_level("master"))
-    monkeypatch.setattr("alphac4.play.opponents.load_proofs", lambda _geometry: None)
+    monkeypatch.setattr("alphac4.play.opponents.load_proofs", lambda _board: None)
     searching = fast_level(find_level("master"))
     wins = Position.from_moves("112233")
     assert proven.choose([Position(), wins]) == [6, 3]
@@ -283,7 +283,7 @@ def test_a_proven_result_is_shown_if_the_solver_takes_longer(monkeypatch: pytest
         "3": ProvenResult(first=False, plies=None, column=2),
     }
     proofs = Mock(proven_result=lambda position: results.get(position.moves))
-    monkeypatch.setattr("alphac4.play.terminal.cached_proofs", lambda _geometry: proofs)
+    monkeypatch.setattr("alphac4.play.terminal.cached_proofs", lambda _board: proofs)
     monkeypatch.setattr("alphac4.play.terminal.exact", Mock(side_effect=TimeIsUp))
     _, text = run_game(["hint", "4", "hint", "1", "hint", "load 3", "hint"], "4524")
     assert re.findall(r"proven: (.*)", text) == [

@@ -20,10 +20,10 @@ from alphac4.arena.players import (
     UctPlayer,
     raw_result,
 )
-from alphac4.arena.registry import common_geometry, find_network, parse_player, parse_searching_player
+from alphac4.arena.registry import common_board, find_network, parse_player, parse_searching_player
 from alphac4.compute import choose_compute
 from alphac4.evaluation.positions import join_sets, packaged_positions
-from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
+from alphac4.game import STANDARD, Board, Outcome, Position, make_board
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.puct import Puct
 from alphac4.mcts.results import SearchResults
@@ -96,14 +96,14 @@ def plain_negamax(position: Position, depth: int, ply: int) -> int:
     if outcome is not None:
         return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN_SCORE - ply)
     if depth == 0:
-        return int(alpha_beta.static_value(position.geometry, position.own, position.occupied))
+        return int(alpha_beta.static_value(position.board, position.own, position.occupied))
     return max(-plain_negamax(position.play(column), depth - 1, ply + 1) for column in position.legal_columns())
 
 
 def test_negamax_values_threats_and_the_middle() -> None:
     # O is to move: a threat of x counts 8 against it; closeness to the middle is 0 + 1 for o, 0 + 1 + 2 for x.
     position = Position.from_moves("11223")
-    assert alpha_beta.static_value(position.geometry, position.own, position.occupied) == -8 + 1 - 3
+    assert alpha_beta.static_value(position.board, position.own, position.occupied) == -8 + 1 - 3
 
 
 def test_raw_policies_of_mirror_images_are_mirror_images(network: PolicyValueNetwork) -> None:
@@ -130,11 +130,11 @@ def test_without_mirror_a_network_evaluates_every_position_as_it_is(simulations:
 
 
 def test_a_checkpoint_determines_the_board(tmp_path: Path, rng: np.random.Generator) -> None:
-    small = make_geometry(5, 6, 4, diagonals=False)
+    small = make_board(5, 6, 4, diagonals=False)
     path = save_untrained(tmp_path / "small.safetensors", small)
-    assert common_geometry(("random", str(path))) == small
+    assert common_board(("random", str(path))) == small
     with pytest.raises(PlayerError, match="not on 4 x 4"):
-        common_geometry((str(path),), make_geometry(4, 4, 3))
+        common_board((str(path),), make_board(4, 4, 3))
     with pytest.raises(PlayerError, match="5 x 6 with runs of 4 without diagonals"):
         parse_player(str(path), rng=rng)
 
@@ -158,12 +158,12 @@ def test_options_change_the_search_and_appear_in_the_players_name(
     assert (usual.visits != expected.visits).any()
 
 
-@pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 4)])
-def test_negamax_agrees_with_a_search_without_pruning(geometry: Geometry, rng: np.random.Generator) -> None:
-    for position in random_positions(16, rng, geometry):
+@pytest.mark.parametrize("board", [STANDARD, make_board(5, 4)])
+def test_negamax_agrees_with_a_search_without_pruning(board: Board, rng: np.random.Generator) -> None:
+    for position in random_positions(16, rng, board):
         expected = {column: -plain_negamax(position.play(column), 2, 1) for column in position.legal_columns()}
         best, window = max(expected.values()), (-alpha_beta.WIN_SCORE, alpha_beta.WIN_SCORE)
-        assert alpha_beta.negamax(geometry, position.own, position.occupied, 3, 0, *window) == best
+        assert alpha_beta.negamax(board, position.own, position.occupied, 3, 0, *window) == best
         found = NegamaxPlayer(3, rng).best_moves(position)
         assert found == [column for column, score in expected.items() if score == best]
 

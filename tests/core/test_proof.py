@@ -6,26 +6,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import DRAWN, save_untrained
-from naive import Board, drop, minimax, wins
+from naive import Stacks, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
 from alphac4.cli import main
 from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, unpack_moves, walk_games
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, Position, make_board
 from alphac4.game.walk import Games, position_of
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
 from alphac4.storage.journal import Journal, read_about
 
 ROWS, COLUMNS, RUN = 4, 4, 3
-SMALL = make_geometry(ROWS, COLUMNS, RUN)
+SMALL = make_board(ROWS, COLUMNS, RUN)
 
 
 def walk(
     player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
-    games = Games(geometry=SMALL, side="first" if first else "second")
+    games = Games(board=SMALL, side="first" if first else "second")
     return list(walk_games([player], known, games, max_stones=plies, continue_after_mistakes=beyond))
 
 
@@ -35,26 +35,26 @@ def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
 
 def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
     """Judge the moves of a journal by boards of strings and plain minimax; mirror images count once."""
-    table: dict[Board, tuple[int, str]] = {}
+    table: dict[Stacks, tuple[int, str]] = {}
     for moves in Journal(path, FORMAT, read_about(path, FORMAT) or {}).read(lambda entry: unpack_moves(entry, SMALL)):
         for key, column, kind in zip(*moves, strict=True):
             grid = position_of(SMALL, key).grid()
-            board: Board = tuple("".join(".xo"[cell] for cell in stack if cell) for stack in grid.T)
-            table[board] = int(column), MoveKind(kind).name
-            table[board[::-1]] = COLUMNS - 1 - int(column), MoveKind(kind).name
+            stacks: Stacks = tuple("".join(".xo"[cell] for cell in stack if cell) for stack in grid.T)
+            table[stacks] = int(column), MoveKind(kind).name
+            table[stacks[::-1]] = COLUMNS - 1 - int(column), MoveKind(kind).name
     seen: dict[int, Counter[str]] = {}
-    layer: set[Board] = {("",) * COLUMNS}
+    layer: set[Stacks] = {("",) * COLUMNS}
     for ply in range(plies + 1):
         side = "xo"[ply % 2]
-        following: set[Board] = set()
-        for board in layer:
+        following: set[Stacks] = set()
+        for stacks in layer:
             if (ply % 2 == 0) != first:
-                replies = [drop(board, c, side) for c in range(COLUMNS) if len(board[c]) < ROWS]
+                replies = [drop(stacks, c, side) for c in range(COLUMNS) if len(stacks[c]) < ROWS]
                 following |= {reply for reply in replies if not wins(reply, side, ROWS, RUN)}
                 continue
-            column, verdict = table[board]
-            after = drop(board, column, side)
-            if -minimax(after, ROWS, RUN)[0] < minimax(board, ROWS, RUN)[0]:
+            column, verdict = table[stacks]
+            after = drop(stacks, column, side)
+            if -minimax(after, ROWS, RUN)[0] < minimax(stacks, ROWS, RUN)[0]:
                 expected = "MISTAKE"
                 if beyond:
                     following.add(after)
@@ -71,8 +71,8 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
                     following.add(after)
             assert verdict == expected
             seen.setdefault(ply, Counter())[verdict] += 1
-        going_on = {board for board in following if not all(len(stack) == ROWS for stack in board)}
-        layer = {min(board, board[::-1]) for board in going_on}
+        going_on = {stacks for stacks in following if not all(len(stack) == ROWS for stack in stacks)}
+        layer = {min(stacks, stacks[::-1]) for stacks in going_on}
     return seen
 
 
@@ -88,7 +88,7 @@ def test_walk_counts_and_judges_positions_like_minimax(
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":
-        search = NetworkSearch(UniformEvaluator(), geometry=SMALL, rng=rng, reuse="proofs")
+        search = NetworkSearch(UniformEvaluator(), board=SMALL, rng=rng, reuse="proofs")
         player = NetworkPlayer("uniform", search, Budget(simulations=12))
     path = tmp_path / "moves.txt"
     plies = 7 if beyond else 9

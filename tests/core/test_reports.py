@@ -21,7 +21,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from alphac4.arena.match import MatchResult
-from alphac4.game import make_geometry
+from alphac4.game import make_board
 from alphac4.runs.figures import game_figure
 from alphac4.runs.reports import (
     HEADINGS,
@@ -213,7 +213,7 @@ The best network: best.safetensors"""
 
 @pytest.mark.usefixtures("no_pictures")
 def test_curves_have_the_values_of_the_reports(tmp_path: Path) -> None:
-    monitor = Monitor(tmp_path, {}, make_geometry())
+    monitor = Monitor(tmp_path, {}, make_board())
     for report in (FIRST, SECOND, THIRD):
         monitor.record(report)
     monitor.record_closing([CLASSIC], THIRD.iteration)
@@ -268,7 +268,7 @@ def test_curves_of_a_resumed_run_do_not_depend_on_the_clock(tmp_path: Path, monk
     run = [dataclasses.replace(FIRST, iteration=number) for number in range(1, 7)]
     for clock, committed, recorded in ((2e9, 0, 3), (1e9, 2, 5), (1.5e9, 4, 6)):
         monkeypatch.setattr(time, "time", lambda now=clock: now)
-        with contextlib.closing(Monitor(tmp_path, {}, make_geometry(), run[:committed])) as monitor:
+        with contextlib.closing(Monitor(tmp_path, {}, make_board(), run[:committed])) as monitor:
             for report in run[committed:recorded]:
                 monitor.record(report)
     events = EventAccumulator(str(tmp_path))
@@ -280,7 +280,7 @@ def test_curves_of_a_resumed_run_do_not_depend_on_the_clock(tmp_path: Path, monk
 @pytest.mark.usefixtures("no_pictures")
 def test_error_of_a_full_disk_names_the_folder_of_curves(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monitor = Monitor(tmp_path, {}, make_geometry())
+    monitor = Monitor(tmp_path, {}, make_board())
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (sum(path.stat().st_size for path in tmp_path.iterdir()), limits[1]))
         for write in (lambda: monitor.record_closing([CLASSIC], 1), monitor.close):
@@ -298,7 +298,7 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
     )
     better = dataclasses.replace(EVALUATION, raw=EVALUATION.search, search=EVALUATION.raw)
     other = dataclasses.replace(FIRST, selfplay=dataclasses.replace(SELFPLAY, first_moves=[0, 0, 0, 0, 0, 0, 8]))
-    monitor = Monitor(tmp_path, {}, make_geometry(), [other, dataclasses.replace(SECOND, evaluation=None)])
+    monitor = Monitor(tmp_path, {}, make_board(), [other, dataclasses.replace(SECOND, evaluation=None)])
     monitor.record(dataclasses.replace(SECOND, iteration=3, evaluation=better))
     monitor.close()
     events = EventAccumulator(str(tmp_path))
@@ -345,7 +345,7 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
 
 
 def test_boards_of_a_game_show_its_moves_policies_and_values() -> None:
-    boards = game_figure(GAME, make_geometry(), moments=6, columns=2).axes
+    boards = game_figure(GAME, make_board(), moments=6, columns=2).axes
     assert [axes.get_title() for axes in boards] == [
         "3. red: +0.50",
         "4. yellow: -0.25",
@@ -371,7 +371,7 @@ def test_boards_of_a_game_show_its_moves_policies_and_values() -> None:
     assert [(text.get_position()[0], text.get_text()) for text in boards[0].texts] == [(3, "25%"), (4, "75%")]
     assert [text.get_text() for text in boards[1].texts] == ["96%"]  # shares below 5 % have no label
     results = [
-        game_figure(dataclasses.replace(GAME, outcome=outcome), make_geometry(), moments=2, columns=2).axes[-1]
+        game_figure(dataclasses.replace(GAME, outcome=outcome), make_board(), moments=2, columns=2).axes[-1]
         for outcome in (0, -1)
     ]
     assert [axes.get_title() for axes in results] == ["end: draw", "end: yellow wins"]
@@ -388,8 +388,8 @@ class TwoActors:
 
 def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check three games in two blocks, on a board of 2 x 4 cells with three in a row; they started 10 s ago."""
-    geometry = make_geometry(2, 4, 3)
-    games = make_games(3, geometry)
+    board = make_board(2, 4, 3)
+    games = make_games(3, board)
     for row, (moves, opening, outcome) in enumerate((("11223", 1, 1), ("12213", 3, 1), ("12341234", 0, 0))):
         games.plies[row], games.opening[row], games.outcome[row] = len(moves), opening, outcome
         games.moves[row, : len(moves)] = [int(move) - 1 for move in moves]
@@ -410,8 +410,8 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
     ]
     monkeypatch.setattr("alphac4.training.reports.time", SimpleNamespace(perf_counter=lambda: 110.0))
     actors: Any = TwoActors()
-    samples = make_samples(geometry, SelfPlayConfig(), games)
-    report = selfplay_report(geometry, join_blocks(blocks), samples, 100.0, actors)
+    samples = make_samples(board, SelfPlayConfig(), games)
+    report = selfplay_report(board, join_blocks(blocks), samples, 100.0, actors)
     games_shown = sorted(report.sample_games, key=lambda game: game.moves)
     assert dataclasses.replace(report, sample_games=[], policy_entropy=0.0) == SelfPlayReport(
         games=3,

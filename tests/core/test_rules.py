@@ -3,13 +3,13 @@ import random
 import numpy as np
 import pytest
 from helpers import random_positions
-from naive import Board, bits, naive_planes, random_board, wins
+from naive import Stacks, bits, naive_planes, random_board, wins
 
-from alphac4.game import Geometry, IllegalMove, Outcome, Position, make_geometry
+from alphac4.game import Board, IllegalMove, Outcome, Position, make_board
 from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys, has_run, legal_cells, mirror, oriented, winning_cells
 
-GEOMETRIES = [
+SHAPES = [
     (6, 7, 4, True),
     (4, 4, 3, True),
     (5, 6, 4, False),
@@ -18,46 +18,46 @@ GEOMETRIES = [
 ]
 
 
-def stones_of(board: Board, rows: int) -> tuple[np.uint64, np.uint64]:
-    return np.uint64(bits(board, "x", rows)), np.uint64(bits(board, "x", rows) | bits(board, "o", rows))
+def stones_of(stacks: Stacks, rows: int) -> tuple[np.uint64, np.uint64]:
+    return np.uint64(bits(stacks, "x", rows)), np.uint64(bits(stacks, "x", rows) | bits(stacks, "o", rows))
 
 
-@pytest.mark.parametrize("shape", GEOMETRIES)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_wins_winning_cells_and_planes_agree_with_a_naive_reading_of_the_board(
     shape: tuple[int, int, int, bool],
 ) -> None:
     rows, columns, run, diagonals = shape
-    geometry = make_geometry(*shape)
+    board = make_board(*shape)
     rng = random.Random(1)
     found = 0
     for plies in [rng.randrange(rows * columns + 1) for _ in range(250)]:
-        board, _ = random_board(rng, rows, columns, plies)
-        own, occupied = stones_of(board, rows)
-        won = [wins(board, side, rows, run, diagonals) for side in "xo"]
+        stacks, _ = random_board(rng, rows, columns, plies)
+        own, occupied = stones_of(stacks, rows)
+        won = [wins(stacks, side, rows, run, diagonals) for side in "xo"]
         found += sum(won)
-        assert [has_run(geometry, side) for side in (own, own ^ occupied)] == won, board
+        assert [has_run(board, side) for side in (own, own ^ occupied)] == won, stacks
 
-        expected = naive_planes(board, rows, run, diagonals)
-        ours = make_planes(geometry, np.array([own]), np.array([occupied]), PLANES["lines"])
+        expected = naive_planes(stacks, rows, run, diagonals)
+        ours = make_planes(board, np.array([own]), np.array([occupied]), PLANES["lines"])
         np.testing.assert_array_equal(ours[0], expected)
-        np.testing.assert_array_equal(make_planes(geometry, np.array([own]), np.array([occupied]))[0], expected[:2])
+        np.testing.assert_array_equal(make_planes(board, np.array([own]), np.array([occupied]))[0], expected[:2])
 
         if won[0]:
             continue  # otherwise every cell would win
-        cells = int(winning_cells(geometry, own, occupied))
+        cells = int(winning_cells(board, own, occupied))
         for bit in (1 << (column * (rows + 1) + row) for column in range(columns) for row in range(rows)):
             empty = not int(occupied) & bit
-            assert bool(cells & bit) == (empty and has_run(geometry, np.uint64(int(own) | bit)))
+            assert bool(cells & bit) == (empty and has_run(board, np.uint64(int(own) | bit)))
     assert found > 10, "the boards must contain wins for the comparison to mean anything"
 
 
 def test_the_largest_boards_use_every_bit() -> None:
-    position = Position.from_moves("8181818", make_geometry(7, 8, 4))
+    position = Position.from_moves("8181818", make_board(7, 8, 4))
     assert position.outcome() is Outcome.LOSS
-    full = Position.from_moves("8888888", make_geometry(7, 8, 8))
+    full = Position.from_moves("8888888", make_board(7, 8, 8))
     assert not full.is_legal(7)
     assert full.is_legal(6)
-    assert int(legal_cells(full.geometry, full.occupied)).bit_count() == 7
+    assert int(legal_cells(full.board, full.occupied)).bit_count() == 7
 
 
 def test_mirroring_reverses_the_columns() -> None:
@@ -66,19 +66,19 @@ def test_mirroring_reverses_the_columns() -> None:
     assert position.mirror() == expected
     assert position.mirror().moves == "7665554"
     for rows in (6, 62, 63):  # a single column takes up to all 64 bits
-        single = Position.from_moves("111", make_geometry(rows, 1, 4))
+        single = Position.from_moves("111", make_board(rows, 1, 4))
         assert single.mirror() == single
         assert single.mirror().occupied == single.occupied != 0
 
 
-@pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 6), make_geometry(7, 8)])
-def test_a_position_and_its_mirror_image_have_one_canonical_form(geometry: Geometry, rng: np.random.Generator) -> None:
-    positions = random_positions(200, rng, geometry)
+@pytest.mark.parametrize("board", [STANDARD, make_board(5, 6), make_board(7, 8)])
+def test_a_position_and_its_mirror_image_have_one_canonical_form(board: Board, rng: np.random.Generator) -> None:
+    positions = random_positions(200, rng, board)
     forms = []
     for part in (positions, [position.mirror() for position in positions]):
         own, occupied = stones(part)
-        keys, mirrored = canonical_keys(geometry, own, occupied)
-        *turned, turned_round = oriented(geometry, own, occupied)
+        keys, mirrored = canonical_keys(board, own, occupied)
+        *turned, turned_round = oriented(board, own, occupied)
         assert (turned_round == mirrored).all()
         forms.append((*turned, keys))
     for ours, theirs in zip(*forms, strict=True):
@@ -88,16 +88,16 @@ def test_a_position_and_its_mirror_image_have_one_canonical_form(geometry: Geome
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 4), (0, 7, 4), (6, 7, 1), (6, 7, 8)])
-def test_make_geometry_rejects_impossible_boards(shape: tuple[int, int, int]) -> None:
+def test_make_board_rejects_impossible_boards(shape: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"\d"):  # too many bits, no rows, no run, a run that does not fit
-        make_geometry(*shape)
+        make_board(*shape)
 
 
 def test_a_move_string_is_rendered_as_the_board_it_makes() -> None:
     assert str(Position.from_moves("44553")) == (
         ". . . . . . .\n. . . . . . .\n. . . . . . .\n. . . . . . .\n. . . o o . .\n. . x x x . .\n1 2 3 4 5 6 7"
     )
-    wide = Position.from_moves("aC1", make_geometry(3, 12, 4))
+    wide = Position.from_moves("aC1", make_board(3, 12, 4))
     assert wide.moves == "ac1"  # either case is read
     assert wide.grid()[0, 9] == 1  # column ten is written "a"
 
@@ -168,12 +168,12 @@ def test_from_kaggle_rejects_boards_that_no_game_reaches(rows: str, message: str
 
 def test_from_kaggle_accepts_every_board_that_a_game_reaches() -> None:
     rng = np.random.default_rng(1)
-    for geometry in (STANDARD, make_geometry(4, 5, 3), make_geometry(4, 4, 4), make_geometry(5, 6, 4, diagonals=False)):
+    for board in (STANDARD, make_board(4, 5, 3), make_board(4, 4, 4), make_board(5, 6, 4, diagonals=False)):
         for _ in range(30):
-            position = Position(geometry=geometry)
+            position = Position(board=board)
             while legal := position.legal_columns():
                 position = position.play(int(rng.choice(legal)))
-                assert Position.from_kaggle(position.to_kaggle(), geometry=geometry) == position
+                assert Position.from_kaggle(position.to_kaggle(), board=board) == position
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_from_kaggle_accepts_every_board_that_a_game_reaches() -> None:
         (Position(), "Position.from_moves('')"),
         (Position(129, 387), "Position(own=129, occupied=387, moves=None)"),
         (
-            Position.from_moves("44", make_geometry(5, 6)),
-            "Position.from_moves('44', geometry=make_geometry(rows=5, columns=6, run_length=4, diagonals=True))",
+            Position.from_moves("44", make_board(5, 6)),
+            "Position.from_moves('44', board=make_board(rows=5, columns=6, run_length=4, diagonals=True))",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from helpers import ConstantEvaluator, both_kinds, make_search, random_positions
 from naive import board_of, drop, minimax, wins
 
 from alphac4.arena.players import NetworkPlayer
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, Position, make_board
 from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.classic.rollouts import rollout
 from alphac4.mcts.classic.search import UctSearch
@@ -50,25 +50,25 @@ def test_search_finds_and_proves_forced_moves(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["puct", "uct"])
 def test_proofs_agree_with_minimax(shape: tuple[int, int, int, bool], kind: str) -> None:
     rows, columns, run, diagonals = shape
-    geometry = make_geometry(*shape)
-    search = make_search(kind, geometry)
-    late = geometry.cells // 2 - 2  # stones; minimax is slow for earlier positions
-    positions = [p for p in random_positions(150, np.random.default_rng(11), geometry) if p.plies >= late]
+    board = make_board(*shape)
+    search = make_search(kind, board)
+    late = board.cells // 2 - 2  # stones; minimax is slow for earlier positions
+    positions = [p for p in random_positions(150, np.random.default_rng(11), board) if p.plies >= late]
     result = search.search(positions, Budget(simulations=3000))
     proven = 0
     for index, position in enumerate(positions):
-        board = board_of(position.moves or "", columns)
+        stacks = board_of(position.moves or "", columns)
         proofs = {column: int(result.proofs[index, column]) for column in position.legal_columns()}
         for column, proof in proofs.items():
             if proof == UNPROVEN:
                 continue
             proven += 1
-            outcome, plies = minimax(drop(board, column, "xo"[position.plies % 2]), rows, run, diagonals)
+            outcome, plies = minimax(drop(stacks, column, "xo"[position.plies % 2]), rows, run, diagonals)
             assert np.sign(proof) == -outcome, (position.moves, column)
             # The proof may be longer than the fastest win, for either side, but not shorter.
             assert outcome == 0 or PROVEN_WIN - abs(proof) >= plies + 1
         if abs(result.value[index]) == 1.0 and UNPROVEN not in proofs.values():
-            assert minimax(board, rows, run, diagonals)[0] == result.value[index]
+            assert minimax(stacks, rows, run, diagonals)[0] == result.value[index]
     assert proven > 50
 
 
@@ -109,17 +109,17 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
 @pytest.mark.parametrize("depth", [64, 16], ids=["uniform", "equal weights, never cut off"])
 def test_rollouts_have_the_mean_result_of_random_games(depth: int) -> None:
     states = np.array([3], np.uint64)
-    geometry, empty = make_geometry(4, 4, 3), np.uint64(0)
+    board, empty = make_board(4, 4, 3), np.uint64(0)
     uct = UctConfig(rollout_depth=depth).selection()
-    mean = np.mean([rollout(geometry, empty, empty, states, 0, uct) for _ in range(200_000)])
+    mean = np.mean([rollout(board, empty, empty, states, 0, uct) for _ in range(200_000)])
     rng = random.Random(0)
     results = []
     for _ in range(3000):
-        board, winner = board_of("", 4), 0
+        stacks, winner = board_of("", 4), 0
         for ply in range(16):
             side = "xo"[ply % 2]
-            board = drop(board, rng.choice([c for c in range(4) if len(board[c]) < 4]), side)
-            if ply >= 4 and wins(board, side, 4, 3):
+            stacks = drop(stacks, rng.choice([c for c in range(4) if len(stacks[c]) < 4]), side)
+            if ply >= 4 and wins(stacks, side, 4, 3):
                 winner = 1 if side == "x" else -1
                 break
         results.append(winner)
@@ -132,8 +132,8 @@ def test_search_accepts_an_empty_batch_and_a_board_of_one_column(kind: str) -> N
     search = make_search(kind)
     result = search.search([], Budget(simulations=5))
     assert (len(result.moves), result.visits.shape) == (0, (0, 7))
-    narrow = make_geometry(63, 1, 4)  # the column fills a 64-bit word, and every game is drawn
-    result = make_search(kind, narrow).search([Position(geometry=narrow)], Budget(simulations=10))
+    narrow = make_board(63, 1, 4)  # the column fills a 64-bit word, and every game is drawn
+    result = make_search(kind, narrow).search([Position(board=narrow)], Budget(simulations=10))
     assert (result.moves.tolist(), result.value[0]) == ([0], 0.0)
 
 

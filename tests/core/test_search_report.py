@@ -14,7 +14,7 @@ import alphac4
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.measure import ArenaCommand
 from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import CARD_HEIGHT, draw_tree
 from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchResult, SearchResults, describe_columns, root_wdl
@@ -56,7 +56,7 @@ def test_wdl_agrees_with_the_value() -> None:
 
 
 # A search with Yellow to move. The second column is full, the third one was not visited.
-SMALL = Position.from_moves("22213", make_geometry(3, 4, 3))
+SMALL = Position.from_moves("22213", make_board(3, 4, 3))
 RESULT = SearchResults(
     moves=np.array([3]),
     visits=np.array([[1, 0, 0, 31]]),
@@ -195,5 +195,5 @@ def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[.
 def test_commands_accept_the_same_board_options(command: Any) -> None:
     words = ["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"]
     options = read_arguments(command, words, "search")
-    assert options.board.geometry() == make_geometry(5, 8, 3, False)
-    assert read_arguments(command, [], "search").board.geometry() == make_geometry()
+    assert options.board.make() == make_board(5, 8, 3, False)
+    assert read_arguments(command, [], "search").board.make() == make_board()

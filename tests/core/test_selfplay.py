@@ -256,7 +256,7 @@ def some_samples(count: int, start: int = 0) -> Samples:
     """Return samples of one position, numbered by their values in hundredths."""
     own, occupied = stones([Position.from_moves("4455")] * count)
     return Samples(
-        geometry=STANDARD,
+        board=STANDARD,
         own=own,
         occupied=occupied,
         policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),

@@ -15,7 +15,7 @@ from helpers import DRAWN, load_script, random_game
 
 from alphac4.commands.play import SolveCommand
 from alphac4.game.position import Outcome, Position
-from alphac4.game.rules import STANDARD, make_geometry
+from alphac4.game.rules import STANDARD, make_board
 from alphac4.solver import FULL_COLUMN, KnownScores, Solver, moves_to_end, no_known_scores, shared_solver
 from alphac4.solver import book as books
 from alphac4.solver import solver as solver_module
@@ -128,10 +128,10 @@ def test_finished_games_have_a_score_and_other_boards_are_rejected(solver: Solve
     lost = Position.from_moves("1122334")
     assert (solver.solve(lost), solver.solve(lost, weak=True)) == (-18, Outcome.LOSS)
     assert solver.analyze(lost) == [None] * 7
-    geometry = make_geometry(3, 2, 3, diagonals=False)
-    assert Solver(geometry).solve(Position.from_moves("112212", geometry)) == 0
+    board = make_board(3, 2, 3, diagonals=False)
+    assert Solver(board).solve(Position.from_moves("112212", board)) == 0
     with pytest.raises(ValueError, match="cannot solve"):
-        Solver(geometry).solve(Position())
+        Solver(board).solve(Position())
 
 
 @pytest.mark.parametrize(("plies", "score", "moves"), [(6, 18, 1), (5, -18, 1), (0, 1, 21), (7, 0, 0)])
@@ -149,18 +149,18 @@ def test_the_shared_solver_knows_the_empty_board() -> None:
 def test_scores_equal_plain_minimax(
     rows: int, columns: int, run_length: int, diagonals: bool, least_plies: int
 ) -> None:
-    geometry = make_geometry(rows, columns, run_length, diagonals)
-    solver = Solver(geometry, book=no_known_scores())
+    board = make_board(rows, columns, run_length, diagonals)
+    solver = Solver(board, book=no_known_scores())
     draws = random.Random(rows * 100 + columns)
     compared = 0
     for attempt in range(60):
-        plies = least_plies + attempt % max(1, geometry.cells - least_plies)
-        board, moves = naive.random_board(draws, rows, columns, plies)
-        if any(naive.wins(board, side, rows, run_length, diagonals) for side in "xo"):
+        plies = least_plies + attempt % max(1, board.cells - least_plies)
+        stacks, moves = naive.random_board(draws, rows, columns, plies)
+        if any(naive.wins(stacks, side, rows, run_length, diagonals) for side in "xo"):
             continue
-        outcome, to_end = naive.minimax(board, rows, run_length, diagonals)
-        expected = outcome * ((geometry.cells + 2 - plies - to_end) // 2)
-        position = Position.from_moves(moves, geometry)
+        outcome, to_end = naive.minimax(stacks, rows, run_length, diagonals)
+        expected = outcome * ((board.cells + 2 - plies - to_end) // 2)
+        position = Position.from_moves(moves, board)
         assert solver.solve(position) == expected, moves
         assert max(score for score in solver.analyze(position) if score is not None) == expected
         assert solver.solve(position, weak=True) == outcome
@@ -171,18 +171,18 @@ def test_scores_equal_plain_minimax(
 @pytest.mark.parametrize("table_bits", [14, 22])
 def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
     """Tag and bounds fit an entry even if a key takes all 64 bits; a smaller table is rejected."""
-    geometry = make_geometry(7, 8)
-    solver = Solver(geometry, table_bits=table_bits, book=no_known_scores())
+    board = make_board(7, 8)
+    solver = Solver(board, table_bits=table_bits, book=no_known_scores())
     rng = np.random.default_rng(5)
     solved = 0
     while solved < 4:
-        position = random_game(46, rng, geometry)
+        position = random_game(46, rng, board)
         if position.outcome() is None:
             children = [position.play(column) for column in position.legal_columns()]
             assert solver.solve(position) == max(-solver.solve(child) for child in children)
             solved += 1
     with pytest.raises(ValueError, match="at least 14"):
-        Solver(geometry, table_bits=13)
+        Solver(board, table_bits=13)
 
 
 def test_the_command_shows_a_position_as_a_table(run_command: Callable[..., str]) -> None:
@@ -216,7 +216,7 @@ def test_a_batch_answers_every_valid_line(monkeypatch: pytest.MonkeyPatch, capsy
         assert [line[:7] for line in output.err.splitlines()] == ["line 2:", "line 4:"][:status]
 
 
-FOURS = make_geometry(4, 4, 4)
+FOURS = make_board(4, 4, 4)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +260,7 @@ def test_every_position_of_the_book_is_found() -> None:
 
 @pytest.mark.parametrize("bits", [4, 9, 30])
 def test_slot_and_tag_of_the_table_determine_the_key(bits: int) -> None:
-    board = make_geometry(3, 4, 3)  # keys of 16 bits
+    board = make_board(3, 4, 3)  # keys of 16 bits
     table = make_table(board, bits)
     found = {tuple(map(int, slot_and_tag(table, np.uint64(key)))) for key in range(2**16)}
     assert len(found) == 2**16
@@ -268,7 +268,7 @@ def test_slot_and_tag_of_the_table_determine_the_key(bits: int) -> None:
 
 
 def test_a_damaged_packaged_book_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(packaged_book(make_geometry(5, 4, 3)).keys) == 0  # there is no file
+    assert len(packaged_book(make_board(5, 4, 3)).keys) == 0  # there is no file
     (tmp_path / books.book_name(FOURS)).write_bytes(b"rubbish")
     monkeypatch.setattr(books, "__file__", str(tmp_path / "book.py"))
     with pytest.raises(FileError, match=r"4x4x4\.book"):

@@ -29,7 +29,7 @@ from alphac4.arena.match import MatchResult
 from alphac4.arena.players import SearchingPlayer, backends_of
 from alphac4.cli import main
 from alphac4.compute import choose_compute
-from alphac4.game import STANDARD, Geometry, Position
+from alphac4.game import STANDARD, Board, Position
 from alphac4.mcts.puct import Puct
 from alphac4.nn.backends import INT8
 from alphac4.nn.config import NetworkConfig
@@ -227,9 +227,9 @@ def test_selfplay_command_keeps_no_games_in_memory(
 ) -> None:
     made: list[weakref.ref[Any]] = []
 
-    def tracked(geometry: Geometry, config: SelfPlayConfig, games: Games) -> Samples:
+    def tracked(board: Board, config: SelfPlayConfig, games: Games) -> Samples:
         assert not [reference for reference in made[:-2] if reference()]  # all but those of the last block are gone
-        result = make_samples(geometry, config, games)
+        result = make_samples(board, config, games)
         made.extend((weakref.ref(games.own), weakref.ref(result)))
         return result
 

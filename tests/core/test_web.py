@@ -203,7 +203,7 @@ def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: 
 
 def test_loading_proofs_stops_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading takes seconds and would delay the exit."""
-    monkeypatch.setattr(searches, "load_proofs", lambda _geometry, on_poll: on_poll())
+    monkeypatch.setattr(searches, "load_proofs", lambda _board, on_poll: on_poll())
     service = SearchService("quick")
     service.close()
     with pytest.raises(Stopped):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, U64_1, Geometry, column_cells, count_stones, has_run, legal_cells, winning_cells
+from alphac4.game.rules import U64_0, U64_1, Board, column_cells, count_stones, has_run, legal_cells, winning_cells
 from alphac4.mcts import random_state
 from alphac4.mcts.random_state import States
 
@@ -26,39 +26,39 @@ GUIDE_SHARPNESS = 5.0  # the weight of a move in a guided rollout is exp(5 times
 
 
 @inlined
-def line_starts(geometry: Geometry, cells: np.uint64, shift: np.uint64) -> np.uint64:
+def line_starts(board: Board, cells: np.uint64, shift: np.uint64) -> np.uint64:
     """Return the first cells of all lines along ``shift`` that consist of ``cells`` only."""
     starts = cells
-    for _ in range(geometry.run_length - 1):
+    for _ in range(board.run_length - 1):
         cells = cells >> shift
         starts &= cells
     return starts
 
 
 @inlined
-def line_from(geometry: Geometry, start: np.uint64, shift: np.uint64) -> np.uint64:
+def line_from(board: Board, start: np.uint64, shift: np.uint64) -> np.uint64:
     """Return the cells of the line that begins at ``start``."""
     line = start
-    for _ in range(geometry.run_length - 1):
+    for _ in range(board.run_length - 1):
         start = start << shift
         line |= start
     return line
 
 
 @inlined
-def direction(geometry: Geometry, number: int) -> np.uint64:
+def direction(board: Board, number: int) -> np.uint64:
     """Return the shift of direction 0 to 3: up, right, and both diagonals; 0 if the board has no lines along it."""
     if number == 0:
-        return U64_1 if geometry.run_length <= geometry.rows else U64_0
+        return U64_1 if board.run_length <= board.rows else U64_0
     if number == 1:
-        return geometry.height if geometry.run_length <= geometry.columns else U64_0
-    if not geometry.diagonals:
+        return board.height if board.run_length <= board.columns else U64_0
+    if not board.diagonals:
         return U64_0
-    return geometry.height - U64_1 if number == 2 else geometry.height + U64_1
+    return board.height - U64_1 if number == 2 else board.height + U64_1
 
 
 @compiled
-def lines_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+def lines_value(board: Board, own: np.uint64, other: np.uint64) -> float:
     """Return ``(ours - theirs) / (ours + theirs)``, each the number of lines through a side's stones.
 
     This is the static table of many beginners' programs. On the standard board 3 lines go through a corner and 13
@@ -66,12 +66,12 @@ def lines_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
     """
     ours, theirs = 0, 0
     for number in range(4):
-        shift = direction(geometry, number)
+        shift = direction(board, number)
         if shift == U64_0:
             continue
-        starts = line_starts(geometry, geometry.board, shift)
+        starts = line_starts(board, board.playable, shift)
         while starts != U64_0:
-            line = line_from(geometry, starts & (~starts + U64_1), shift)
+            line = line_from(board, starts & (~starts + U64_1), shift)
             starts &= starts - U64_1
             ours += count_stones(line & own)
             theirs += count_stones(line & other)
@@ -79,15 +79,15 @@ def lines_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
 
 
 @compiled
-def longest_run(geometry: Geometry, stones: np.uint64) -> float:
+def longest_run(board: Board, stones: np.uint64) -> float:
     """Return the length of the longest run short of a win times the number of such runs, which may overlap."""
     longest, count = 0, 0
     for number in range(4):
-        shift = direction(geometry, number)
+        shift = direction(board, number)
         if shift == U64_0:
             continue
         runs, length = stones, 1
-        while runs != U64_0 and length < geometry.run_length:
+        while runs != U64_0 and length < board.run_length:
             if length > longest:
                 longest, count = length, 0
             if length == longest:
@@ -98,25 +98,25 @@ def longest_run(geometry: Geometry, stones: np.uint64) -> float:
 
 
 @compiled
-def longest_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+def longest_value(board: Board, own: np.uint64, other: np.uint64) -> float:
     """Return ``tanh`` of the difference between both sides' `longest_run`, divided by `LONGEST_SCALE`."""
-    return math.tanh((longest_run(geometry, own) - longest_run(geometry, other)) / LONGEST_SCALE)
+    return math.tanh((longest_run(board, own) - longest_run(board, other)) / LONGEST_SCALE)
 
 
 @compiled
-def chain_points(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+def chain_points(board: Board, own: np.uint64, other: np.uint64) -> float:
     """Return the sum of 10, 5 or 2 points for each line that lacks 1, 2 or 3 own stones and has none of the other's."""
     points = 0.0
     for number in range(4):
-        shift = direction(geometry, number)
+        shift = direction(board, number)
         if shift == U64_0:
             continue
-        starts = line_starts(geometry, geometry.board & ~other, shift)
+        starts = line_starts(board, board.playable & ~other, shift)
         while starts != U64_0:
-            line = line_from(geometry, starts & (~starts + U64_1), shift)
+            line = line_from(board, starts & (~starts + U64_1), shift)
             starts &= starts - U64_1
             held = count_stones(line & own)
-            missing = geometry.run_length - held
+            missing = board.run_length - held
             if held == 0:
                 continue
             if missing == 1:
@@ -129,61 +129,61 @@ def chain_points(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
 
 
 @compiled
-def chains_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+def chains_value(board: Board, own: np.uint64, other: np.uint64) -> float:
     """Return ``tanh`` of the difference between both sides' `chain_points`, divided by `CHAINS_SCALE`."""
-    return math.tanh((chain_points(geometry, own, other) - chain_points(geometry, other, own)) / CHAINS_SCALE)
+    return math.tanh((chain_points(board, own, other) - chain_points(board, other, own)) / CHAINS_SCALE)
 
 
 @compiled
-def heuristic_value(geometry: Geometry, kind: int, own: np.uint64, other: np.uint64) -> float:
+def heuristic_value(board: Board, kind: int, own: np.uint64, other: np.uint64) -> float:
     """Return the heuristic's value in [-1, 1] for the side with the stones ``own``; 0 for `NO_HEURISTIC`."""
     if kind == LINES:
-        return lines_value(geometry, own, other)
+        return lines_value(board, own, other)
     if kind == LONGEST:
-        return longest_value(geometry, own, other)
+        return longest_value(board, own, other)
     if kind == CHAINS:
-        return chains_value(geometry, own, other)
+        return chains_value(board, own, other)
     return 0.0
 
 
 @compiled
 def move_weight(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, selection: Any
+    board: Board, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, selection: Any
 ) -> float:
     """Return the weight with which a rollout draws a move of the side to move."""
     weight = 1.0
     if selection.rollout == CENTRE:  # 1 at the edge, 2 in the next column, and so on to the centre
-        weight += min(column, geometry.columns - 1 - column)
+        weight += min(column, board.columns - 1 - column)
     if selection.evaluation_use == IN_ROLLOUTS:
-        value = heuristic_value(geometry, selection.evaluation, own | cell, own ^ occupied)
+        value = heuristic_value(board, selection.evaluation, own | cell, own ^ occupied)
         weight *= math.exp(GUIDE_SHARPNESS * value)
     return weight
 
 
 @compiled
 def draw_cell(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, legal: np.uint64, selection: Any, states: States, t: int
+    board: Board, own: np.uint64, occupied: np.uint64, legal: np.uint64, selection: Any, states: States, t: int
 ) -> np.uint64:
     """Draw one of the ``legal`` cells, of which there is at least one, in proportion to `move_weight`."""
     total = 0.0
-    for column in range(geometry.columns):
-        cell = legal & column_cells(geometry, column)
+    for column in range(board.columns):
+        cell = legal & column_cells(board, column)
         if cell != U64_0:
-            total += move_weight(geometry, own, occupied, cell, column, selection)
+            total += move_weight(board, own, occupied, cell, column, selection)
     left = random_state.uniform(states, t) * total
     chosen = U64_0
-    for column in range(geometry.columns):
-        cell = legal & column_cells(geometry, column)
+    for column in range(board.columns):
+        cell = legal & column_cells(board, column)
         if cell != U64_0:
             chosen = cell  # the last cell, if rounding leaves a remainder
-            left -= move_weight(geometry, own, occupied, cell, column, selection)
+            left -= move_weight(board, own, occupied, cell, column, selection)
             if left < 0.0:
                 break
     return chosen
 
 
 @compiled
-def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, selection: Any) -> float:
+def rollout(board: Board, own: np.uint64, occupied: np.uint64, states: States, t: int, selection: Any) -> float:
     """Play random moves from an unfinished position; return the result in [-1, 1] for the side to move."""
     is_guided = selection.evaluation != NO_HEURISTIC and selection.evaluation_use == IN_ROLLOUTS
     is_cut_off = selection.rollout_depth < MAX_CELLS
@@ -191,25 +191,25 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
     sign = 1.0
     ply = 0
     while True:
-        legal = legal_cells(geometry, occupied)
+        legal = legal_cells(board, occupied)
         if legal == U64_0:
             return 0.0
         cell = U64_0
         if plain:  # redraw full columns, which is faster than counting the open ones
             while cell == U64_0:
-                cell = legal & column_cells(geometry, random_state.below(states, t, geometry.columns))
+                cell = legal & column_cells(board, random_state.below(states, t, board.columns))
         else:
             if ply == selection.rollout_depth:
-                return sign * heuristic_value(geometry, selection.evaluation, own, own ^ occupied)
+                return sign * heuristic_value(board, selection.evaluation, own, own ^ occupied)
             if selection.rollout_decisive_moves:
-                if winning_cells(geometry, own, occupied) & legal != U64_0:
+                if winning_cells(board, own, occupied) & legal != U64_0:
                     return sign
-                threats = winning_cells(geometry, own ^ occupied, occupied) & legal
+                threats = winning_cells(board, own ^ occupied, occupied) & legal
                 if threats != U64_0:
                     legal = threats
-            cell = draw_cell(geometry, own, occupied, legal, selection, states, t)
+            cell = draw_cell(board, own, occupied, legal, selection, states, t)
         own |= cell
-        if has_run(geometry, own):
+        if has_run(board, own):
             return sign
         occupied |= cell
         own ^= occupied

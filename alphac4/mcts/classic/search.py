@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import STANDARD, Geometry, Position
+from alphac4.game import STANDARD, Board, Position
 from alphac4.machine import check_block, worker_threads
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct, uses_heuristics
 from alphac4.mcts.results import SearchResults
@@ -27,7 +27,7 @@ class UctSearch(TreeSearch):
         self,
         config: UctConfig | None = None,
         *,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
         rng: np.random.Generator,
         reuse: Reuse | None = None,  # by default as ``config`` says
         threads: int = 1,  # trees searched at the same time
@@ -35,7 +35,7 @@ class UctSearch(TreeSearch):
         self.config = config or UctConfig()
         self.selection = self.config.selection()
         super().__init__(
-            geometry,
+            board,
             rng,
             reuse or ("trees" if self.config.tree == "keep" else "nothing"),
             proofs=self.config.proofs,
@@ -54,7 +54,7 @@ class UctSearch(TreeSearch):
 
     def _example(self) -> "UctSearch":
         config = dataclasses.replace(self.config, roots=1)
-        return UctSearch(config, geometry=self.geometry, rng=np.random.default_rng(0))
+        return UctSearch(config, board=self.board, rng=np.random.default_rng(0))
 
     def _timed_nodes(self, budget: Budget) -> int:
         return min(MAX_NODES, int(TIMED_NODES + NODES_PER_SECOND * (budget.seconds or 0.0)))

@@ -220,18 +220,18 @@ def run_uct(trees: Trees, t: int, target: int, selection: Any) -> None:
 @compiled
 def write_heuristics(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, kind: int) -> None:
     """Store the hand-written value of each of the leaf's moves, for the side that makes it."""
-    geometry = trees.geometry
-    legal = legal_cells(geometry, occupied)
-    for a in range(geometry.columns):
-        cell = legal & column_cells(geometry, a)
-        value = heuristic_value(geometry, kind, own | cell, own ^ occupied) if cell != U64_0 else 0.0
+    board = trees.board
+    legal = legal_cells(board, occupied)
+    for a in range(board.columns):
+        cell = legal & column_cells(board, a)
+        value = heuristic_value(board, kind, own | cell, own ^ occupied) if cell != U64_0 else 0.0
         trees.heuristics[t, leaf, a] = value
 
 
 @inlined  # passing the trees to another function would cost as much as a short rollout
 def rollout_value(trees: Trees, t: int, own: np.uint64, occupied: np.uint64, selection: Any) -> float:
     """Return one rollout's result for the side to move, and count draws for the tree's draw probability."""
-    value = rollout(trees.geometry, own, occupied, trees.rng, t, selection)
+    value = rollout(trees.board, own, occupied, trees.rng, t, selection)
     trees.draw_sum[t] += 1.0 if value == 0.0 else 0.0
     trees.draw_count[t] += 1
     return value
@@ -248,7 +248,7 @@ def try_all_moves(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.
         if proof != UNPROVEN:
             value = proof_value(proof)
         else:
-            next_own, next_occupied = play(trees.geometry, own, occupied, a)
+            next_own, next_occupied = play(trees.board, own, occupied, a)
             value = -rollout_value(trees, t, next_own, next_occupied, selection)
         trees.visits[t, leaf, a] += 1
         trees.value_sum[t, leaf, a] += value

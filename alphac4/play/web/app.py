@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.machine import cores
 from alphac4.mcts.results import SearchResult
 from alphac4.play.levels import LEVELS, find_level
@@ -56,7 +56,7 @@ class WebApplication:
         self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # at least two, so that an analysis delays no move
         self.exact_searches = WorkQueue(1, MAX_EXACT)
         self.proof_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading proofs takes seconds
-        self._link, self._panels = link, find_panels(service.geometry)
+        self._link, self._panels = link, find_panels(service.board)
         self._analyses = WeakValueDictionary[str, Stop]()  # running analyses by session
         handlers = (self._move, self._exact, self._hint, self._proof, self._node, self._analyze)
         self.starlette = Starlette(
@@ -88,7 +88,7 @@ class WebApplication:
     async def _setup(self, _request: Request) -> Response:
         service = self.service
         setup = page_setup(
-            service.geometry,
+            service.board,
             service.name,
             LEVELS,
             simulations=SIMULATIONS,
@@ -99,7 +99,7 @@ class WebApplication:
 
     async def _move(self, request: Request) -> Response:
         body = await read_object(request)
-        position = _unfinished_position(body, self.service.geometry)
+        position = _unfinished_position(body, self.service.board)
         level, column = find_level(read_text(body, "level")), None
         if level.proven:
             column = await _run(request, self.proof_reads, lambda _stop: self.service.proven_move(position))
@@ -109,13 +109,13 @@ class WebApplication:
         return JSONResponse({"column": column, "player": level.name})
 
     async def _exact(self, request: Request) -> Response:
-        position = _unfinished_position(await read_object(request), self.service.geometry)
+        position = _unfinished_position(await read_object(request), self.service.board)
         verdict = await _run(request, self.exact_searches, partial(self.service.exact, position))
         columns = [{"column": v.column, "score": v.score, "outcome": v.text, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
 
     async def _hint(self, request: Request) -> Response:
-        position = _unfinished_position(await read_object(request), self.service.geometry)
+        position = _unfinished_position(await read_object(request), self.service.board)
         return JSONResponse(asdict(await _run(request, self.exact_searches, partial(self.service.hint, position))))
 
     async def _proof(self, request: Request) -> Response:
@@ -124,7 +124,7 @@ class WebApplication:
         The result has the side that does not lose (0: the first player), the maximum number of plies to that side's win
         (null for a draw), and its move.
         """
-        position = _unfinished_position(await read_object(request), self.service.geometry)
+        position = _unfinished_position(await read_object(request), self.service.board)
         known = await _run(request, self.proof_reads, lambda _stop: self.service.proven_result(position))
         result = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
         return JSONResponse({"result": result})
@@ -132,7 +132,7 @@ class WebApplication:
     async def _node(self, request: Request) -> Response:
         """Return a node of the session's tree from the last analysis, which must be of this position."""
         body = await read_object(request)
-        position = _unfinished_position(body, self.service.geometry)
+        position = _unfinished_position(body, self.service.board)
         path = body.get("path")
         if not isinstance(path, list) or not all(type(step) is int for step in path):
             raise ValueError("path must be a list of columns")
@@ -146,7 +146,7 @@ class WebApplication:
         A session has one tree, so a new analysis stops the previous one.
         """
         body = await read_object(request)
-        position = _unfinished_position(body, self.service.geometry)
+        position = _unfinished_position(body, self.service.board)
         simulations = body.get("simulations", SIMULATIONS)
         if type(simulations) is not int or not 1 <= simulations <= MAX_SIMULATIONS:
             raise ValueError(f"simulations must be from 1 to {MAX_SIMULATIONS}")
@@ -273,9 +273,9 @@ def _session(body: dict[str, Any]) -> str:
     return value
 
 
-def _unfinished_position(body: dict[str, Any], geometry: Geometry) -> Position:
+def _unfinished_position(body: dict[str, Any], board: Board) -> Position:
     """Return the position after the request's moves; the game must not be over."""
-    position = Position.from_moves(read_text(body, "moves"), geometry)
+    position = Position.from_moves(read_text(body, "moves"), board)
     if position.outcome() is not None:
         raise ValueError("the game is over")
     return position

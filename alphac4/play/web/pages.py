@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.game.position import count_of
 from alphac4.game.rules import board_settings
 from alphac4.play.levels import Level
@@ -16,7 +16,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 def page_setup(
-    geometry: Geometry,
+    board: Board,
     network: str,
     levels: Sequence[Level],
     *,
@@ -27,7 +27,7 @@ def page_setup(
     """Return the page's settings as JSON values.
 
     Args:
-        geometry: the board.
+        board: the board and the winning condition.
         network: the network's name.
         levels: the levels to offer.
         simulations: simulations per analysis.
@@ -35,13 +35,13 @@ def page_setup(
         provenance: the network's provenance, from its checkpoint.
     """
     return {
-        **board_settings(geometry),
+        **board_settings(board),
         "levels": [dataclasses.asdict(level) for level in levels],
         "network": network,
         "simulations": simulations,
         "exact": exact,
         "story": network_story(provenance),
-        "panels": [panel.name for panel in find_panels(geometry)],
+        "panels": [panel.name for panel in find_panels(board)],
     }
 
 

@@ -14,7 +14,7 @@ from alphac4.arena import PlayerError
 from alphac4.arena.kinds import CACHE, named_checkpoint
 from alphac4.arena.players import BuildOptions, SearchingPlayer
 from alphac4.compute import choose_compute
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.position import count_of
 from alphac4.machine import worker_threads
 from alphac4.mcts.network_search import PREFETCH
@@ -107,7 +107,7 @@ class SearchService:
         named = named_checkpoint(network)
         checkpoint = named.load()
         self.name, self._network = named.name, named.written
-        self.geometry: Geometry = checkpoint.geometry
+        self.board: Board = checkpoint.board
         self.provenance = checkpoint.provenance
         self._evaluator = choose_compute().evaluator(checkpoint.network, batch_size=PREFETCH)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
@@ -120,7 +120,7 @@ class SearchService:
 
         def read() -> None:
             with contextlib.suppress(Stopped):
-                self.proven_result(Position(geometry=self.geometry))
+                self.proven_result(Position(board=self.board))
 
         threading.Thread(target=read, name="loading the proofs").start()
 
@@ -147,7 +147,7 @@ class SearchService:
         """Return a move by the solver or a proof if they are quick, otherwise by an adaptive search."""
         try:
             best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.best]
-            central = min(best, key=lambda item: abs(item.column - (self.geometry.columns - 1) / 2))
+            central = min(best, key=lambda item: abs(item.column - (self.board.columns - 1) / 2))
             return Hint(column=central.column, outcome=central.text if central.score else "draws", source="exact")
         except TimeIsUp:
             pass
@@ -159,7 +159,7 @@ class SearchService:
         searched = self._player(f"{self._network}@auto", cache=CACHE).search([position])
         likely, values = int(searched.moves[0]), searched.values[0]
         order = sorted(position.legal_columns(), key=lambda column: (column != likely, -np.nan_to_num(values[column])))
-        solver, pause = shared_solver(self.geometry), deadline(OUTCOME_SECONDS, stop.check)
+        solver, pause = shared_solver(self.board), deadline(OUTCOME_SECONDS, stop.check)
         try:
             outcome = solver.solve(position, pause, weak=True)
             keeps = (c for c in order if -solver.solve(position.play(c), pause, weak=True) == outcome)
@@ -207,7 +207,7 @@ class SearchService:
 
     @functools.cached_property
     def _proofs(self) -> Proofs | None:
-        return load_proofs(self.geometry, self._stop_reading.check)
+        return load_proofs(self.board, self._stop_reading.check)
 
     def _make_analyst(self, _session: str) -> Analyst:
         return Analyst(self._player(f"{self._network}@1", "trees"))
@@ -218,7 +218,7 @@ class SearchService:
 
     def _player(self, specification: str, reuse: Reuse | None = None, cache: int = 0) -> SearchingPlayer:
         """Make a player such as "best@200" with the loaded network."""
-        options = BuildOptions(rng=self._make_rng(), geometry=self.geometry, reuse=reuse)
+        options = BuildOptions(rng=self._make_rng(), board=self.board, reuse=reuse)
         player = named_checkpoint(specification).player(self._evaluator, options, cache)
         player.name = self.name
         return player

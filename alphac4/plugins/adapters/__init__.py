@@ -6,7 +6,7 @@ from alphac4.arena.registry import CountedKind, register
 
 if TYPE_CHECKING:
     from alphac4.arena.players import BuildOptions, Player
-    from alphac4.game import Geometry
+    from alphac4.game import Board
 
 
 @register
@@ -17,7 +17,7 @@ class OpenSpielKind(CountedKind):
     names = ("openspiel",)
 
     @property
-    def geometry(self) -> "Geometry":
+    def board(self) -> "Board":
         """The standard board."""
         from alphac4.game.rules import STANDARD
 

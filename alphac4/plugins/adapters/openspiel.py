@@ -14,7 +14,7 @@ cells, whereas the planes here begin with the side to move.
 from typing import Any
 
 from alphac4.arena.players import Player, checked_moves
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 from alphac4.machine import install_advice
 
 try:
@@ -63,8 +63,8 @@ def position_from_state(state: Any) -> Position:
     if name != "connect_four":
         raise ValueError(f"OpenSpielBot plays connect_four, not {name}")
     parameters = game.get_parameters()  # empty in older versions, which have only the standard board
-    geometry = make_geometry(parameters.get("rows", 6), parameters.get("columns", 7), parameters.get("x_in_row", 4))
-    position = Position(geometry=geometry)
+    board = make_board(parameters.get("rows", 6), parameters.get("columns", 7), parameters.get("x_in_row", 4))
+    position = Position(board=board)
     for action in state.history():
         position = position.play(action)
     return position

@@ -33,7 +33,7 @@ class OpenSpielPlayer:
         """
         moves = []
         for position in positions:
-            if position.moves is None or position.geometry != STANDARD:
+            if position.moves is None or position.board != STANDARD:
                 raise PlayerError("openspiel supports only the standard board, and needs a position's move string")
             state = self._game.new_initial_state()
             for name in position.moves:

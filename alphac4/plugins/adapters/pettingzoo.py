@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import Player, checked_moves
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 
 Policy = Callable[[Mapping[str, Any]], int]  # PettingZoo's observation to an action
 
@@ -54,4 +54,4 @@ def position_from_observation(planes: npt.ArrayLike) -> Position:
     # With equal numbers of stones, the side to move is the first player.
     own_mark = 1 if own.sum() == theirs.sum() else 2
     board = own_mark * own + (3 - own_mark) * theirs
-    return Position.from_kaggle(board.ravel().tolist(), own_mark, make_geometry(*stones.shape[:2]))
+    return Position.from_kaggle(board.ravel().tolist(), own_mark, make_board(*stones.shape[:2]))

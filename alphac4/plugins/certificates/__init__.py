@@ -15,7 +15,7 @@ from alphac4.storage.records import quote
 if TYPE_CHECKING:
     from alphac4.arena.kinds import NetworkKind
     from alphac4.arena.players import BuildOptions, Player, SearchingPlayer
-    from alphac4.game import Geometry
+    from alphac4.game import Board
     from alphac4.plugins.certificates.player import Certificates
 
 CERTIFICATE = "certificate"  # limit of a network: the shipped certificates' moves, and elsewhere the moves at "auto"
@@ -99,7 +99,7 @@ class CertificateKind(PlayerKind):
         from alphac4.arena.kinds import NetworkKind, UctKind
         from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 
-        certificates = Certificates(self._paths, options.geometry)
+        certificates = Certificates(self._paths, options.board)
         other, name = self._other, CERTIFICATE
         if other is not None:
             name = f"{other.name}@{CERTIFICATE}{other.options}"
@@ -111,19 +111,19 @@ class CertificateKind(PlayerKind):
             if not isinstance(kind, UctKind | NetworkKind):
                 # Other specifications run programs or import modules, which an untrusted file must not do.
                 raise PlayerError(f"the certificate's player {quote(kind.text)} is neither a network nor uct")
-            kind.check(options.geometry)
+            kind.check(options.board)
             return kind.build(dataclasses.replace(options, batch_size=1))
 
         return CertificatePlayer(certificates, make, name=name)
 
 
 @register_proofs
-def load_certificates(geometry: "Geometry", on_poll: Callable[[], object]) -> "Certificates | None":
+def load_certificates(board: "Board", on_poll: Callable[[], object]) -> "Certificates | None":
     """Load the shipped certificates; None if they are for another board or their files are missing."""
     from alphac4.plugins.certificates.file import shipped_certificates
     from alphac4.plugins.certificates.player import Certificates
 
     try:
-        return Certificates(shipped_certificates(), geometry, on_poll)
+        return Certificates(shipped_certificates(), board, on_poll)
     except (PlayerError, OSError):
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from alphac4.arena.players import NetworkPlayer
 from alphac4.evaluation.walks import KnownMoves, LevelReport, MoveKind, Moves, OnMoves
-from alphac4.game import Geometry, Outcome
+from alphac4.game import Board, Outcome
 from alphac4.game.walk import NO_MOVE, Columns, Keys, Walk, position_of
 from alphac4.machine import worker_threads
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
@@ -52,7 +52,7 @@ def build(
     with worker_threads(len(players)) as pool:
         while True:
             keys = walk.keys
-            to_ask = keys[forced_moves(walk.geometry, keys) == NO_MOVE]
+            to_ask = keys[forced_moves(walk.board, keys) == NO_MOVE]
             unknown = to_ask[known.find(walk.stones, to_ask)[0] == NO_MOVE]
             for done in range(0, len(unknown), BATCH):
                 on_moves(walk.stones, done, len(unknown))
@@ -65,14 +65,14 @@ def build(
             if lost.any() and walk.depth:
                 walk.go_back()
                 moves, _ = _known_moves(known, walk)
-                leading = has_reply_in(walk.geometry, walk.keys, moves, keys[lost])
+                leading = has_reply_in(walk.board, walk.keys, moves, keys[lost])
                 known.take_back(walk.keys[leading], moves[leading])
                 continue
             yield LevelReport(
                 stones=walk.stones,
                 keys=keys,
                 kinds=kinds,
-                failures=[position_of(walk.geometry, key) for key in keys[lost]],
+                failures=[position_of(walk.board, key) for key in keys[lost]],
                 taken_back=int((known.is_taken_back(keys) & (moves >= 0)).sum()),
                 is_last=walk.is_last,
             )
@@ -87,7 +87,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
     walk = Walk(claim)
     while len(walk.keys):
         moves, _ = _known_moves(known, walk)
-        parts.append(moves[forced_moves(walk.geometry, walk.keys) == NO_MOVE])
+        parts.append(moves[forced_moves(walk.board, walk.keys) == NO_MOVE])
         walk.play(moves)
         walk.advance()
     return np.concatenate(parts)
@@ -95,7 +95,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
 
 def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
     """Return the forced or known moves [B], and the kinds [B] of the known ones; LOST if all moves are rejected."""
-    moves = forced_moves(walk.geometry, walk.keys)
+    moves = forced_moves(walk.board, walk.keys)
     kinds = np.full(len(walk.keys), NO_MOVE, np.int8)
     to_name = moves == NO_MOVE
     moves[to_name], kinds[to_name] = known.find(walk.stones, walk.keys[to_name])
@@ -111,7 +111,7 @@ def _ask(
     """Add the players' answers in positions [B], and the moves of their proofs."""
 
     def think(player: NetworkPlayer, part: Keys) -> tuple[list[Moves], Keys]:
-        result = player.search([position_of(claim.geometry, int(key)) for key in part])
+        result = player.search([position_of(claim.board, int(key)) for key in part])
         best = np.where(result.proofs == UNPROVEN, ILLEGAL, result.proofs).max(axis=1)
         least = PROVEN_DRAW + claim.min_outcome
         proofs = [
@@ -128,14 +128,14 @@ def _ask(
     for found, hopeless in pool.map(think, players, parts):
         known.add(found)
         for key in hopeless:
-            _give_up(known, claim.geometry, key)
+            _give_up(known, claim.board, key)
     for key in keys[again]:
         _ask_again(players[0], known, claim, key)
 
 
 def _ask_again(player: NetworkPlayer, known: KnownMoves, claim: Claim, key: np.uint64) -> None:
     """Add the remaining move with the highest value, or reject all moves if none is promising."""
-    position = position_of(claim.geometry, int(key))
+    position = position_of(claim.board, int(key))
     left = [column for column in position.legal_columns() if column not in known.taken_back[int(key)]]
     after = [position.play(column) for column in left]
     # A full board is a draw. No move here completes a run, because the rules decide such positions.
@@ -149,10 +149,10 @@ def _ask_again(player: NetworkPlayer, known: KnownMoves, claim: Claim, key: np.u
         if values[best] > (MIN_PROMISING_VALUE if claim.min_outcome == 1 else -MIN_PROMISING_VALUE):
             known.add([Moves.of_kind(MoveKind.ANSWER, np.array([key], np.uint64), np.array([best]))])
             return
-    _give_up(known, claim.geometry, key)
+    _give_up(known, claim.board, key)
 
 
-def _give_up(known: KnownMoves, geometry: Geometry, key: np.uint64) -> None:
+def _give_up(known: KnownMoves, board: Board, key: np.uint64) -> None:
     """Reject every move of a position in which the player expects the claim to fail."""
-    columns = position_of(geometry, int(key)).legal_columns()
+    columns = position_of(board, int(key)).legal_columns()
     known.take_back(np.full(len(columns), key, np.uint64), np.array(columns, np.int8))

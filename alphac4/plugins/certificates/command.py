@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alphac4.arena.players import NetworkPlayer
     from alphac4.compute.cores import Compute
     from alphac4.evaluation.walks import LevelReport
-    from alphac4.game import Geometry
+    from alphac4.game import Board
 
 BATCH = 256  # usual batch size of the network
 
@@ -88,7 +88,7 @@ class CertificateCommand(CheckedSettings):
         """
         with loading():
             from alphac4.arena.players import backends_of
-            from alphac4.arena.registry import common_geometry, player_digest
+            from alphac4.arena.registry import common_board, player_digest
             from alphac4.bars import Bar
             from alphac4.evaluation.walks import KnownMoves, MoveKind
             from alphac4.game.position import count_of
@@ -96,19 +96,19 @@ class CertificateCommand(CheckedSettings):
             from alphac4.plugins.certificates.build import build, moves_in_order
             from alphac4.plugins.certificates.file import Certificate, Claim, walk_certificate, write_certificate
 
-        geometry, path = common_geometry((self.player,)), self.file or self.output / "best.certificate"
-        claim = Claim(geometry=geometry, side=self.side, after=self.moves, result=self.result)
+        board, path = common_board((self.player,)), self.file or self.output / "best.certificate"
+        claim = Claim(board=board, side=self.side, after=self.moves, result=self.result)
         check_output(path, ".certificate")
         journal = self.output / "moves.jsonl"
         compute = ComputeOptions(device=self.device, backend=self.backend).choose(threads=1)
-        players = self._players(geometry, compute)
+        players = self._players(board, compute)
         about: dict[str, Any] = {
             "player": self.player,
             "network": player_digest(self.player),
             "backend": backends_of(players[:1]),
             "code": __version__,
         }
-        known = KnownMoves(geometry, journal, {**about, "claim": str(claim)})
+        known = KnownMoves(board, journal, {**about, "claim": str(claim)})
         levels: list[LevelReport] = []
         printed = -1  # stones of the last line; levels are walked again after a move is rejected
         with Bar(unit="pos") as bar:
@@ -143,7 +143,7 @@ class CertificateCommand(CheckedSettings):
         print(f"\n{path}: {moves} for {count_of(positions, 'position')}, by {answers}: {claim}.")
         return 0
 
-    def _players(self, geometry: "Geometry", compute: "Compute") -> "list[NetworkPlayer]":
+    def _players(self, board: "Board", compute: "Compute") -> "list[NetworkPlayer]":
         """Make one copy of the player per core."""
         import numpy as np
 
@@ -155,7 +155,7 @@ class CertificateCommand(CheckedSettings):
             player = parse_player(
                 self.player,
                 rng=np.random.default_rng(0),  # a repeatable network draws nothing
-                geometry=geometry,
+                board=board,
                 threads=1,
                 compute=compute,
                 batch_size=BATCH,

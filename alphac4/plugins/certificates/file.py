@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import allocating
 from alphac4.game.position import COLUMN_NAMES, count_of
-from alphac4.game.rules import U64_0, U64_1, Geometry, board_settings, column_cells, legal_cells, winning_cells
+from alphac4.game.rules import U64_0, U64_1, Board, board_settings, column_cells, legal_cells, winning_cells
 from alphac4.game.walk import (
     CAN_WIN,
     NO_MOVE,
@@ -99,7 +99,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "board": board_settings(claim.geometry),
+        "board": board_settings(claim.board),
         "claim": {"side": claim.side, "after": claim.after, "result": claim.result},
         "moves": len(text),
         "sha256": hashlib.sha256(text).hexdigest(),
@@ -128,10 +128,10 @@ def read_certificate(path: Path) -> Certificate:
         is_whole = len(text) == count and reader.eof and not reader.unused_data
         if not is_whole or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("its moves are damaged or were altered")
-        geometry = read_record(BoardConfig, header.get("board"), "board").geometry()
-        claim = read_record(Claim, {**read_value(dict[str, Any], header.get("claim"), "claim"), "geometry": geometry})
+        board = read_record(BoardConfig, header.get("board"), "board").make()
+        claim = read_record(Claim, {**read_value(dict[str, Any], header.get("claim"), "claim"), "board": board})
         codes = np.full(256, -1, np.int8)
-        codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
+        codes[list(COLUMN_NAMES[: board.columns].encode())] = np.arange(board.columns)
         columns = codes[np.frombuffer(text, np.uint8)]
         if (columns < 0).any():
             raise ValueError("its moves are not columns of the board")
@@ -157,16 +157,16 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
     if walk.worst_reply_outcome < claim.min_outcome:
         raise CertificateError(f"the opponent's first move refutes the claim that {claim}")
     while len(walk.keys):
-        moves = forced_moves(walk.geometry, walk.keys)
+        moves = forced_moves(walk.board, walk.keys)
         undecided = np.flatnonzero(moves == NO_MOVE)
         if used + len(undecided) > len(columns):
             missing = walk.keys[undecided[len(columns) - used]]
-            raise CertificateError(f"the move is missing in this position:\n{position_of(walk.geometry, missing)}")
+            raise CertificateError(f"the move is missing in this position:\n{position_of(walk.board, missing)}")
         moves[undecided] = columns[used : used + len(undecided)]
         used += len(undecided)
         refuted = (walk.play(moves) < claim.min_outcome) | (moves == LOST)
         if refuted.any():
-            shown = position_of(walk.geometry, walk.keys[refuted][0])
+            shown = position_of(walk.board, walk.keys[refuted][0])
             raise CertificateError(f"the claim that {claim} does not hold in this position:\n{shown}")
         yield Level(walk.stones, walk.keys, moves)
         walk.advance()
@@ -175,37 +175,35 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
 
 
 @allocating
-def forced_moves(geometry: Geometry, keys: Keys) -> Columns:
+def forced_moves(board: Board, keys: Keys) -> Columns:
     """Return the only move of each position [B] that does not lose immediately, or CAN_WIN, NO_MOVE or LOST."""
     moves = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
-        own, occupied = unpack_key(geometry, keys[row])
-        legal = legal_cells(geometry, occupied)
-        threats = winning_cells(geometry, own ^ occupied, occupied) & legal
-        if winning_cells(geometry, own, occupied) & legal != U64_0:
+        own, occupied = unpack_key(board, keys[row])
+        legal = legal_cells(board, occupied)
+        threats = winning_cells(board, own ^ occupied, occupied) & legal
+        if winning_cells(board, own, occupied) & legal != U64_0:
             moves[row] = CAN_WIN
         elif threats == U64_0:
             moves[row] = NO_MOVE
         elif threats & (threats - U64_1) != U64_0:
             moves[row] = LOST
         else:
-            for column in range(geometry.columns):
-                if threats & column_cells(geometry, column) != U64_0:
+            for column in range(board.columns):
+                if threats & column_cells(board, column) != U64_0:
                     moves[row] = column
     return moves
 
 
-def has_reply_in(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
+def has_reply_in(board: Board, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
     """Return for each position [B] whether some reply to its move leads to one of the targets [N]."""
-    replies = _replies_to(geometry, keys, moves)
+    replies = _replies_to(board, keys, moves)
     leading = np.zeros(len(keys), np.bool_)
     leading[replies.parents[np.isin(replies.keys, targets)]] = True
     return leading
 
 
-def plies_to_win(
-    geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
-) -> list[Columns]:
+def plies_to_win(board: Board, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None) -> list[Columns]:
     """Return the largest number of plies until the player wins, for each position [B] of each level of a won walk.
 
     ``on_level`` is called before each level and may raise to stop.
@@ -214,7 +212,7 @@ def plies_to_win(
     after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # keys of the next level, and their plies
     for _, keys, moves in reversed(levels):
         on_level()
-        replies = _replies_to(geometry, keys, moves)
+        replies = _replies_to(board, keys, moves)
         longest = np.ones(len(keys), np.int8)
         np.maximum.at(longest, replies.parents, after[1][np.searchsorted(after[0], replies.keys)] + np.int8(2))
         after = keys, longest
@@ -222,6 +220,6 @@ def plies_to_win(
     return plies[::-1]
 
 
-def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
-    own, occupied, _ = play_moves(geometry, keys, moves)
-    return play_replies(geometry, own, occupied, geometry.board)
+def _replies_to(board: Board, keys: Keys, moves: Columns) -> Replies:
+    own, occupied, _ = play_moves(board, keys, moves)
+    return play_replies(board, own, occupied, board.playable)

@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.arena import PlayerError
 from alphac4.arena.players import SearchingPlayer, backends_of, drop_trees, keep_trees
-from alphac4.game import Geometry, Outcome, Position
+from alphac4.game import Board, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
 from alphac4.game.walk import CAN_WIN, Columns
@@ -36,11 +36,11 @@ class CheckedCertificate:
     The first levels take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
-    def __init__(self, path: Path, geometry: Geometry, on_poll: Callable[[], object]) -> None:
+    def __init__(self, path: Path, board: Board, on_poll: Callable[[], object]) -> None:
         certificate = read_certificate(path)
         self.claim: Claim = certificate.claim
         self.author = str(certificate.about.get("player"))
-        if self.claim.geometry != geometry:
+        if self.claim.board != board:
             raise CertificateError(f"{path}: is a certificate for another board")
         self._path = path
         self._on_poll = on_poll
@@ -76,7 +76,7 @@ class CheckedCertificate:
         if column == CAN_WIN:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
-            column = position.geometry.columns - 1 - column
+            column = position.board.columns - 1 - column
         plies = int(self._longest[position.plies][row]) if count_plies and self.claim.result == "win" else None
         return ProvenResult(first=position.first_to_move, plies=plies, column=column)
 
@@ -109,8 +109,8 @@ class CheckedCertificate:
     @functools.cached_property
     def _longest(self) -> dict[int, Columns]:
         """The maximum number of plies to the win from each position of a level, by the level's number of stones."""
-        self._level(self.claim.geometry.cells + 1)  # no level has this number of stones, so the whole walk is checked
-        longest = plies_to_win(self.claim.geometry, list(self._levels.values()), self._on_poll)
+        self._level(self.claim.board.cells + 1)  # no level has this number of stones, so the whole walk is checked
+        longest = plies_to_win(self.claim.board, list(self._levels.values()), self._on_poll)
         return dict(zip(self._levels, longest, strict=True))
 
 
@@ -119,7 +119,7 @@ class Certificates:
 
     Args:
         paths: the files; wins are preferred to draws.
-        geometry: the board.
+        board: the board and the winning condition.
         on_poll: called a few times per second while a certificate is checked or plies are counted, which takes
             seconds; may raise to stop.
 
@@ -128,16 +128,16 @@ class Certificates:
         OSError: if a file cannot be read.
     """
 
-    def __init__(self, paths: Sequence[Path], geometry: Geometry, on_poll: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, paths: Sequence[Path], board: Board, on_poll: Callable[[], object] = lambda: None) -> None:
         with _as_player_error():
-            checked = [CheckedCertificate(path, geometry, on_poll) for path in paths]
-        self.geometry = geometry
+            checked = [CheckedCertificate(path, board, on_poll) for path in paths]
+        self.board = board
         self.author = checked[0].author  # specification of the player of the first certificate
         self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
 
     def look_up(self, positions: Sequence[Position], *, count_plies: bool = True) -> dict[int, ProvenResult]:
         """Return the certified moves by row, for the rows that a certificate covers."""
-        keys, mirrored = canonical_keys(self.geometry, *stones(positions))
+        keys, mirrored = canonical_keys(self.board, *stones(positions))
         found: dict[int, ProvenResult] = {}
         with _as_player_error():
             for certificate in self._certificates:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Actors, Compute, GameState, Seeds
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.machine import CHECK_INTERVAL_S, adapt_process, picklable_errors
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
@@ -39,7 +39,7 @@ CONTROL_GROUP = "control"  # Ray's concurrency group of methods that run concurr
 class ActorSettings:
     """Settings that the actors of a run share."""
 
-    geometry: Geometry
+    board: Board
     config: SelfPlayConfig
     slots: int  # concurrent games; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
@@ -123,7 +123,7 @@ def make_actors(task: ActorSettings, network: Network, rng: np.random.Generator)
     else:
         compute = choose_compute(task.device, task.backend, threads=1)
     config = replace(task.config, games=task.slots)
-    return compute.actors(network, task.geometry, config, lambda _index: rng, count=1)
+    return compute.actors(network, task.board, config, lambda _index: rng, count=1)
 
 
 @final
@@ -174,7 +174,7 @@ class ClusterActors(Actors):
         plan: GamePlan | None = None,
     ) -> None:
         """Handle blocks as they arrive, until there are enough positions; a ``plan`` must equal the settings'."""
-        usual = make_plan(self._task.geometry, self._task.config)
+        usual = make_plan(self._task.board, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
             raise ValueError("`starts`, `temperature` and `noise` cannot be functions on a cluster: leave them out")
         started = time.perf_counter()

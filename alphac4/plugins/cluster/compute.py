@@ -5,7 +5,7 @@ from typing import Any, final
 from alphac4.compute.cores import Actors, Compute, Seeds
 from alphac4.compute.devices import choose_device
 from alphac4.compute.registry import find_kind
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
@@ -47,7 +47,7 @@ class ClusterCompute(Compute):
     def actors(
         self,
         network: Network,
-        geometry: Geometry,
+        board: Board,
         config: SelfPlayConfig,
         seeds: Seeds,
         *,
@@ -64,9 +64,7 @@ class ClusterCompute(Compute):
         if self._backend_there in self._torch_backends:  # the trees are on a core
             share = -(-config.games // max(1, self._connection.count(self._there)))
             slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
-        task = ActorSettings(
-            geometry=geometry, config=config, slots=slots, device=self._there, backend=self._backend_there
-        )
+        task = ActorSettings(board=board, config=config, slots=slots, device=self._there, backend=self._backend_there)
         return ClusterActors(self._connection, task, network, seeds)
 
     def close(self) -> None:

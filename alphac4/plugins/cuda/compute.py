@@ -3,7 +3,7 @@
 from typing import Any, final
 
 from alphac4.compute.cores import Actors, Compute, Seeds
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.evaluator import Evaluator
@@ -30,7 +30,7 @@ class DeviceCompute(Compute):
         evaluator: Evaluator,
         selection: Selection | None = None,
         *,
-        geometry: Geometry,
+        board: Board,
         cache: int = 0,  # noqa: ARG002 - a GPU searches without a cache
         prefetch: int = 0,  # noqa: ARG002
         **options: Any,
@@ -38,22 +38,20 @@ class DeviceCompute(Compute):
         """Create a search with its trees on the GPU."""
         from alphac4.plugins.cuda.search import DeviceSearch
 
-        return DeviceSearch(evaluator, selection, geometry=geometry, **options)
+        return DeviceSearch(evaluator, selection, board=board, **options)
 
-    def actors(
-        self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds, **options: Any
-    ) -> Actors:
+    def actors(self, network: Network, board: Board, config: SelfPlayConfig, seeds: Seeds, **options: Any) -> Actors:
         """Create the actors that play a run's games on the GPU."""
         from alphac4.plugins.cuda.trees import device_actors
 
-        return device_actors(network, geometry, config, seeds, **options)
+        return device_actors(network, board, config, seeds, **options)
 
     def learner(self, config: TrainConfig, extensions: Extensions | None) -> Learner:
         """Create a run's learner with its replay window on the GPU."""
         from alphac4.plugins.cuda.learner import DeviceLearner
         from alphac4.plugins.cuda.replay import DeviceReplay
 
-        network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
+        network, learning, board = config.network_config(), config.learning, config.board.make()
         longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
-        replay = DeviceReplay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)
-        return DeviceLearner(network, learning, geometry, config.seed, replay, extensions=extensions)
+        replay = DeviceReplay(board, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)
+        return DeviceLearner(network, learning, board, config.seed, replay, extensions=extensions)

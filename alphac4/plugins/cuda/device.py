@@ -16,7 +16,7 @@ from torch import Tensor
 
 from alphac4.compiled import cached_on_disk
 from alphac4.compute.devices import NO_DEVICE
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.machine import SharedSetting, install_advice
 from alphac4.mcts.tree import Trees
 from alphac4.nn.backends import cuda_has_bf16
@@ -226,7 +226,7 @@ class DeviceNetwork:
     def __init__(
         self,
         network: Network,
-        geometry: Geometry,
+        board: Board,
         size: int,
         device: torch.device,
         precision: torch.dtype | None = None,
@@ -234,9 +234,9 @@ class DeviceNetwork:
         precision = precision or best_precision(device)
         self._module = fold_batch_norm(network)
         self._module.to(device, precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        shape = (size, network.config.input_planes, geometry.rows, geometry.columns)
+        shape = (size, network.config.input_planes, board.rows, board.columns)
         self._planes = torch.zeros(shape, dtype=precision, device=device).contiguous(memory_format=torch.channels_last)
-        self._logits = torch.zeros((size, geometry.columns), device=device)
+        self._logits = torch.zeros((size, board.columns), device=device)
         self._wdl = torch.zeros((size, 3), device=device)
         one = ONE[precision]
         planes = kernel_view(self._planes, np.asarray(one).dtype)

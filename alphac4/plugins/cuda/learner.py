@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.nn.config import NetworkConfig
 from alphac4.plugins.cuda.device import capture_graph
 from alphac4.plugins.cuda.replay import DeviceReplay
@@ -37,15 +37,13 @@ class DeviceLearner(Learner):
         self,
         network: NetworkConfig,
         config: LearningConfig,
-        geometry: Geometry,
+        board: Board,
         seed: int,
         replay: DeviceReplay,
         precision: str | None = None,
         extensions: Extensions | None = None,
     ) -> None:
-        super().__init__(
-            network, config, geometry, seed, device=replay.device, precision=precision, extensions=extensions
-        )
+        super().__init__(network, config, board, seed, device=replay.device, precision=precision, extensions=extensions)
         self._window = replay
         # All gradients share one vector, and so do all running statistics, so that one kernel processes all of them.
         self._gradients, views = _vector_like(list(self.network.parameters()), self.device)

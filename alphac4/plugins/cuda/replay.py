@@ -8,7 +8,7 @@ from numba import cuda as numba_cuda
 from torch import Tensor
 
 from alphac4.game.planes import PLANES, write_mirrored
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.plugins.cuda.device import cuda_device, kernel, kernel_view, launch, to_tensor
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Samples
@@ -29,24 +29,22 @@ class Boards(NamedTuple):
 
 
 @kernel
-def write_boards(geometry: Geometry, boards: Boards) -> None:
+def write_boards(board: Board, boards: Boards) -> None:
     row = cuda.grid(1)
     if row < boards.own.shape[0]:
         own, occupied, planes = boards.own[row], boards.occupied[row], boards.planes[row]
-        write_mirrored(geometry, own, occupied, boards.mirrored[row], planes, boards.one)
+        write_mirrored(board, own, occupied, boards.mirrored[row], planes, boards.one)
 
 
 class DeviceReplay:
     """The latest ``capacity`` samples of a run on the GPU, with 76 bytes each on the standard board."""
 
-    def __init__(
-        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_search_weight: float
-    ) -> None:
+    def __init__(self, board: Board, capacity: int, batch_size: int, planes: int, fast_search_weight: float) -> None:
         self.device = cuda_device()
         self.capacity = capacity
         self.batch_size = batch_size
         self.count = 0  # samples stored
-        self._geometry = geometry
+        self._board = board
         self._fast_search_weight = fast_search_weight
         self._next = 0  # row of the next sample
         self._loaded = 0  # latest iteration whose samples are stored
@@ -55,7 +53,7 @@ class DeviceReplay:
             return torch.zeros(shape, dtype=dtype, device=self.device)
 
         self._fields = {name: empty(capacity, dtype=torch.int64) for name in BOARD_FIELDS} | {
-            "policy": empty(capacity, geometry.columns),
+            "policy": empty(capacity, board.columns),
             "weight": empty(capacity),
             "value_target": empty(capacity, 3),
         }
@@ -63,9 +61,9 @@ class DeviceReplay:
         # Always in the same memory, so that a graph can be captured.
         self._positions = {name: empty(batch_size, dtype=torch.int64) for name in BOARD_FIELDS}
         self._mirrored = empty(batch_size, dtype=torch.int8)
-        shape = (batch_size, planes, geometry.rows, geometry.columns)
+        shape = (batch_size, planes, board.rows, board.columns)
         self._planes = empty(*shape).contiguous(memory_format=torch.channels_last)
-        self._final = empty(batch_size, PLANES["stones"], geometry.rows, geometry.columns)
+        self._final = empty(batch_size, PLANES["stones"], board.rows, board.columns)
         self._boards = [
             Boards(
                 own=kernel_view(self._positions[own], np.uint64),
@@ -122,7 +120,7 @@ class DeviceReplay:
             torch.index_select(fields[name], 0, rows, out=self._positions[name])
         self._mirrored.copy_(mirrored)
         for boards in self._boards:
-            launch(write_boards, self.batch_size, self._geometry, boards)
+            launch(write_boards, self.batch_size, self._board, boards)
         policy = fields["policy"][rows]
         policy = torch.where(mirrored[:, None] != 0, policy.flip(1), policy)
         targets = {}

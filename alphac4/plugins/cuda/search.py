@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numba import cuda as numba_cuda
 
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.machine import check_block
 from alphac4.mcts.network_search import NetworkSearch, evaluate_checked, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
@@ -74,11 +74,11 @@ class DeviceSearch(NetworkSearch):
         evaluator: Evaluator,
         selection: Selection | None = None,
         *,
-        geometry: Geometry,
+        board: Board,
         precision: torch.dtype | None = None,
         **options: Any,  # of `NetworkSearch`
     ) -> None:
-        super().__init__(evaluator, selection, geometry=geometry, **options)
+        super().__init__(evaluator, selection, board=board, **options)
         self._source = evaluator
         self._version = -1  # version of the evaluator's weights that are loaded
         self._device = cuda_device()
@@ -122,11 +122,11 @@ class DeviceSearch(NetworkSearch):
         Memory for trees of another size is freed, because the search has replaced those trees.
         """
         self._allocated = {size: buffers for size, buffers in self._allocated.items() if size[1] == nodes}
-        empty = make_trees(slots, nodes, self.geometry, np.random.default_rng(0), **self.options)
+        empty = make_trees(slots, nodes, self.board, np.random.default_rng(0), **self.options)
         trees = copy_to_device(empty, self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
         unfinished = torch.zeros(slots, dtype=torch.int8, device=self._device)
-        network = DeviceNetwork(self._source.network, self.geometry, slots, self._device, self._precision)
+        network = DeviceNetwork(self._source.network, self.board, slots, self._device, self._precision)
         view = kernel_view(unfinished)
 
         def step() -> None:

@@ -14,7 +14,7 @@ import torch
 from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import Actors, Seeds
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Board
 from alphac4.mcts.puct import check_selection, expand, write_leaf
 from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
@@ -97,7 +97,7 @@ class DeviceActor:
 
     def __init__(
         self,
-        geometry: Geometry,
+        board: Board,
         config: SelfPlayConfig,
         network: Network,
         slots: int,
@@ -108,17 +108,17 @@ class DeviceActor:
         max_simulations: int = 0,
     ) -> None:
         device = cuda_device()
-        self.geometry = geometry
+        self.board = board
         self.config = config
         self.slots = slots
-        empty = make_trees(slots, 1, geometry, rng, reuse=reuses_tree(selection))
+        empty = make_trees(slots, 1, board, rng, reuse=reuses_tree(selection))
         self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
-        self._games = copy_to_device(make_games(slots, geometry), device)
+        self._games = copy_to_device(make_games(slots, board), device)
         self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
-        plan = make_plan(geometry, config)
+        plan = make_plan(board, config)
         starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
         self._plan = copy_to_device(plan._replace(start_own=starts, start_occupied=starts), device)
-        self._network = DeviceNetwork(network, geometry, slots, device, precision)
+        self._network = DeviceNetwork(network, board, slots, device, precision)
         self._evaluations = torch.zeros(1, dtype=torch.int64, device=device)  # of waiting leaves
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         synchronise()  # the arrays were created on another stream
@@ -127,7 +127,7 @@ class DeviceActor:
         synchronise()
         for name in ("own", "occupied", "size", "leaf", "rng"):  # discard the warm-up games
             self._trees.write(name, getattr(empty, name))
-        for name, array in make_games(slots, geometry)._asdict().items():
+        for name, array in make_games(slots, board)._asdict().items():
             self._games.write(name, array)
         synchronise()
 
@@ -142,7 +142,7 @@ class DeviceActor:
         """
         with torch.cuda.stream(self._stream):
             try:
-                for name, array in (plan or make_plan(self.geometry, self.config))._asdict().items():
+                for name, array in (plan or make_plan(self.board, self.config))._asdict().items():
                     self._plan.tensors[name][: len(array)].copy_(to_tensor(array, self._plan.tensors[name].device))
                 self._games.tensors["left"].fill_(UNLIMITED_MOVES)
                 yield from self._blocks(moves * self.slots, stopped)
@@ -229,14 +229,14 @@ class DeviceActor:
 
 
 def device_actors(
-    network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds, count: int | None = None, **options: Any
+    network: Network, board: Board, config: SelfPlayConfig, seeds: Seeds, count: int | None = None, **options: Any
 ) -> Actors:
     """Create actors that play a run's games on the GPU, one per stream; fewer games if memory is short."""
     streams = count or STREAMS
 
     def make(games: int) -> list[DeviceActor]:
         slots = -(-games // streams)
-        return [DeviceActor(geometry, config, network, slots, seeds(index), **options) for index in range(streams)]
+        return [DeviceActor(board, config, network, slots, seeds(index), **options) for index in range(streams)]
 
     players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))
 

@@ -28,9 +28,9 @@ class EngineCommand(CheckedSettings):
         with loading():
             from alphac4.play.analysis import Analyst
             from alphac4.plugins.engine.protocol import Engine
-        geometry = self.board.geometry()
-        analyst = Analyst.named(self.player, geometry=geometry)
-        engine = Engine(lambda line: print(line, flush=True), analyst, geometry)
+        board = self.board.make()
+        analyst = Analyst.named(self.player, board=board)
+        engine = Engine(lambda line: print(line, flush=True), analyst, board)
         try:
             for line in sys.stdin.buffer:
                 if not engine.handle(line.decode(errors="replace")) or engine.output_error is not None:

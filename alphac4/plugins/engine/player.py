@@ -92,7 +92,7 @@ class EnginePlayer:
         self._ask([f"position startpos{moves}", "isready"], "readyok", MOVE_TIMEOUT_S)
         words = self._ask(["go"], "bestmove", MOVE_TIMEOUT_S).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
-        if not 0 <= column < position.geometry.columns:
+        if not 0 <= column < position.board.columns:
             raise PlayerError(f"{quote(self.name)} answered {' '.join(words)!r:.80}, which is not a column")
         return column
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Board, Position
 from alphac4.game.position import column_name, join_moves
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.results import SearchResult
@@ -42,11 +42,11 @@ class Engine:
         self,
         write: Callable[[str], None],
         analyst: Analyst,
-        geometry: Geometry = STANDARD,
+        board: Board = STANDARD,
     ) -> None:
         self.budget = analyst.budget
-        self.geometry = geometry
-        self.position = Position.from_moves("", geometry)
+        self.board = board
+        self.position = Position.from_moves("", board)
         self._write_line = write
         self._write_lock = threading.Lock()
         self._analyst = analyst
@@ -124,13 +124,13 @@ class Engine:
 
     def _on_isready(self) -> None:
         if not self._searching:
-            self._worker.submit(self._analyst.warm_up, self.geometry).result()
+            self._worker.submit(self._analyst.warm_up, self.board).result()
         self._write("readyok")
 
     def _on_newgame(self) -> None:
         self._require_idle()
         self._analyst.forget()
-        self.position = Position.from_moves("", self.geometry)
+        self.position = Position.from_moves("", self.board)
 
     def _on_setoption(self, arguments: list[str]) -> None:
         self._require_idle()
@@ -138,7 +138,7 @@ class Engine:
             raise ValueError("expected: setoption name N value V")
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
-            self._analyst = Analyst.named(value, geometry=self.geometry)
+            self._analyst = Analyst.named(value, board=self.board)
             self.budget = self._analyst.budget
         elif name == "nodes":
             self.budget = Budget(simulations=_positive(value, "nodes", MAX_SIMULATIONS))
@@ -153,7 +153,7 @@ class Engine:
             if len(arguments) > 1 and arguments[1] != "moves":
                 raise ValueError(f"expected moves after startpos, not {quote(arguments[1])}")
             arguments = arguments[2:]
-        self.position = Position.from_moves(join_moves(arguments), self.geometry)
+        self.position = Position.from_moves(join_moves(arguments), self.board)
 
     def _on_go(self, arguments: list[str]) -> None:
         self._require_idle()
@@ -226,7 +226,7 @@ class Engine:
 
         def solve() -> str:
             scores = {item.column: str(item.score) for item in exact(position, self._check)}
-            return "exact " + " ".join(scores.get(column, ".") for column in range(self.geometry.columns))
+            return "exact " + " ".join(scores.get(column, ".") for column in range(self.board.columns))
 
         self._start(solve)
 

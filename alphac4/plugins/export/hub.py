@@ -96,7 +96,7 @@ def export_hub(name: Path, folder: Path, license_id: str) -> None:
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         report = None
-        if checkpoint.geometry == STANDARD:
+        if checkpoint.board == STANDARD:
             measurement = Measurement(sets=packaged_positions(), compute=choose_compute())
             report = measure_strength(str(new / NETWORK_FILE), measurement, untrained=False)
             report.subjects[0] = dataclasses.replace(report.subjects[0], name=shown)
@@ -105,7 +105,7 @@ def export_hub(name: Path, folder: Path, license_id: str) -> None:
         write_atomically(new / CARD, card.encode())
         config = {
             "model_type": "alphac4",
-            "board": board_settings(checkpoint.geometry),
+            "board": board_settings(checkpoint.board),
             "network": dataclasses.asdict(checkpoint.network.config),
             "training": checkpoint.provenance,
             "strength": checkpoint.strength,
@@ -133,7 +133,7 @@ def model_card(
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-    board, config = describe(checkpoint.geometry), checkpoint.network.config
+    board, config = describe(checkpoint.board), checkpoint.network.config
 
     def describe_budget(simulations: int | None) -> str:
         return count_of(simulations, "simulation") if simulations else "raw network"

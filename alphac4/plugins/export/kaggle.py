@@ -27,12 +27,10 @@ TOLERANCE = 0.05  # largest deviation of a probability from PyTorch; half precis
 
 def submission_text(checkpoint: Checkpoint) -> str:
     """Return the text of a submission file with the checkpoint's weights, after comparing its outputs with PyTorch."""
-    geometry = checkpoint.geometry
-    if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):
+    board = checkpoint.board
+    if not board.diagonals and board.run_length <= min(board.rows, board.columns):
         raise ValueError("diagonals win in Kaggle's ConnectX, but this network was trained without them")
-    arrays: dict[str, npt.NDArray[np.generic]] = {
-        "board": np.array([geometry.rows, geometry.columns, geometry.run_length])
-    }
+    arrays: dict[str, npt.NDArray[np.generic]] = {"board": np.array([board.rows, board.columns, board.run_length])}
     for name, tensor in fold_batch_norm(checkpoint.network).state_dict().items():
         if tensor.ndim == 4:  # [outputs, inputs, rows, columns] of a convolution to [rows * columns * inputs, outputs]
             tensor = tensor.permute(2, 3, 1, 0).reshape(-1, tensor.shape[0])
@@ -54,14 +52,14 @@ def submission_text(checkpoint: Checkpoint) -> str:
 
 def _deviation_from_torch(checkpoint: Checkpoint, text: str) -> float:
     """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards; or NaN."""
-    geometry, network = checkpoint.geometry, checkpoint.network
-    own, occupied = random_stones(geometry, PROBE_BOARDS, np.random.default_rng(0))
+    board, network = checkpoint.board, checkpoint.network
+    own, occupied = random_stones(board, PROBE_BOARDS, np.random.default_rng(0))
     with torch.inference_mode():
-        planes = make_planes(geometry, own, occupied, network.config.input_planes)
+        planes = make_planes(board, own, occupied, network.config.input_planes)
         expected = [torch.softmax(logits, 1).numpy() for logits in network(torch.from_numpy(planes))]
     program: dict[str, Any] = {}
     exec(text, program)
-    guide = program["player_for"](geometry.rows, geometry.columns, geometry.run_length).guide
+    guide = program["player_for"](board.rows, board.columns, board.run_length).guide
     with np.errstate(all="ignore"):  # outputs may be infinite
         outputs = [guide.predict(position) for position in zip(own.tolist(), occupied.tolist(), strict=True)]
         actual = softmax(np.stack([logits for logits, _ in outputs])), np.stack([wdl for _, wdl in outputs])

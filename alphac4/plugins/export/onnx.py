@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alphac4.game.rules import Geometry, board_settings
+from alphac4.game.rules import Board, board_settings
 from alphac4.machine import import_onnxruntime, install_advice, quiet_logging
 from alphac4.nn.backends import random_boards
 from alphac4.nn.network import fold_batch_norm
@@ -33,13 +33,13 @@ _export_lock = threading.Lock()
 class LinePlanes(nn.Module):
     """Module that computes all planes [B, 8, R, C] of `alphac4.game.planes` from the planes of stones [B, 2, R, C]."""
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, board: Board) -> None:
         super().__init__()
-        length = geometry.run_length
+        length = board.run_length
         steps = torch.arange(length)
         still = torch.zeros_like(steps)
         directions = [(steps, still), (still, steps)]
-        if geometry.diagonals:
+        if board.diagonals:
             directions += [(steps, steps), (steps, steps.flip(0))]
         lines = torch.zeros(len(directions), 1, length, length)
         for line, (rows, columns) in zip(lines, directions, strict=True):
@@ -48,10 +48,10 @@ class LinePlanes(nn.Module):
         self.lines: Tensor
         self.register_buffer("lines", lines)  # [directions, 1, L, L]
         self.within: Tensor  # whether a line is on the board, by the lowest row and column of its square
-        board = torch.ones(1, 1, geometry.rows, geometry.columns)
-        self.register_buffer("within", self._count_in_lines(board) == length)
+        cells = torch.ones(1, 1, board.rows, board.columns)
+        self.register_buffer("within", self._count_in_lines(cells) == length)
         self.rows: Tensor
-        self.register_buffer("rows", torch.arange(geometry.rows, dtype=torch.float32)[:, None])
+        self.register_buffer("rows", torch.arange(board.rows, dtype=torch.float32)[:, None])
 
     def forward(self, stones: Tensor) -> Tensor:
         """Map planes of stones [B, 2, R, C] to all planes [B, 8, R, C]."""
@@ -85,7 +85,7 @@ class _StonesToProbabilities(nn.Module):
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
         lines = checkpoint.network.config.planes == "lines"
-        self.all_planes = LinePlanes(checkpoint.geometry) if lines else nn.Identity()
+        self.all_planes = LinePlanes(checkpoint.board) if lines else nn.Identity()
         self.network = fold_batch_norm(checkpoint.network)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:  # its name is the file's input
@@ -126,13 +126,13 @@ def import_onnx() -> Any:
 
 def onnx_bytes(checkpoint: Checkpoint) -> bytes:
     """Return the network as an ONNX model for batches of any size."""
-    onnx, geometry = import_onnx(), checkpoint.geometry
+    onnx, board = import_onnx(), checkpoint.board
     # The exporter logs every step. Filters of warnings belong to the process, so exports of several threads take turns.
     with _export_lock, quiet_logging(logging.WARNING), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             _StonesToProbabilities(checkpoint),
-            (torch.zeros(2, 2, geometry.rows, geometry.columns),),
+            (torch.zeros(2, 2, board.rows, board.columns),),
             input_names=["planes"],
             output_names=["policy", "wdl"],
             dynamic_shapes={"planes": {0: torch.export.Dim("N")}},
@@ -140,8 +140,8 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
             verbose=False,
         )
     assert program is not None
-    model, board = program.model_proto, json.dumps(board_settings(geometry))
-    about = {"game": "Connect Four", "board": board, "input": INPUT, "output": OUTPUT}
+    model, sizes = program.model_proto, json.dumps(board_settings(board))
+    about = {"game": "Connect Four", "board": sizes, "input": INPUT, "output": OUTPUT}
     model.producer_name, model.producer_version = "alphac4", __version__
     onnx.helper.set_model_props(model, about)
     onnx.checker.check_model(model)
@@ -152,7 +152,7 @@ def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
     """Return the largest deviation of a policy or win/draw/loss probability from PyTorch, on random boards; or NaN."""
     onnxruntime = import_onnxruntime()
     network, rng = checkpoint.network.eval(), np.random.default_rng(0)
-    planes = random_boards(checkpoint.geometry, PROBE_BOARDS, rng, network.config.input_planes)
+    planes = random_boards(checkpoint.board, PROBE_BOARDS, rng, network.config.input_planes)
     session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     policy, wdl = session.run(["policy", "wdl"], {"planes": planes[:, :2]})
     with torch.inference_mode():

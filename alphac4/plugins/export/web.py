@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alphac4.game import Geometry
+from alphac4.game import Board
 from alphac4.game.rules import STANDARD
 from alphac4.machine import CACHE_VARIABLE, cache_folder
 from alphac4.mcts.puct import Puct
@@ -55,7 +55,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
     ``name`` is the network's name on the page, ``runtime`` the npm package that `read_runtime` returns.
     """
     with new_folder(folder) as new:
-        static, panels = new / "static", find_panels(checkpoint.geometry)
+        static, panels = new / "static", find_panels(checkpoint.board)
         copy_scripts(panels, static)
         (static / "index.html").unlink()
         write_atomically(new / "index.html", index_page(panels).encode())
@@ -67,11 +67,11 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
                 assert member is not None
                 (static / "onnxruntime" / file).write_bytes(member.read())
         export_onnx(checkpoint, new / "network.onnx")
-        proofs = load_proofs(checkpoint.geometry)
+        proofs = load_proofs(checkpoint.board)
         data = {
             "book": book(),
             "proofs": proofs.openings(MAX_PROVEN_STONES) if proofs else [],
-            "setup": exported_setup(checkpoint.geometry, name, checkpoint.provenance),
+            "setup": exported_setup(checkpoint.board, name, checkpoint.provenance),
         }
         for stem, content in data.items():
             write_atomically(new / f"{stem}.json", json.dumps(content).encode())
@@ -88,11 +88,11 @@ def copy_scripts(panels: Sequence[Panel], folder: Path) -> None:
             shutil.copytree(source, folder / panel.name, dirs_exist_ok=True)
 
 
-def exported_setup(geometry: Geometry, name: str, provenance: Mapping[str, Any]) -> dict[str, object]:
+def exported_setup(board: Board, name: str, provenance: Mapping[str, Any]) -> dict[str, object]:
     """Return the exported page's settings, including its search; its solver supports the standard board only."""
-    exact = geometry == STANDARD
+    exact = board == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
-    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, provenance=provenance)
+    page = page_setup(board, name, levels, simulations=SIMULATIONS, exact=exact, provenance=provenance)
     return page | {"search": Puct()._asdict()}
 
 

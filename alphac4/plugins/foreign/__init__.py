@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alphac4.arena.players import BuildOptions
-    from alphac4.game import Geometry
+    from alphac4.game import Board
     from alphac4.mcts.network_search import SupportsEvaluate
 
 
@@ -40,11 +40,11 @@ class OnnxKind(NetworkKind):
     rank = 2  # the hub's repositories may have such files too
 
     @property
-    def geometry(self) -> "Geometry":
+    def board(self) -> "Board":
         """The network's board."""
-        from alphac4.plugins.foreign.onnx import onnx_geometry
+        from alphac4.plugins.foreign.onnx import onnx_board
 
-        return onnx_geometry(self.path)
+        return onnx_board(self.path)
 
     def evaluator(self, options: "BuildOptions") -> "SupportsEvaluate":
         """Load the network."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import Geometry, make_geometry
+from alphac4.game.rules import Board, make_board
 from alphac4.machine import import_onnxruntime, install_advice
 from alphac4.nn.backends import random_boards
 from alphac4.nn.foreign import FunctionEvaluator
@@ -33,14 +33,14 @@ class OnnxEvaluator(FunctionEvaluator):
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
         self.path = path
-        self._session, self.geometry = _open(path, threads)
-        boards = random_boards(self.geometry, 2, np.random.default_rng(0))
+        self._session, self.board = _open(path, threads)
+        boards = random_boards(self.board, 2, np.random.default_rng(0))
         try:
             outputs = self._run(boards)
         except Exception as error:  # onnxruntime raises many types
             raise ValueError(f"{path}: does not take planes {boards.shape}: {first_line(error)}") from error
-        self._names = _output_names(path, outputs, self.geometry.columns)
-        super().__init__(self._policy_and_value, name=str(path), probe_geometry=self.geometry)
+        self._names = _output_names(path, outputs, self.board.columns)
+        super().__init__(self._policy_and_value, name=str(path), probe_board=self.board)
 
     def _policy_and_value(self, planes: Array) -> tuple[Array, Array]:
         outputs = self._run(planes)
@@ -62,12 +62,12 @@ class OnnxEvaluator(FunctionEvaluator):
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
 
 
-def onnx_geometry(path: Path) -> Geometry:
+def onnx_board(path: Path) -> Board:
     """Return the board of an ONNX file's network."""
     return _open(path, 1)[1]
 
 
-def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
+def _open(path: Path, threads: int | None) -> tuple[Any, Board]:
     """Open a file in onnxruntime; return the session and the board.
 
     The metadata, which our export writes, give the board; otherwise it has the size of the planes and the usual rules.
@@ -95,7 +95,7 @@ def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
     try:
         _dtype(inputs[0].type)
         board = {"rows": sizes[0], "columns": sizes[1]} | (json.loads(written) if written else {})
-        return session, make_geometry(**board)
+        return session, make_board(**board)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: takes {actual} of {inputs[0].type}, which is not a board: {error}") from error
 

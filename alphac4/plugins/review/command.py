@@ -15,7 +15,7 @@ from alphac4.storage.text import read_stdin_lines
 
 if TYPE_CHECKING:
     from alphac4.arena.players import SearchingPlayer
-    from alphac4.game import Geometry
+    from alphac4.game import Board
     from alphac4.play.games import Session
     from alphac4.play.screen import Screen
     from alphac4.plugins.review.game import Review
@@ -58,20 +58,20 @@ class ReviewCommand(CheckedSettings):
         with loading():
             import numpy as np
 
-            from alphac4.arena.registry import common_geometry, parse_searching_player
+            from alphac4.arena.registry import common_board, parse_searching_player
             from alphac4.game.rules import STANDARD
             from alphac4.play.games import read_games
             from alphac4.play.screen import Screen
             from alphac4.plugins.review.text import describe_review
 
-        board = self.board.geometry()
-        specification = self.player or (REVIEWER if board == STANDARD else NO_PLAYER)
-        geometry = board if specification == NO_PLAYER else common_geometry((specification,), board)
+        requested = self.board.make()
+        specification = self.player or (REVIEWER if requested == STANDARD else NO_PLAYER)
+        board = requested if specification == NO_PLAYER else common_board((specification,), requested)
         check_output(self.html, ".html", overwrite=self.overwrite)
-        games = read_games(" ".join(self.game), read_stdin_lines(), geometry)
+        games = read_games(" ".join(self.game), read_stdin_lines(), board)
         player, screen = None, Screen(sys.stdout)
         if specification != NO_PLAYER:
-            player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
+            player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), board=board)
         reviews: list[Review] = []
 
         def show(review: "Review") -> None:
@@ -80,7 +80,7 @@ class ReviewCommand(CheckedSettings):
         try:
             for number, moves in enumerate(games, start=1):
                 which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
-                reviews.append(review_with_progress(moves, geometry, player, self.seconds, which))
+                reviews.append(review_with_progress(moves, board, player, self.seconds, which))
                 if self.json:
                     print(json.dumps(reviews[-1].to_dict()), flush=True)
                 elif self.html is None:
@@ -105,7 +105,7 @@ class ReviewCommand(CheckedSettings):
 
 def review_with_progress(
     moves: str,
-    geometry: "Geometry",
+    board: "Board",
     player: "SearchingPlayer | None",
     seconds: float = ReviewCommand.seconds,
     which: str = "",
@@ -115,7 +115,7 @@ def review_with_progress(
     from alphac4.plugins.review.game import review_game
     from alphac4.solver.solver import shared_solver
 
-    with SolvingProgress(shared_solver(geometry), f"{which}position {len(moves)} of {len(moves)}") as progress:
+    with SolvingProgress(shared_solver(board), f"{which}position {len(moves)} of {len(moves)}") as progress:
 
         def on_step(done: int, total: int, _review: "Review") -> None:
             is_judging = 2 * done < total
@@ -123,7 +123,7 @@ def review_with_progress(
             step = position if is_judging else "searching for better moves"
             progress.label(f"{which}{step}")
 
-        return review_game(moves, geometry, player=player, seconds=seconds, on_poll=progress, on_step=on_step)
+        return review_game(moves, board, player=player, seconds=seconds, on_poll=progress, on_step=on_step)
 
 
 def review_session(session: "Session", screen: "Screen") -> None:
@@ -136,6 +136,6 @@ def review_session(session: "Session", screen: "Screen") -> None:
 
     if not session.moves:
         raise ValueError("there is no move to review yet")
-    geometry, rng = session.geometry, np.random.default_rng(ReviewCommand.seed)
-    player = parse_searching_player(REVIEWER, rng=rng) if geometry == STANDARD else None
-    screen.line(describe_review(review_with_progress(session.moves, geometry, player), screen))
+    board, rng = session.board, np.random.default_rng(ReviewCommand.seed)
+    player = parse_searching_player(REVIEWER, rng=rng) if board == STANDARD else None
+    screen.line(describe_review(review_with_progress(session.moves, board, player), screen))

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from alphac4.arena.players import SearchingPlayer
-from alphac4.game import Geometry, Position, column_name
+from alphac4.game import Board, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.mcts.results import prior_of
@@ -146,7 +146,7 @@ class Review:
     """Review of a game, move by move."""
 
     moves: str  # the game, as a move string
-    geometry: Geometry
+    board: Board
     player: str  # the player that evaluated the positions; empty for none
     reviewed: tuple[ReviewedMove, ...]
     seconds: float  # wall time, the player's included
@@ -158,13 +158,13 @@ class Review:
     @property
     def outcome(self) -> int | None:
         """Outcome for the first player: 1 win, 0 draw, -1 loss; None if the game is unfinished."""
-        position = Position.from_moves(self.moves, self.geometry)
+        position = Position.from_moves(self.moves, self.board)
         outcome = position.outcome()
         return None if outcome is None else int(outcome) * (1 if position.first_to_move else -1)
 
     def position(self, move: ReviewedMove) -> Position:
         """The position before a move."""
-        return Position.from_moves(self.moves[: move.ply - 1], self.geometry)
+        return Position.from_moves(self.moves[: move.ply - 1], self.board)
 
     @property
     def mistakes(self) -> tuple[ReviewedMove, ...]:
@@ -195,7 +195,7 @@ class Review:
         """Return plain values for JSON; columns are written as in move strings, such as "4"."""
         return {
             "moves": self.moves,
-            **board_settings(self.geometry),
+            **board_settings(self.board),
             "outcome": self.outcome,
             "player": self.player,
             "seconds": round(self.seconds, 2),
@@ -241,7 +241,7 @@ def _rounded(value: float) -> float:
 
 def review_game(
     moves: str,
-    geometry: Geometry = STANDARD,
+    board: Board = STANDARD,
     *,
     player: SearchingPlayer | None = None,  # evaluates each position; None for no evaluations
     solver: Solver | None = None,  # by default the shared solver of the process
@@ -250,11 +250,11 @@ def review_game(
     on_step: OnStep = lambda _done, _total, _review: None,
 ) -> Review:
     """Review a game, finished or not."""
-    positions = [Position(geometry=geometry)]
-    columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, geometry).moves or ""]
+    positions = [Position(board=board)]
+    columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, board).moves or ""]
     for column in columns:
         positions.append(positions[-1].play(column))
-    solver = solver or shared_solver(geometry)
+    solver = solver or shared_solver(board)
     started, steps = time.monotonic(), 2 * len(columns)
     opinions, values = _evaluate(player, positions, columns)
     reviewed = [
@@ -265,7 +265,7 @@ def review_game(
     def review() -> Review:
         return Review(
             moves=positions[-1].moves or "",
-            geometry=geometry,
+            board=board,
             player="" if player is None else player.name,
             reviewed=tuple(reviewed),
             seconds=time.monotonic() - started,

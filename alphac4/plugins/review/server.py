@@ -20,13 +20,13 @@ SIMULATIONS = 100  # per position of the game
 async def review(application: WebApplication, request: "Request") -> "Response":
     """Stream lines of JSON: the review so far, with the number of steps done and their total, and then the review."""
     service = application.service
-    moves = Position.from_moves(read_text(await read_object(request), "moves"), service.geometry).moves or ""
+    moves = Position.from_moves(read_text(await read_object(request), "moves"), service.board).moves or ""
     stop = Stop()
 
     def search(write: "WriteLine") -> Review:
         return review_game(
             moves,
-            service.geometry,
+            service.board,
             player=service.player(SIMULATIONS),
             seconds=SECONDS,
             on_poll=stop.check,

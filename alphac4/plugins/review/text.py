@@ -24,7 +24,7 @@ def describe_review(review: Review, screen: Screen) -> str:
     Tables fit a terminal of 80 characters; other lines may be longer, and are wrapped by `Screen.line`.
     """
     parts = [
-        screen.drawn(Position.from_moves(review.moves, review.geometry)),
+        screen.drawn(Position.from_moves(review.moves, review.board)),
         f"{review.moves or '(no moves)'}: {_result(review, screen)}",
         "\n".join(_side(review, index, screen) for index in (0, 1)),
     ]

@@ -13,6 +13,6 @@ class Center:
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """Return a 0-based column for each position."""
         return [
-            min(position.legal_columns(), key=lambda column: abs(2 * column + 1 - position.geometry.columns))
+            min(position.legal_columns(), key=lambda column: abs(2 * column + 1 - position.board.columns))
             for position in positions
         ]

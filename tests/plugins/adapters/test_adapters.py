@@ -13,7 +13,7 @@ import pytest
 from alphac4.arena import PlayerError
 from alphac4.arena.players import NetworkPlayer
 from alphac4.arena.registry import parse_player
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 from alphac4.game.planes import make_planes
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
@@ -45,8 +45,8 @@ def test_a_state_is_converted_with_its_moves_and_board(pyspiel: Any, adapter: An
     assert position == Position.from_moves("4417")
     assert position.moves == "4417"
     game = pyspiel.load_game("connect_four", {"rows": 5, "columns": 6, "x_in_row": 3})
-    geometry = adapter.position_from_state(play(game)).geometry
-    assert (geometry.rows, geometry.columns, geometry.run_length) == (5, 6, 3)
+    board = adapter.position_from_state(play(game)).board
+    assert (board.rows, board.columns, board.run_length) == (5, 6, 3)
 
 
 def test_the_bot_rejects_the_other_players_turn_and_other_games(
@@ -77,13 +77,13 @@ def test_openspiels_bot_as_a_player_repeats_its_moves_and_needs_move_strings(rng
     with pytest.raises(PlayerError, match="needs a position's move string"):
         parse_player("openspiel:300", rng=rng).choose([Position(wins.own, wins.occupied)])
     with pytest.raises(PlayerError, match="plays on 6 x 7"):
-        parse_player("openspiel:300", rng=rng, geometry=make_geometry(5, 5, 3))
+        parse_player("openspiel:300", rng=rng, board=make_board(5, 5, 3))
 
 
 def test_the_bot_beats_openspiels_random_bot(pyspiel: Any, adapter: Any, rng: np.random.Generator) -> None:
     for rows, columns, run in ((6, 7, 4), (5, 5, 3)):
         game = pyspiel.load_game("connect_four", {"rows": rows, "columns": columns, "x_in_row": run})
-        player = parse_player("uct:300", rng=rng, geometry=make_geometry(rows, columns, run), threads=1)
+        player = parse_player("uct:300", rng=rng, board=make_board(rows, columns, run), threads=1)
         for side in (0, 1):
             bots = [pyspiel.make_uniform_random_bot(number, 5) for number in (0, 1)]
             bots[side] = adapter.OpenSpielBot(player, side)
@@ -127,7 +127,7 @@ def test_observations_match_the_planes_upside_down(environment: Any) -> None:
             break
         planes = observation["observation"]
         assert position_from_observation(planes) == position
-        ours = make_planes(position.geometry, np.array([position.own]), np.array([position.occupied]))[0]
+        ours = make_planes(position.board, np.array([position.own]), np.array([position.occupied]))[0]
         np.testing.assert_array_equal(planes[::-1].transpose(2, 0, 1), ours)
         action = random_action(observation, draws)
         environment.step(action)

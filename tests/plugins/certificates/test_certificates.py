@@ -19,7 +19,7 @@ from alphac4.arena.players import NetworkPlayer, SearchingPlayer, backends_of
 from alphac4.arena.registry import parse_player, player_digest
 from alphac4.cli import main
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
-from alphac4.game import Geometry, Outcome, Position, make_geometry
+from alphac4.game import Board, Outcome, Position, make_board
 from alphac4.game.position import count_of
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.game.walk import NO_MOVE, Columns, Keys, play_moves, play_replies, position_of, unpack_key
@@ -44,8 +44,8 @@ from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.locks import lock_folder
 
-SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
-CLAIM = Claim(geometry=SMALL)
+SMALL = make_board(4, 4, 3)  # three in a row on 4 x 4: the first player wins
+CLAIM = Claim(board=SMALL)
 CLAIMS = {
     "best.certificate": (Claim(), 7_159_239, 40),
     "after-1.certificate": (Claim(side="second", after="1"), 4_948_673, 41),
@@ -59,32 +59,32 @@ The figures are those of `scripts/verify_certificate.py`.
 WALKED_LEVELS = 8  # by the stand-alone checker in plain Python
 
 
-def canonical(board: naive.Board) -> naive.Board:
+def canonical(stacks: naive.Stacks) -> naive.Stacks:
     """Return the canonical one of a board and its mirror image."""
-    return min(board, board[::-1])
+    return min(stacks, stacks[::-1])
 
 
-def open_columns(board: naive.Board, rows: int = SMALL.rows) -> list[int]:
-    return [column for column in range(len(board)) if len(board[column]) < rows]
+def open_columns(stacks: naive.Stacks, rows: int = SMALL.rows) -> list[int]:
+    return [column for column in range(len(stacks)) if len(stacks[column]) < rows]
 
 
-def board_of(position: Position) -> naive.Board:
+def board_of(position: Position) -> naive.Stacks:
     return tuple("".join(".xo"[cell] for cell in stack if cell) for stack in position.grid().T)
 
 
-def best_column(board: naive.Board, geometry: Geometry = SMALL, pick: Callable[..., Any] = max) -> int:
+def best_column(stacks: naive.Stacks, board: Board = SMALL, pick: Callable[..., Any] = max) -> int:
     """Return the move with the highest value, or the one that ``pick`` selects; mirror images have mirrored moves."""
 
-    def worth(column: int) -> tuple[int, naive.Board]:
-        after = naive.drop(board, column, "xo"[sum(map(len, board)) % 2])
-        return -naive.minimax(after, geometry.rows, geometry.run_length)[0], canonical(after)
+    def worth(column: int) -> tuple[int, naive.Stacks]:
+        after = naive.drop(stacks, column, "xo"[sum(map(len, stacks)) % 2])
+        return -naive.minimax(after, board.rows, board.run_length)[0], canonical(after)
 
-    return int(pick(open_columns(board, geometry.rows), key=worth))
+    return int(pick(open_columns(stacks, board.rows), key=worth))
 
 
 def value(position: Position) -> int:
     """Return 1, 0 or -1 for the side to move."""
-    return naive.minimax(board_of(position), position.geometry.rows, position.geometry.run_length)[0]
+    return naive.minimax(board_of(position), position.board.rows, position.board.run_length)[0]
 
 
 class BestByMinimax:
@@ -94,18 +94,18 @@ class BestByMinimax:
     budget = Budget(simulations=1)
     reuse = "nothing"
 
-    def __init__(self, geometry: Geometry, blunder_in: Position | None = None) -> None:
-        self.geometry = geometry
+    def __init__(self, board: Board, blunder_in: Position | None = None) -> None:
+        self.board = board
         self.blunder_in = blunder_in
         self.asked: list[Position] = []
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         self.asked += positions
-        return [best_column(board_of(p), self.geometry, min if p == self.blunder_in else max) for p in positions]
+        return [best_column(board_of(p), self.board, min if p == self.blunder_in else max) for p in positions]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:  # noqa: ARG002
         """Return a result of which only the moves and values are meaningful; nothing is proven."""
-        search = NetworkSearch(UniformEvaluator(), geometry=self.geometry, rng=np.random.default_rng(0))
+        search = NetworkSearch(UniformEvaluator(), board=self.board, rng=np.random.default_rng(0))
         result = search.search(positions, Budget(simulations=1))
         result.proofs[:] = UNPROVEN
         result.value[:] = [value(position) for position in positions]
@@ -118,8 +118,8 @@ class BestByMinimax:
 
 def certify(claim: Claim, blunder_in: Position | None = None) -> Certificate:
     """Build the certificate of a true claim with two copies of that player."""
-    known = KnownMoves(claim.geometry)
-    levels = list(build([BestByMinimax(claim.geometry, blunder_in) for _ in range(2)], known, claim))
+    known = KnownMoves(claim.board)
+    levels = list(build([BestByMinimax(claim.board, blunder_in) for _ in range(2)], known, claim))
     assert not any(level.failures for level in levels)
     assert levels[-1].is_last
     return Certificate(claim=claim, columns=moves_in_order(known, claim), about={"player": "minimax"})
@@ -184,7 +184,7 @@ def test_stand_alone_checker_walks_the_same_positions(
             parts.append(moves[forced_moves(STANDARD, keys) == NO_MOVE])
             longest = level.stones
             own, occupied, _ = play_moves(STANDARD, keys, moves)
-            keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board).keys), number + 1
+            keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.playable).keys), number + 1
         digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
         own, occupied = map(int, unpack_key(STANDARD, key))
         draw = shipped[1].claim.result == "draw"
@@ -315,7 +315,7 @@ def test_verification_prints_any_players_name_on_the_first_line(
 def test_stand_alone_checker_rejects_certificates_of_other_boards(
     checker: ModuleType, tmp_path: Path, run_command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = Claim(after=OPEN_THREE.after, geometry=make_geometry(7, 7, 4))  # the same moves win
+    claim = Claim(after=OPEN_THREE.after, board=make_board(7, 7, 4))  # the same moves win
     path = write_by_hand(tmp_path / "high.certificate", claim, "5")
     run_command("certificate verify", path)
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
@@ -324,8 +324,8 @@ def test_stand_alone_checker_rejects_certificates_of_other_boards(
 
 def named_positions(certificate: Certificate) -> list[Position]:
     levels = [level.keys for level in walk_certificate(certificate)]
-    keys = np.concatenate([keys[forced_moves(certificate.claim.geometry, keys) == NO_MOVE] for keys in levels])
-    return [position_of(certificate.claim.geometry, int(key)) for key in keys]
+    keys = np.concatenate([keys[forced_moves(certificate.claim.board, keys) == NO_MOVE] for keys in levels])
+    return [position_of(certificate.claim.board, int(key)) for key in keys]
 
 
 def test_wrong_missing_and_surplus_moves_are_rejected(small: Certificate) -> None:
@@ -384,11 +384,11 @@ def test_a_refuted_move_is_taken_back(small: Certificate, tmp_path: Path) -> Non
 
 def test_a_false_claim_fails_in_its_first_position() -> None:
     """On 3 x 4 with four in a row, perfect play draws, so that every first move is taken back."""
-    geometry = make_geometry(3, 4, 4)
-    assert value(Position(geometry=geometry)) == 0
-    known = KnownMoves(geometry)
-    *_, last = build([BestByMinimax(geometry)], known, Claim(geometry=geometry))
-    assert (last.stones, last.failures) == (0, [Position(geometry=geometry)])
+    board = make_board(3, 4, 4)
+    assert value(Position(board=board)) == 0
+    known = KnownMoves(board)
+    *_, last = build([BestByMinimax(board)], known, Claim(board=board))
+    assert (last.stones, last.failures) == (0, [Position(board=board)])
     assert set(known.taken_back[0]) >= {0, 1}
 
 
@@ -478,7 +478,7 @@ def test_certificate_player_wins_every_game_within_the_plies_that_it_proves(
 ) -> None:
     """Either side may be to move. Positions that its own moves do not lead to have no proven result."""
     certificate, other = player
-    position = start = Position(geometry=SMALL)
+    position = start = Position(board=SMALL)
     while position.outcome() is None:
         assert certificate.certificates.proven_result(position) == ProvenResult(
             first=True, plies=longest_game(certificate, position), column=certificate.choose([position])[0]
@@ -518,7 +518,7 @@ def test_certificate_player_uses_the_other_player_where_no_certificate_applies(
     player: tuple[CertificatePlayer, BestByMinimax],
 ) -> None:
     certificate, other = player
-    start, elsewhere = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
+    start, elsewhere = Position(board=SMALL), Position(board=SMALL).play(0)
     (own,), (others,) = certificate.choose([start]), other.choose([elsewhere])
     other.blunder_in = start
     assert other.choose([start]) != [own]
@@ -541,14 +541,14 @@ def test_a_network_at_certificate_combines_certificates_and_auto(
     write_certificate(path, small)
     monkeypatch.setattr("alphac4.plugins.certificates.file.shipped_certificates", lambda: [path])
     player, certificate, auto = (
-        parse_player(name, rng=rng, geometry=SMALL)
+        parse_player(name, rng=rng, board=SMALL)
         for name in (f"{file}@certificate", f"certificate:{path}", f"{file}@auto")
     )
-    known, unknown = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
+    known, unknown = Position(board=SMALL), Position(board=SMALL).play(0)
     assert player.choose([known, unknown]) == [*certificate.choose([known]), *auto.choose([unknown])]
     assert player.name == "small@certificate"
     with pytest.raises(PlayerError, match="leave out temperature"):
-        parse_player(f"{file}@certificate,temperature=1", rng=rng, geometry=SMALL)
+        parse_player(f"{file}@certificate,temperature=1", rng=rng, board=SMALL)
 
 
 def test_invalid_certificates_raise_errors_instead_of_playing(
@@ -558,9 +558,9 @@ def test_invalid_certificates_raise_errors_instead_of_playing(
     path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
     with pytest.raises(PlayerError, match="another board"):
-        parse_player(f"certificate:{path}", rng=rng, geometry=STANDARD)
-    player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
-    player.choose([Position(geometry=SMALL)])
+        parse_player(f"certificate:{path}", rng=rng, board=STANDARD)
+    player = parse_player(f"certificate:{path}", rng=rng, board=SMALL)
+    player.choose([Position(board=SMALL)])
     for _ in range(2):  # also after its walk has failed
         with pytest.raises(PlayerError, match="the move is missing"):
             player.choose(named_positions(small)[-1:])
@@ -568,7 +568,7 @@ def test_invalid_certificates_raise_errors_instead_of_playing(
     (tmp_path / "unwanted.py").write_text(f"open({str(ran)!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": "unwanted:Player"}))
-    player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
+    player = parse_player(f"certificate:{path}", rng=rng, board=SMALL)
     assert backends_of([player]) == ""  # as a record names it
     with pytest.raises(PlayerError, match="neither a network nor uct"):
         player.choose([Position.from_moves("1", SMALL)])  # which the certificate does not cover
@@ -616,9 +616,9 @@ def test_build_prints_the_positions_of_each_level_and_the_result(
 
 
 AFTER = "114"  # moves after which the second player wins on the small board
-DRAWN_BOARD = make_geometry(3, 4, 4)
-SECOND_WINS = Claim(geometry=SMALL, side="second", after=AFTER)
-FIRST_DRAWS, SECOND_DRAWS = (Claim(geometry=DRAWN_BOARD, side=side, result="draw") for side in ("first", "second"))
+DRAWN_BOARD = make_board(3, 4, 4)
+SECOND_WINS = Claim(board=SMALL, side="second", after=AFTER)
+FIRST_DRAWS, SECOND_DRAWS = (Claim(board=DRAWN_BOARD, side=side, result="draw") for side in ("first", "second"))
 
 
 @pytest.mark.parametrize("claim", [SECOND_WINS, FIRST_DRAWS, SECOND_DRAWS], ids=str)
@@ -627,38 +627,38 @@ def test_claims_of_wins_and_draws_for_both_sides_are_built_and_verified(
 ) -> None:
     """Plain minimax agrees that every move keeps the result, also after a blunder. Each level has several batches."""
     monkeypatch.setattr("alphac4.plugins.certificates.build.BATCH", 2)
-    geometry, path = claim.geometry, tmp_path / "claim.certificate"
+    board, path = claim.board, tmp_path / "claim.certificate"
     blunder_in = claim.start if claim.start.first_to_move == (claim.side == "first") else claim.start.play(0)
     certificate = certify(claim, blunder_in)
     write_certificate(path, certificate)
     assert read_certificate(path).claim == claim
     for _, keys, moves in walk_certificate(read_certificate(path)):
         for key, move in zip(keys, moves, strict=True):
-            position = position_of(geometry, key)
+            position = position_of(board, key)
             assert move < 0 or value(position.play(int(move))) <= -claim.min_outcome
             assert position.first_to_move == (claim.side == "first")
-    other = Claim(geometry=geometry, side="second" if claim.side == "first" else "first", after=claim.after)
+    other = Claim(board=board, side="second" if claim.side == "first" else "first", after=claim.after)
     with pytest.raises(CertificateError):  # the moves of one side do not fit the other
         list(walk_certificate(Certificate(claim=other, columns=certificate.columns)))
 
 
 def test_a_proven_draw_ends_a_line_of_a_draw_claim() -> None:
     """No position after it needs a move; the proof does not count for a claim of a win."""
-    geometry, claim, known = DRAWN_BOARD, FIRST_DRAWS, KnownMoves(DRAWN_BOARD)
-    search = NetworkSearch(UniformEvaluator(), geometry=geometry)
+    board, claim, known = DRAWN_BOARD, FIRST_DRAWS, KnownMoves(DRAWN_BOARD)
+    search = NetworkSearch(UniformEvaluator(), board=board)
     player = NetworkPlayer("uniform", search, Budget(simulations=300))
     levels = list(build([player], known, claim))
     assert levels[-1].is_last
     assert any(level.count(MoveKind.PROOF) and not level.count(MoveKind.ANSWER) for level in levels)
     list(walk_certificate(Certificate(claim=claim, columns=moves_in_order(known, claim))))
-    player.search([Position(geometry=geometry)])
+    player.search([Position(board=board)])
     assert not len(player.proven_moves(0, PROVEN_DRAW + 1)[0])
 
 
 def test_a_claim_in_which_its_player_never_moves_is_rejected(checker: ModuleType) -> None:
     """The opponent's first move wins, or fills the board, or the game is over: drawn or lost."""
     with pytest.raises(ValueError, match="the opponent's first move ends the game"):
-        list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
+        list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(board=SMALL, side="second", after="1424")))
     for after, side in ((DRAWN[:41], "first"), (DRAWN, "first"), (DRAWN, "second"), (LOST, "first")):
         claim = {"after": after, "side": side, "result": "draw"}
         with pytest.raises(ValueError, match=r"has no move|the game is over"):
@@ -671,7 +671,7 @@ def test_a_draw_certificate_never_loses(tmp_path: Path) -> None:
     """Every reply leads to a win or a draw; the number of plies is unknown."""
     claim, path = FIRST_DRAWS, tmp_path / "draw.certificate"
     write_certificate(path, certify(claim))
-    player = CertificatePlayer(Certificates([path], claim.geometry), lambda: BestByMinimax(claim.geometry))
+    player = CertificatePlayer(Certificates([path], claim.board), lambda: BestByMinimax(claim.board))
 
     def follow(position: Position) -> int:
         (column,) = player.choose([position])
@@ -697,7 +697,7 @@ def test_certificate_player_combines_several_certificates(small: Certificate, tm
     write_certificate(paths[1], certify(claim))
     other = BestByMinimax(SMALL)
     player = CertificatePlayer(Certificates(paths, SMALL), lambda: other)
-    for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):
+    for start in (Position(board=SMALL), claim.start, claim.start.mirror()):
         plies = longest_game(player, start)
         assert player.certificates.proven_result(start) == ProvenResult(
             first=start.plies == 0, plies=plies, column=player.choose([start])[0]
@@ -705,14 +705,14 @@ def test_certificate_player_combines_several_certificates(small: Certificate, tm
     then = claim.start.play(player.choose([claim.start])[0])
     assert player.certificates.proven_result(then) == ProvenResult(first=False, plies=plies - 1, column=None)
     assert not other.asked
-    write_certificate(paths[1], certify(Claim(geometry=SMALL, result="draw")))
+    write_certificate(paths[1], certify(Claim(board=SMALL, result="draw")))
     for given in (paths, paths[::-1]):  # a win is preferred to a draw
         proven = CertificatePlayer(Certificates(given, SMALL), lambda: other).certificates.proven_result(
-            Position(geometry=SMALL)
+            Position(board=SMALL)
         )
         assert proven == ProvenResult(first=True, plies=15, column=1)
     write_certificate(paths[1], certify(claim))
-    parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
+    parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), board=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])
 
 
@@ -751,7 +751,7 @@ def test_the_digest_of_a_certificate_player_changes_with_its_files(tmp_path: Pat
     path = tmp_path / "won.certificate"
     digests = []
     for side in ("first", "second"):
-        claim = Claim(geometry=make_geometry(4, 5, 3), side=side, result="win" if side == "first" else "draw")
+        claim = Claim(board=make_board(4, 5, 3), side=side, result="win" if side == "first" else "draw")
         write_certificate(path, Certificate(claim=claim, columns=np.zeros(0, np.int8), about={"player": "uct:9"}))
         digests.append(player_digest(f"certificate:{path}"))
     assert None not in digests

@@ -99,7 +99,7 @@ def make_network() -> PolicyValueNetwork:
 
 
 TASK = ActorSettings(
-    geometry=STANDARD,
+    board=STANDARD,
     config=SelfPlayConfig(games=4, full_simulations=4, fast_simulations=2),
     slots=SLOTS,
     backend="torch-fp32",

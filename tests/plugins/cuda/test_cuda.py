@@ -22,7 +22,7 @@ from torch import Tensor
 
 import alphac4
 from alphac4.compute import choose_compute
-from alphac4.game import STANDARD, Geometry, Position, make_geometry
+from alphac4.game import STANDARD, Board, Position, make_board
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import make_trees
@@ -57,7 +57,7 @@ from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
 
 CONFIG = SelfPlayConfig(full_simulations=8, fast_simulations=4, full_search_prob=0.5)
-GEOMETRY = make_geometry(4, 5, 3)
+BOARD = make_board(4, 5, 3)
 GAMES = 4
 
 
@@ -76,8 +76,8 @@ def test_gpu_tests_pass_in_the_simulator() -> None:
     assert int(result.stdout.split(" passed")[0].split()[-1]) >= 7
 
 
-def small_network(geometry: Geometry) -> PolicyValueNetwork:
-    return as_if_trained(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1), seed=1)
+def small_network(board: Board) -> PolicyValueNetwork:
+    return as_if_trained(NetworkConfig(rows=board.rows, columns=board.columns, channels=8, blocks=1), seed=1)
 
 
 def games_of(blocks: list[Block]) -> Counter[bytes]:
@@ -99,12 +99,12 @@ def finished(actor: Actor | DeviceActor, moves: int) -> Counter[bytes]:
 
 
 def cpu_actor(config: SelfPlayConfig = CONFIG, games: int = GAMES) -> Actor:
-    evaluator = Evaluator(small_network(GEOMETRY), batch_size=games, device="cpu", backend="torch-fp32")
-    return Actor(GEOMETRY, config, evaluator, games, np.random.default_rng(7))
+    evaluator = Evaluator(small_network(BOARD), batch_size=games, device="cpu", backend="torch-fp32")
+    return Actor(BOARD, config, evaluator, games, np.random.default_rng(7))
 
 
 def device_actor(config: SelfPlayConfig = CONFIG, games: int = GAMES) -> DeviceActor:
-    return DeviceActor(GEOMETRY, config, small_network(GEOMETRY), games, np.random.default_rng(7), torch.float32)
+    return DeviceActor(BOARD, config, small_network(BOARD), games, np.random.default_rng(7), torch.float32)
 
 
 def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
@@ -176,9 +176,9 @@ def test_an_update_or_a_reset_changes_the_games() -> None:
     plain = finished(device_actor(), 12)
     assert plain
     updated, reset = device_actor(), device_actor()
-    network = small_network(GEOMETRY)
+    network = small_network(BOARD)
     with torch.no_grad():
-        network.policy.bias.copy_(torch.linspace(-3, 3, GEOMETRY.columns))
+        network.policy.bias.copy_(torch.linspace(-3, 3, BOARD.columns))
     updated.update(network)
     reset.reset(np.random.default_rng(99))
     for other in (updated, reset):
@@ -254,15 +254,13 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 LEARNING = LearningConfig(batch_size=16, learning_rate=0.01, weight_decay=0.1)
 SCHEDULE = CosineSchedule(end_step=100)
-NETWORK = NetworkConfig(
-    rows=GEOMETRY.rows, columns=GEOMETRY.columns, planes="lines", channels=8, blocks=1, ownership=True
-)
+NETWORK = NetworkConfig(rows=BOARD.rows, columns=BOARD.columns, planes="lines", channels=8, blocks=1, ownership=True)
 
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
     games = [block.games for block in cpu_actor().play(60, lambda: False)]
-    recorded = concatenate([make_samples(GEOMETRY, CONFIG, part) for part in games])
+    recorded = concatenate([make_samples(BOARD, CONFIG, part) for part in games])
     targets = {
         "policy": Target(recorded.policy.astype(np.float32), mirrored=True),
         "value": Target(recorded.value, False),
@@ -277,8 +275,8 @@ def with_targets(outputs: Any, batch: Any) -> dict[str, Tensor]:
 
 
 def device_learner(capacity: int, extensions: Extensions | None = None) -> DeviceLearner:
-    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_search_weight)
-    return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32", extensions=extensions)
+    replay = DeviceReplay(BOARD, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_search_weight)
+    return DeviceLearner(NETWORK, LEARNING, BOARD, 3, replay, precision="fp32", extensions=extensions)
 
 
 class Decaying(torch.optim.SGD):
@@ -318,7 +316,7 @@ def test_device_learner_matches_the_host_learner(
         monkeypatch.setattr("alphac4.plugins.cuda.learner.capture_graph", warm_up)
     replay, window = Replay(tmp_path), 70
     extensions = Extensions(optimizer=optimizer, loss=with_targets)
-    host = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1, extensions=extensions)
+    host = Learner(NETWORK, LEARNING, BOARD, 3, precision="fp32", workers=1, extensions=extensions)
     device = device_learner(90, extensions)
     for iteration in range(3):
         replay.add(samples.take(slice(40 * iteration, 40 * (iteration + 1))), iteration + 1)
@@ -362,14 +360,14 @@ def test_device_learner_skips_non_finite_steps(tmp_path: Path, samples: Samples)
 @pytest.mark.gpu
 def test_device_search_matches_the_host_search() -> None:
     """Visits, proofs and variations are the same, for new and reused trees, and after an update of the weights."""
-    evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
-    host = NetworkSearch(evaluator, geometry=GEOMETRY, reuse="proofs")
-    device = DeviceSearch(evaluator, geometry=GEOMETRY, reuse="proofs", precision=torch.float32)
-    starts = [Position.from_moves(moves, GEOMETRY) for moves in ("", "3", "3321", "1122", "3142", "11")]
+    evaluator = Evaluator(small_network(BOARD), batch_size=8, device="cpu", backend="torch-fp32")
+    host = NetworkSearch(evaluator, board=BOARD, reuse="proofs")
+    device = DeviceSearch(evaluator, board=BOARD, reuse="proofs", precision=torch.float32)
+    starts = [Position.from_moves(moves, BOARD) for moves in ("", "3", "3321", "1122", "3142", "11")]
     follow = [position.play(position.legal_columns()[0]) for position in starts]
-    other = small_network(GEOMETRY)
+    other = small_network(BOARD)
     with torch.no_grad():
-        other.policy.bias.copy_(torch.linspace(-1, 1, GEOMETRY.columns))
+        other.policy.bias.copy_(torch.linspace(-1, 1, BOARD.columns))
     for positions, simulations, network in ((starts, 40, None), (follow, 40, None), (starts[:2], 9, other)):
         if network is not None:
             evaluator.update(network)
@@ -392,10 +390,10 @@ def test_device_search_frees_the_memory_of_smaller_trees(monkeypatch: pytest.Mon
         return copied
 
     monkeypatch.setattr(search_kernels, "copy_to_device", copy_to_device)
-    evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
-    search = DeviceSearch(evaluator, geometry=GEOMETRY, precision=torch.float32)
+    evaluator = Evaluator(small_network(BOARD), batch_size=8, device="cpu", backend="torch-fp32")
+    search = DeviceSearch(evaluator, board=BOARD, precision=torch.float32)
     for simulations, count, alive in ((4, 2, 1), (8, 40, 1), (8, 2, 2), (12, 1, 1)):
-        search.search([Position(geometry=GEOMETRY)] * count, Budget(simulations=simulations))
+        search.search([Position(board=BOARD)] * count, Budget(simulations=simulations))
         assert sum(reference() is not None for reference in allocated) == alive
     assert len(allocated) == 4
 

@@ -17,7 +17,7 @@ from alphac4.arena.match import play_match
 from alphac4.arena.players import RandomPlayer
 from alphac4.cli import main
 from alphac4.game import Position
-from alphac4.game.rules import make_geometry
+from alphac4.game.rules import make_board
 from alphac4.play.analysis import Analyst
 from alphac4.plugins.engine.player import EnginePlayer
 from alphac4.plugins.engine.protocol import COMMANDS, Engine
@@ -174,8 +174,8 @@ def test_tree_is_reused_until_a_new_game() -> None:
 
 def test_exact_can_be_stopped_like_a_search() -> None:
     talk = Conversation()
-    board = make_geometry(7, 8)
-    talk.engine = Engine(talk.lines.append, Analyst.named("uct:100", geometry=board), geometry=board)
+    board = make_board(7, 8)
+    talk.engine = Engine(talk.lines.append, Analyst.named("uct:100", board=board), board=board)
     for line in ("exact", "go", "stop"):  # this empty board takes minutes without an opening book
         talk.engine.handle(line)
     assert talk.lines == ["error a search is in progress; stop it first", "error the solver was stopped"]

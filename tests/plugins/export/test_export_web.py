@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from alphac4.cli import main
-from alphac4.game import make_geometry
+from alphac4.game import make_board
 from alphac4.play.levels import LEVELS
 from alphac4.play.web.pages import STATIC, page_setup
 from alphac4.plugins.export import web
@@ -24,7 +24,7 @@ from alphac4.plugins.export.web import LOCAL, RUNTIME_FILES
 def written_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the content of two files that only tests in a browser use."""
     monkeypatch.setattr(web, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
-    monkeypatch.setattr(web, "load_proofs", lambda _geometry: None)
+    monkeypatch.setattr(web, "load_proofs", lambda _board: None)
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def test_exported_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path
 
 def test_settings_of_server_and_export_agree() -> None:
     """The export adds the settings of the search, and leaves out the solver's level on other boards."""
-    geometry = make_geometry(5, 10, 4, False)
-    exported = web.exported_setup(geometry, "network", {})
-    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, provenance={})
+    board = make_board(5, 10, 4, False)
+    exported = web.exported_setup(board, "network", {})
+    served = page_setup(board, "network", LEVELS, simulations=2000, exact=True, provenance={})
     assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact"}
     assert set(exported) - set(served) == {"search"}
     assert exported["simulations"] == 800

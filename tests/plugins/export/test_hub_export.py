@@ -16,7 +16,7 @@ import torch
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.evaluation.positions import SETS, packaged_positions
-from alphac4.game import Geometry, make_geometry
+from alphac4.game import Board, make_board
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.plugins.export import hub as export
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -25,19 +25,19 @@ from alphac4.training.config import from_dict
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs ./scripts/setup.sh hub")
 
-BOARD = make_geometry(4, 5, 3)
+BOARD = make_board(4, 5, 3)
 PROVENANCE = {"run": "mine", "iteration": 3, "seconds": 754, "games": 1234, "evaluations": 567890, "config": {}}
 PROVENANCE |= {"started_from": {"checkpoint": "elsewhere.safetensors"}, "with_start": {"seconds": 1200, "games": 5000}}
 STRENGTH = {"uct:1000": {"score": 0.845, "games": 100}}
 
 
-def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> None:
+def save_small(path: Path, board: Board = BOARD, channels: int = 4) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(2)
-        board = {name: getattr(geometry, name) for name in ("rows", "columns", "run_length")}
-        config = from_dict({"board": board, "network": {"channels": channels, "blocks": 1}}).network_config()
+        sizes = {name: getattr(board, name) for name in ("rows", "columns", "run_length")}
+        config = from_dict({"board": sizes, "network": {"channels": channels, "blocks": 1}}).network_config()
         network = PolicyValueNetwork(config).eval()
-    save_checkpoint(path, Checkpoint(network=network, geometry=geometry, provenance=PROVENANCE, strength=STRENGTH))
+    save_checkpoint(path, Checkpoint(network=network, board=board, provenance=PROVENANCE, strength=STRENGTH))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("onnxscript", reason="needs pip install 'alphac4[onnx]'")
     folder = tmp_path_factory.mktemp("exported")
     network, report = folder / "net.safetensors", folder / "report.json"
-    save_small(network, make_geometry())
+    save_small(network, make_board())
     evaluate = ["evaluate", str(network), "--simulations", "0,100", "--count", "3", "--no-untrained"]
     with report.open("w") as file, contextlib.redirect_stdout(file):
         assert main([*evaluate, "--backend", "torch-fp32", "--json"]) == 0

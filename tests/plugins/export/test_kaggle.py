@@ -20,7 +20,7 @@ from helpers import SumsOfEighths, as_if_trained, random_positions
 from kaggle_stub import Struct
 
 from alphac4.cli import main
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 from alphac4.game.planes import make_planes
 from alphac4.mcts import search
 from alphac4.mcts.network_search import NetworkSearch
@@ -66,7 +66,7 @@ def test_the_submission_plays_a_legal_move_if_another_player_is_to_move(monkeypa
 
 def test_a_network_trained_without_diagonals_is_not_exported(network: PolicyValueNetwork) -> None:
     with pytest.raises(ValueError, match="diagonal"):
-        submission_text(Checkpoint(network=network, geometry=make_geometry(diagonals=False)))
+        submission_text(Checkpoint(network=network, board=make_board(diagonals=False)))
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ class ExactNetwork(Network):
 
     def __init__(self, game: Game) -> None:
         super().__init__(game, {})
-        self.sums = SumsOfEighths(make_geometry(game.rows, game.columns))
+        self.sums = SumsOfEighths(make_board(game.rows, game.columns))
 
     def predict(self, position: tuple[int, int]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         own, occupied = position
@@ -128,20 +128,20 @@ def as_package_proof(proof: int | None) -> int:
     return int(np.sign(proof)) * (PROVEN_WIN - (submission.PROVEN_WIN - abs(proof)))
 
 
-@pytest.mark.parametrize("board", [(6, 7, 4), (4, 5, 3)])
-def test_the_submissions_search_matches_the_packages(board: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("shape", [(6, 7, 4), (4, 5, 3)])
+def test_the_submissions_search_matches_the_packages(shape: tuple[int, int, int]) -> None:
     """Visits, proofs and moves are the same with the same evaluator, from the opening to proven positions."""
-    geometry, rng = make_geometry(*board), np.random.default_rng(8)
-    network = ExactNetwork(Game(*board))
-    ours = NetworkSearch(network.sums, geometry=geometry, rng=rng)
-    for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
+    board, rng = make_board(*shape), np.random.default_rng(8)
+    network = ExactNetwork(Game(*shape))
+    ours = NetworkSearch(network.sums, board=board, rng=rng)
+    for position, simulations in zip(random_positions(40, rng, board), (1, 2, 7, 40, 150) * 8, strict=True):
         expected = ours.search([position], Budget(simulations=simulations))
         theirs = Searcher(network.game, network)
         root = theirs.new_node(as_integers(position))
         for _ in range(simulations):
             if root.outcome() is None:
                 theirs.simulate(root)
-        visits = np.zeros(geometry.columns, int)
+        visits = np.zeros(board.columns, int)
         visits[root.moves] = root.visits
         assert visits.tolist() == expected.visits[0].tolist(), position.moves
         assert list(map(as_package_proof, root.proofs)) == expected.proofs[0][root.moves].tolist(), position.moves
@@ -175,14 +175,14 @@ def test_the_submissions_outputs_match_the_network(
     network: PolicyValueNetwork, rows: int, columns: int, blocks: int
 ) -> None:
     """The submission has half-precision weights and numpy, the network fp32 and PyTorch."""
-    geometry = make_geometry(rows, columns, 4)
+    board = make_board(rows, columns, 4)
     if (rows, columns) != (6, 7):
         network = as_if_trained(NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=blocks))
-    namespace = load(submission_text(Checkpoint(network=network, geometry=geometry)))
+    namespace = load(submission_text(Checkpoint(network=network, board=board)))
     guide = namespace["player_for"](rows, columns, 4).guide
-    for position in random_positions(15, np.random.default_rng(4), geometry):
+    for position in random_positions(15, np.random.default_rng(4), board):
         count = network.config.input_planes
-        planes = make_planes(geometry, np.array([position.own]), np.array([position.occupied]), count)
+        planes = make_planes(board, np.array([position.own]), np.array([position.occupied]), count)
         with torch.inference_mode():
             logits, value = network(torch.from_numpy(planes))
         actual_logits, actual_wdl = guide.predict(as_integers(position))

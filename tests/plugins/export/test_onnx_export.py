@@ -14,7 +14,7 @@ from helpers import as_if_trained, assert_leaves_no_trace
 from naive import naive_planes, random_board
 
 from alphac4.cli import main
-from alphac4.game import make_geometry
+from alphac4.game import make_board
 from alphac4.nn.backends import random_boards
 from alphac4.nn.config import NetworkConfig, NetworkSize, PlanesName
 from alphac4.nn.evaluator import Evaluator
@@ -35,25 +35,25 @@ def trained(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> P
 @pytest.mark.parametrize("shape", [(6, 7, 4, True), (4, 4, 3, True), (5, 6, 4, False), (31, 2, 4, True)])
 def test_planes_of_lines_agree_with_a_naive_reading_of_the_board(shape: tuple[int, int, int, bool]) -> None:
     rows, columns, run, diagonals = shape
-    to_lines, rng = export.LinePlanes(make_geometry(*shape)), random.Random(1)
+    to_lines, rng = export.LinePlanes(make_board(*shape)), random.Random(1)
     for plies in [rng.randrange(rows * columns + 1) for _ in range(250)]:
-        board, _ = random_board(rng, rows, columns, plies)
-        expected = torch.tensor(naive_planes(board, rows, run, diagonals))
+        stacks, _ = random_board(rng, rows, columns, plies)
+        expected = torch.tensor(naive_planes(stacks, rows, run, diagonals))
         assert torch.equal(to_lines(expected[None, :2])[0], expected)
 
 
-@pytest.mark.parametrize(("board", "kind"), [((6, 7, 4, True), "stones"), ((4, 5, 3, False), "lines")])
+@pytest.mark.parametrize(("shape", "kind"), [((6, 7, 4, True), "stones"), ((4, 5, 3, False), "lines")])
 def test_an_exported_file_evaluates_as_the_network(
-    board: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path
+    shape: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path
 ) -> None:
     """Batches have any size. The file names its board, and takes planes of stones for all networks."""
-    geometry, network = make_geometry(*board), trained(*board[:2], kind)
+    board, network = make_board(*shape), trained(*shape[:2], kind)
     source, target = tmp_path / "net.safetensors", tmp_path / "deep" / "ours.onnx"
-    save_checkpoint(source, Checkpoint(network=network, geometry=geometry))
+    save_checkpoint(source, Checkpoint(network=network, board=board))
     assert main(["export", str(source), "--onnx", str(target)]) == 0
     session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
     assert [output.name for output in session.get_outputs()] == ["policy", "wdl"]
-    planes = random_boards(geometry, 7, np.random.default_rng(0), network.config.input_planes)
+    planes = random_boards(board, 7, np.random.default_rng(0), network.config.input_planes)
     exact = Evaluator(network, backend="torch-fp32", device="cpu")
     for count in (1, 3, 7):
         for ours, theirs in zip(
@@ -62,7 +62,7 @@ def test_an_exported_file_evaluates_as_the_network(
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
     properties = {item.key: item.value for item in onnx.load(target).metadata_props}
     assert json.loads(properties["board"]) == dict(
-        zip(("rows", "columns", "run_length", "diagonals"), board, strict=True)
+        zip(("rows", "columns", "run_length", "diagonals"), shape, strict=True)
     )
 
 

@@ -10,7 +10,7 @@ from naive import board_of, minimax
 from page_node import ENGINE, NODE, SOLVER, RunInNode, columns_of, random_positions, weights
 
 from alphac4.evaluation.positions import packaged_positions
-from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game import Board, Position, make_board
 from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.game.position import count_of, percents
 from alphac4.game.reasons import strength, weakness
@@ -41,16 +41,16 @@ tell({ answers, wrong: given.wrong.map((text) => rules.read(text)), words: given
 
 
 @pytest.mark.parametrize(
-    "geometry",
-    [STANDARD, make_geometry(4, 12, 4), make_geometry(3, 4, 3, False)],
+    "board",
+    [STANDARD, make_board(4, 12, 4), make_board(3, 4, 3, False)],
     ids=["standard", "twelve columns", "no diagonals"],
 )
-def test_rules_of_the_page_agree_on_every_board(geometry: Geometry, run_in_node: RunInNode) -> None:
-    positions = random_positions(np.linspace(1, geometry.cells, 200).astype(int), geometry)
-    beyond = "123456789abcdefghijklmnopqrstuvwxyz"[geometry.columns]
-    wrong, proofs = [beyond, "0", "x y", "1" * (geometry.rows + 1)], list(range(-128, 128))
+def test_rules_of_the_page_agree_on_every_board(board: Board, run_in_node: RunInNode) -> None:
+    positions = random_positions(np.linspace(1, board.cells, 200).astype(int), board)
+    beyond = "123456789abcdefghijklmnopqrstuvwxyz"[board.columns]
+    wrong, proofs = [beyond, "0", "x y", "1" * (board.rows + 1)], list(range(-128, 128))
     games = [position.moves for position in positions]
-    found = run_in_node(RULES, geometry, games=games, wrong=wrong, proofs=proofs)
+    found = run_in_node(RULES, board, games=games, wrong=wrong, proofs=proofs)
     assert found["wrong"] == [None] * len(wrong)
     assert found["words"] == [describe_proof(proof) for proof in proofs]
     for position, answer in zip(positions, found["answers"], strict=True):
@@ -117,23 +117,23 @@ tell(orders.map((moves) => moves && rules.write(moves)));
 
 def test_page_finds_moves_to_all_stones_that_a_game_can_leave_and_to_no_others(run_in_node: RunInNode) -> None:
     """All stones on a small board, against all games on it."""
-    geometry = make_geometry(3, 3, 3)
+    board = make_board(3, 3, 3)
 
     def columns(position: Position) -> str:
         """Write the owners of the stones from the bottom up, column by column."""
         return "/".join("".join(str(cell - 1) for cell in column if cell) for column in position.grid().T)
 
-    reached, layer = set(), {"//": Position(geometry=geometry)}
+    reached, layer = set(), {"//": Position(board=board)}
     while layer:
         reached |= layer.keys()
         following = (position.play(column) for position in layer.values() for column in position.legal_columns())
         layer = {columns(position): position for position in following}
     stacks = ["".join(stack) for height in range(4) for stack in itertools.product("01", repeat=height)]
     grids = ["/".join(grid) for grid in itertools.product(stacks, repeat=3)]
-    orders = run_in_node(ORDERS, geometry, games=[], stones=[[list(map(int, s)) for s in g.split("/")] for g in grids])
+    orders = run_in_node(ORDERS, board, games=[], stones=[[list(map(int, s)) for s in g.split("/")] for g in grids])
     assert {grid for grid, moves in zip(grids, orders, strict=True) if moves is not None} == reached
     for grid, moves in zip(grids, orders, strict=True):
-        assert moves is None or columns(Position.from_moves(moves, geometry)) == grid
+        assert moves is None or columns(Position.from_moves(moves, board)) == grid
     assert 100 < len(reached) < len(grids)
 
 
@@ -160,18 +160,18 @@ tell({ results, drawn, sure: sample([4, 5], [1, 2], 0) });
 """
 
 
-@pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 6, 4, False)])
-def test_search_of_the_page_agrees(geometry: Geometry, run_in_node: RunInNode) -> None:
+@pytest.mark.parametrize("board", [STANDARD, make_board(5, 6, 4, False)])
+def test_search_of_the_page_agrees(board: Board, run_in_node: RunInNode) -> None:
     """Visits, moves, proofs, values and variations, with new and with reused trees."""
-    evaluator, simulations = SumsOfEighths(geometry), 150
+    evaluator, simulations = SumsOfEighths(board), 150
     lines = ["", "44", "1122", "1212", "3344", "15254", "4444", "112233"]
     network = weights(evaluator)
-    answer = run_in_node(SEARCH, geometry, network=network, games=columns_of(lines), simulations=simulations)
+    answer = run_in_node(SEARCH, board, network=network, games=columns_of(lines), simulations=simulations)
     found = iter(answer["results"])
     for line in lines:
-        search = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0), reuse="trees")
+        search = NetworkSearch(evaluator, board=board, rng=np.random.default_rng(0), reuse="trees")
         for start in dict.fromkeys(("", line)):
-            expected = search.search([Position.from_moves(start, geometry)], Budget(simulations=simulations))
+            expected = search.search([Position.from_moves(start, board)], Budget(simulations=simulations))
             result = next(found)
             assert result["visits"] == expected.visits[0].tolist()
             assert result["proofs"] == expected.proofs[0].tolist()
@@ -260,7 +260,7 @@ def proof(position: Position) -> tuple[int, int] | None:
     outcome, plies = minimax(board_of(position.moves or "", 4), 4, 3)
     if outcome != 1 or position.plies > web.MAX_PROVEN_STONES:
         return None
-    if plies > 1 and canonical_keys(position.geometry, *stones([position]))[1][0]:
+    if plies > 1 and canonical_keys(position.board, *stones([position]))[1][0]:
         mirrored = proof(position.mirror())
         assert mirrored is not None
         return 3 - mirrored[0], plies
@@ -272,7 +272,7 @@ def openings(positions: Iterable[Position]) -> list[tuple[int, int, int]]:
     """Return the won positions as the exported page has them."""
     found = []
     for position in positions:
-        (key,), (mirrored,) = canonical_keys(position.geometry, *stones([position]))
+        (key,), (mirrored,) = canonical_keys(position.board, *stones([position]))
         known = proof(position.mirror() if mirrored else position)
         if known is not None:
             found.append((int(key), known[0] if known[1] > 1 else -1, known[1]))
@@ -281,17 +281,17 @@ def openings(positions: Iterable[Position]) -> list[tuple[int, int, int]]:
 
 def test_engine_of_the_page_agrees_on_a_board_without_a_solver(run_in_node: RunInNode) -> None:
     """Analyses, hints and moves follow the search, or the proofs of won positions."""
-    geometry, simulations = make_geometry(4, 4, 3), 40
-    evaluator = SumsOfEighths(geometry)
-    network = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0))
-    positions = [Position(geometry=geometry), Position.from_moves("1141", geometry)]
-    positions += random_positions([1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 11], geometry)
+    board, simulations = make_board(4, 4, 3), 40
+    evaluator = SumsOfEighths(board)
+    network = NetworkSearch(evaluator, board=board, rng=np.random.default_rng(0))
+    positions = [Position(board=board), Position.from_moves("1141", board)]
+    positions += random_positions([1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 11], board)
     unfinished = {position.moves: position for position in positions if position.outcome() is None}
     games = sorted(unfinished, key=len, reverse=True)  # no game continues an earlier one, whose tree would be reused
     replies = {moves: [p.play(column) for column in p.legal_columns()] for moves, p in unfinished.items()}
     won = openings([*unfinished.values(), *itertools.chain(*replies.values())])
     files = {"network.onnx": weights(evaluator), "proofs.json": won}
-    found = run_in_node(ENGINE + WITHOUT_SOLVER, geometry, files, games=games, simulations=simulations)
+    found = run_in_node(ENGINE + WITHOUT_SOLVER, board, files, games=games, simulations=simulations)
     seen = set()
     for moves, answer in zip(games, found, strict=True):
         position = unfinished[moves]

@@ -15,7 +15,7 @@ from helpers import as_if_trained
 
 import alphac4
 from alphac4.arena.registry import find_network
-from alphac4.game import make_geometry
+from alphac4.game import make_board
 from alphac4.plugins.foreign import hub
 from alphac4.runs.costs import load_initial_network
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -25,7 +25,7 @@ from alphac4.training.config import from_dict
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs ./scripts/setup.sh hub")
 
 SIZES = {"rows": 4, "columns": 5, "run_length": 3}
-BOARD = make_geometry(**SIZES)
+BOARD = make_board(**SIZES)
 NAME = "hf://someone/connect-4.5"
 
 
@@ -60,7 +60,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 def network_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     config = from_dict({"board": SIZES, "network": {"channels": 4, "blocks": 1}}).network_config()
     path = tmp_path_factory.mktemp("hub") / "model.safetensors"
-    save_checkpoint(path, Checkpoint(network=as_if_trained(config), geometry=BOARD))
+    save_checkpoint(path, Checkpoint(network=as_if_trained(config), board=BOARD))
     return path.read_bytes()
 
 
@@ -106,7 +106,7 @@ def test_a_hub_network_is_accepted_wherever_a_network_is_named(
     inner = find_network(f"{NAME}/other/small.safetensors@7")
     assert inner is not None
     assert inner.name == "someone/connect-4.5/other/small"
-    assert load_checkpoint(Path(NAME)).geometry == BOARD  # as a path
+    assert load_checkpoint(Path(NAME)).board == BOARD  # as a path
     check_network(Path(NAME).as_posix())
     assert alphac4.load(f"{NAME}@8").search("12").simulations == 8
     larger = {"channels": 4, "blocks": 2}

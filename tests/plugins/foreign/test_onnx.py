@@ -9,9 +9,9 @@ import pytest
 from helpers import as_if_trained, assert_leaves_no_trace
 
 import alphac4
-from alphac4.arena.registry import common_geometry, parse_player, parse_searching_player
+from alphac4.arena.registry import common_board, parse_player, parse_searching_player
 from alphac4.arena.tournament import parse_player_with, read_network
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, Position, make_board
 from alphac4.game.planes import make_planes
 from alphac4.mcts.search import Budget
 from alphac4.nn.backends import random_boards
@@ -115,25 +115,25 @@ def test_unsuitable_files_are_rejected_with_actual_and_expected_shapes(
         parse_player(f"{path}@600", rng=rng)
 
 
-@pytest.mark.parametrize(("board", "kind"), [((6, 7, 4, True), "stones"), ((4, 5, 3, False), "lines")])
+@pytest.mark.parametrize(("shape", "kind"), [((6, 7, 4, True), "stones"), ((4, 5, 3, False), "lines")])
 def test_an_exported_file_plays_as_the_network(
-    board: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path, rng: np.random.Generator
+    shape: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """The file names its board."""
     export = pytest.importorskip("alphac4.plugins.export.onnx")
     pytest.importorskip("onnxscript")
-    geometry, target = make_geometry(*board), tmp_path / "ours.onnx"
+    board, target = make_board(*shape), tmp_path / "ours.onnx"
     network = as_if_trained(
-        NetworkConfig(rows=board[0], columns=board[1], ownership=True, planes=kind, channels=8, blocks=2)
+        NetworkConfig(rows=shape[0], columns=shape[1], ownership=True, planes=kind, channels=8, blocks=2)
     )
-    export.export_onnx(Checkpoint(network=network, geometry=geometry), target)
+    export.export_onnx(Checkpoint(network=network, board=board), target)
     exact = Evaluator(network, backend="torch-fp32", device="cpu")
-    assert common_geometry(("random", f"{target}@5")) == geometry
-    player = parse_searching_player(f"{target}@40,c-init=2", rng=rng, geometry=geometry)
-    positions = [Position.from_moves(moves, geometry) for moves in ("", "33", "331")]
+    assert common_board(("random", f"{target}@5")) == board
+    player = parse_searching_player(f"{target}@40,c-init=2", rng=rng, board=board)
+    positions = [Position.from_moves(moves, board) for moves in ("", "33", "331")]
     result = player.search(positions, Budget(simulations=0))
     nothing = np.zeros(1, np.uint64)
-    logits, wdl = exact.evaluate(make_planes(geometry, nothing, nothing, network.config.input_planes))
+    logits, wdl = exact.evaluate(make_planes(board, nothing, nothing, network.config.input_planes))
     np.testing.assert_allclose(result.priors[0], softmax(logits)[0], atol=1e-4)
     assert result.value[0] == pytest.approx(wdl[0, 0] - wdl[0, 2], abs=1e-4)
     assert player.choose(positions) == list(player.search(positions).moves)

@@ -12,7 +12,7 @@ from helpers import load_script
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.arena.registry import parse_player
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, Position, make_board
 from alphac4.game.position import mirror_moves
 from alphac4.play.registry import find_panels
 from alphac4.plugins.puzzles.packaged import PACKAGED, Puzzle, packaged_puzzles
@@ -31,7 +31,7 @@ def test_every_packaged_puzzle_has_exactly_one_winning_move() -> None:
     for puzzle in PUZZLES:
         assert winning_moves(puzzle) == [puzzle.solution], puzzle
         score = shared_solver().solve(puzzle.position)
-        assert moves_to_end(puzzle.position.geometry, puzzle.position.plies, score) == puzzle.distance >= 2, puzzle
+        assert moves_to_end(puzzle.position.board, puzzle.position.plies, score) == puzzle.distance >= 2, puzzle
 
 
 def test_packaged_puzzles_cover_every_difficulty_without_duplicates() -> None:
@@ -59,7 +59,7 @@ def test_packaged_puzzles_are_graded_by_the_shipped_networks() -> None:
 
 def test_only_pages_of_the_standard_board_have_puzzles() -> None:
     assert "puzzles" in {panel.name for panel in find_panels(STANDARD)}
-    assert "puzzles" not in {panel.name for panel in find_panels(make_geometry(5, 5, 4))}
+    assert "puzzles" not in {panel.name for panel in find_panels(make_board(5, 5, 4))}
 
 
 def test_solutions_are_neither_immediate_wins_nor_blocks() -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 from helpers import LATE
 
-from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game import STANDARD, Position, make_board
 from alphac4.plugins.review.game import Review, review_game
 from alphac4.solver import Solver, no_known_scores, shared_solver
 
@@ -40,9 +40,9 @@ class Scripted:
 
 def short_review() -> Review:
     """Return the review of a game with moves of every grade; `data/review.txt` is its text."""
-    geometry = make_geometry(3, 5, 3)
-    solver = Solver(geometry, book=no_known_scores())
-    return review_game("2253441423", geometry, solver=solver, player=Scripted())  # type: ignore[arg-type]
+    board = make_board(3, 5, 3)
+    solver = Solver(board, book=no_known_scores())
+    return review_game("2253441423", board, solver=solver, player=Scripted())  # type: ignore[arg-type]
 
 
 class LateSolver:

@@ -291,7 +291,7 @@ def test_review_page_is_navigated_by_keys_and_clicks(browser: Browser, tmp_path:
     The texts of the first game are those of `data/review.txt`.
     """
     first, file = short_review(), tmp_path / "review.html"
-    second = review_game("2253", first.geometry, seconds=600)
+    second = review_game("2253", first.board, seconds=600)
     file.write_text(review_page([first, second]))
     page = browser.new_page()
     page.goto(file.as_uri())

@@ -15,7 +15,7 @@ from helpers import DRAWN, Terminal, save_untrained
 
 from alphac4.arena.registry import parse_searching_player
 from alphac4.cli import main
-from alphac4.game import Position, make_geometry
+from alphac4.game import Position, make_board
 from alphac4.play.screen import Screen
 from alphac4.plugins.review.game import Grade, Review, ReviewedMove, review_game
 from alphac4.plugins.review.html import review_page
@@ -25,7 +25,7 @@ from alphac4.solver.solver import TimeIsUp, Verdict, deadline
 from examples import Counting, LateSolver, short_review
 
 PLAIN = Screen(io.StringIO())  # without colours
-SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
+SMALL = make_board(5, 6, 4)  # solved from the empty board in a tenth of a second
 GAME = "5122256411234321551344"  # random moves, with mistakes of every kind
 TEXT = Path(__file__).parent / "data" / "review.txt"
 
@@ -82,7 +82,7 @@ def test_accuracy_is_the_mean_credit() -> None:
         for index, (best, played, _) in enumerate(worked)
     ]
     assert [move.credit for move in moves] == [credit for _, _, credit in worked]
-    side = Review(moves="", geometry=SMALL, player="", reviewed=tuple(moves), seconds=0).side(0)
+    side = Review(moves="", board=SMALL, player="", reviewed=tuple(moves), seconds=0).side(0)
     assert side.accuracy == pytest.approx(100 * (0.9 + 1 + 0.3 + 0 + 0.3 + 0.7) / 6)
     assert (side.judged, side.best, side.mistakes) == (6, 1, 3)
 
@@ -303,7 +303,7 @@ def test_review_in_a_terminals_game_uses_its_board(
 ) -> None:
     board = "--rows 5 --columns 6"
     if by_network:
-        board = f"--network {save_untrained(tmp_path / 'small.safetensors', make_geometry(5, 6))}"
+        board = f"--network {save_untrained(tmp_path / 'small.safetensors', make_board(5, 6))}"
     output = run_command(f"play human --moves 112233 {board}", given="4\nreview\n")
     assert "\033" not in output  # no colours in a pipe
     assert "x: accuracy" in output
