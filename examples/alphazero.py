@@ -55,7 +55,7 @@ class Settings:
     batch: int = 128  # positions in a step (4096)
     learning_rate: float = 2e-3
     gate: float = 0.55  # share of the points against the best network that promotes a candidate (AlphaGo Zero: 0.55)
-    rollouts: int = 50  # rollouts per move of classic tree search, the opponent of the trained network
+    classic_simulations: int = 50  # per move of classic tree search, the opponent of the trained network
     seed: int = 0
 
 
@@ -452,13 +452,15 @@ def load(file: Path) -> tuple[Settings, Game, Network]:
 def main() -> None:
     """Train, play matches against random moves and classic tree search, then show a game."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    for name in ("rows", "columns", "run", "iterations", "games", "simulations", "rollouts", "seed"):
-        parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name), help="%(default)s")
+    for name in ("rows", "columns", "run", "iterations", "games", "simulations", "classic_simulations", "seed"):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=int, default=getattr(Settings, name), help="%(default)s"
+        )
     parser.add_argument("--fast", action="store_true", help="settings that take seconds and learn little")
     parser.add_argument("--judge", action="store_true", help="count mistakes against exact play; needs the package")
     parser.add_argument("--play", action="store_true", help="play the network trained last, if there is one")
     options = vars(parser.parse_args())
-    options |= {"iterations": 1, "games": 10, "simulations": 8, "rollouts": 5} if options.pop("fast") else {}
+    options |= {"iterations": 1, "games": 10, "simulations": 8, "classic_simulations": 5} if options.pop("fast") else {}
     judge, human, settings = options.pop("judge"), options.pop("play"), Settings(**options)
     torch.set_num_threads(1)  # convolutions as small as these are slower on several cores
     file = Path("runs", f"alphazero-{settings.rows}x{settings.columns}-{settings.run}.pt")
@@ -470,17 +472,17 @@ def main() -> None:
         torch.save({"settings": asdict(settings), "weights": network.state_dict()}, file)
     rng = np.random.default_rng(settings.seed)
     ours = search_player(game, evaluate_by(game, network), settings.simulations)
-    classic = search_player(game, evaluate_by_rollouts(game, rng), settings.rollouts, ucb1)
+    classic = search_player(game, evaluate_by_rollouts(game, rng), settings.classic_simulations, ucb1)
     any_move: Player = lambda positions: [int(rng.choice(game.legal(occupied))) for _, occupied in positions]  # noqa: E731
-    rollouts = f"UCT with {settings.rollouts} rollouts"
+    opponent = f"UCT with {settings.classic_simulations} simulations"
     if not human:
         print(f"against random moves: {play_match(game, ours, any_move):.0%} of the points")
-        print(f"against {rollouts}: {play_match(game, ours, classic):.0%} of the points")
+        print(f"against {opponent}: {play_match(game, ours, classic):.0%} of the points")
     if judge:
         positions = decisive_positions(game, 500)
         print(f"mistakes in {len(positions)} positions, with the 95 % interval:")
         raw = search_player(game, evaluate_by(game, network), 1)  # the first simulation tries the policy's best move
-        names = ("raw network", f"with {settings.simulations} simulations", rollouts)
+        names = ("raw network", f"with {settings.simulations} simulations", opponent)
         for name, player in zip(names, (raw, ours, classic), strict=True):
             rate = mistake_rate(player, positions)
             print(f"  {name:<22} {rate.value:6.1%}  [{rate.low:.1%}, {rate.high:.1%}]")

@@ -23,11 +23,11 @@ from alphac4.runs.reports import read_reports
 
 SETTINGS = {
     "iterations": 10,
-    "samples": 6_000,
-    "selfplay": {"games": 128},
+    "positions_per_iteration": 6_000,
+    "selfplay": {"parallel_games": 128},
     "learning": {"min_window": 20_000},
     "gate": {"pairs": 15},
-    "baseline": {"interval": 0, "rollouts": [200]},
+    "baseline": {"interval": 0, "simulations": [200]},
     "evaluation": {"interval": 0},
 }
 BUDGETS = (0, 100)  # simulations per position

@@ -187,7 +187,7 @@ def play(network: Network, config: TrainConfig, count: int, seed: int) -> Sample
 
     They cost a few evaluations each and keep the network's strength in other positions.
     """
-    selfplay = replace(config.selfplay, full_simulations=QUICK_SIMULATIONS, fast_simulations=QUICK_SIMULATIONS)
+    selfplay = replace(config.selfplay, full_visits=QUICK_SIMULATIONS, fast_visits=QUICK_SIMULATIONS)
     evaluator = Evaluator(network, threads=1)
     actors = [
         Actor(STANDARD, selfplay, evaluator, PARALLEL_GAMES, np.random.default_rng([seed, n])) for n in range(cores())

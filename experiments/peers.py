@@ -78,7 +78,7 @@ def compare_pgx(network: Network, name: str, *, seconds: float, games: int, simu
     a trained network, because more searches end in proofs and more positions are cached.
     """
     config = SelfPlayConfig(
-        games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
+        parallel_games=games, full_visits=simulations, fast_visits=simulations, full_search_prob=1.0
     )
     actors = choose_compute(device, for_run=True).actors(network, STANDARD, config, np.random.default_rng)
     stats, spent = ActorStats(), 0.0

@@ -39,7 +39,7 @@ tests+=(-n auto --dist loadgroup --no-loadscope-reorder)
 mkdir -p build
 rm -rf build/compiled
 {
-    "$bin/alphac4" selfplay quick --samples 1 --games 2 --backend torch-fp32 --output build/compiled
+    "$bin/alphac4" selfplay quick --samples 1 --parallel-games 2 --backend torch-fp32 --output build/compiled
     "$bin/alphac4" arena quick@2 uct:2 negamax:1 --games 2 --processes 1 --backend torch-fp32
 } >build/compiling.log 2>&1 &
 compiling=$!

@@ -43,7 +43,7 @@ class Judge:
         self._sets = sets
         self._budget = Budget(simulations=simulations)
         self._compute = choose_compute(config.machine.device)
-        self._puct = config.selfplay.puct()
+        self._puct = config.search.puct()
         self._evaluator: Evaluator | None = None
 
     def mistakes(self, path: Path) -> dict[str, float]:

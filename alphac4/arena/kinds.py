@@ -295,7 +295,7 @@ class UctKind(PlayerKind):
     """Classic MCTS with random rollouts."""
 
     forms = {
-        "uct:1000": "classic MCTS with 1000 random rollouts per move",
+        "uct:1000": "classic MCTS with 1000 simulations per move",
         "uct:1s": "classic MCTS with one second per move",
         "uct:1000,OPTIONS": "variants of it, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md",
     }

@@ -56,7 +56,7 @@ def read_arguments(
 
 
 def given_options(arguments: Sequence[str]) -> set[str]:
-    """Return the names of the options that a command line contains, such as "selfplay.full_simulations"."""
+    """Return the names of the options that a command line contains, such as "selfplay.full_visits"."""
     return {word[2:].partition("=")[0].replace("-", "_") for word in arguments if word.startswith("--")}
 
 

@@ -21,13 +21,13 @@ from alphac4.commands.arguments import (
     read_arguments,
 )
 from alphac4.machine import delayed_interrupts, wrap_text
-from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.storage.files import FileError, append_line
 from alphac4.storage.journal import Journal, read_about
 from alphac4.storage.locks import lock_folder
 from alphac4.storage.networks import check_network
 from alphac4.storage.records import MAX_NUMBER, CheckedSettings, Range, Seed
-from alphac4.training.config import PRESETS, TrainConfig, from_dict
+from alphac4.training.config import PRESETS, SearchConfig, TrainConfig, from_dict
 
 if TYPE_CHECKING:
     from alphac4.selfplay.samples import Block
@@ -116,8 +116,10 @@ class SelfplayCommand(CheckedSettings):
     """Device that runs the network, or plays the games."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto takes the fastest here."""
+    search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
+    """Search."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
-    """Search and exploration."""
+    """Self-play."""
 
     def _check(self) -> None:
         super()._check()
@@ -156,7 +158,11 @@ class SelfplayCommand(CheckedSettings):
                 about, kind = self.output / "settings.json", "alphac4-selfplay-1"
                 if first and read_about(about, kind) is None:
                     raise FileError(f"{self.output} has samples of a run: choose another output")
-                Journal(about, kind, {"network": weights_digest(checkpoint.network), **asdict(self.config)})
+                Journal(
+                    about,
+                    kind,
+                    {"network": weights_digest(checkpoint.network), **asdict(self.search), **asdict(self.config)},
+                )
                 compute = choose_compute(self.device, self.backend, for_run=True)
                 opened.callback(compute.close)
                 actors = compute.actors(
@@ -164,6 +170,7 @@ class SelfplayCommand(CheckedSettings):
                     checkpoint.board,
                     self.config,
                     lambda index: np.random.default_rng([self.seed, first, index]),
+                    selection=self.search.puct(PRIOR_TEMPERATURE),
                 )
                 with (
                     contextlib.closing(actors),

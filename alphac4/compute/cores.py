@@ -190,10 +190,10 @@ class Compute:
         count: int | None = None,  # actors; by default as many as are useful
     ) -> Actors:
         """Create the actors that play a run's games."""
-        needed = config.games * bytes_per_game(board, config, max_simulations)
+        needed = config.parallel_games * bytes_per_game(board, config, max_simulations)
         check_memory("the games of self-play need", needed, "games or simulations of self-play")
-        count = count or max(1, min(self._threads, config.games // MIN_GAMES))  # each has full batches
-        sizes = [len(part) for part in np.array_split(range(config.games), count)]
+        count = count or max(1, min(self._threads, config.parallel_games // MIN_GAMES))  # each has full batches
+        sizes = [len(part) for part in np.array_split(range(config.parallel_games), count)]
         evaluator = Evaluator(
             network,
             batch_size=sizes[0],

@@ -159,7 +159,7 @@ class TrainingSession:
                     reason = "which fit other settings or were played elsewhere"
                     logger.warning("discarded the games in progress, %s; new games begin", reason)
             if loop.actors.idle_cores:
-                advice = f"selfplay.games = {cores() * MIN_GAMES} would use all, but change the results"
+                advice = f"selfplay.parallel_games = {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"Playing on {len(loop.actors)} of {cores()} cores; {advice}.")
             if state.iteration:
                 is_trained = state.iteration >= config.iterations
@@ -206,7 +206,7 @@ class TrainingSession:
         """Play and store the closing matches of the best network against each budget of classic MCTS."""
         if self._monitor:
             self._monitor.draw(always=True)
-        budgets = self.config.baseline.rollouts
+        budgets = self.config.baseline.simulations
         matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, budgets, CLOSING_PAIRS)
         strength: dict[str, object] = {
             match.opponent: {"score": match.score, "games": match.played, "evaluator": match.evaluator}
@@ -230,7 +230,7 @@ class TrainingSession:
         baseline, is_standard = self.config.baseline, self.config.board.make() == STANDARD
         matches, verdict = list[MatchResult](), None
         if baseline.interval and number % baseline.interval == 0:
-            matches = self.loop.matches.against_classic(best, number, baseline.rollouts, baseline.pairs)
+            matches = self.loop.matches.against_classic(best, number, baseline.simulations, baseline.pairs)
         between = time.perf_counter()
         if is_standard and (interval := self.config.evaluation.interval) and number % interval == 0:
             verdict = measure_network(best.network, self.loop.providers[1])

@@ -75,7 +75,7 @@ class RunState:
 
     def is_finished(self, config: TrainConfig) -> bool:
         """Return whether all iterations and closing matches of these settings are done."""
-        opponents = [f"uct:{rollouts}" for rollouts in config.baseline.rollouts]
+        opponents = [f"uct:{simulations}" for simulations in config.baseline.simulations]
         has_closed = self.closing is not None and [match.opponent for match in self.closing] == opponents
         return self.iteration >= config.iterations and has_closed
 

@@ -24,7 +24,7 @@ from alphac4.mcts.network_search import (
     refresh_cache,
     share_cache,
 )
-from alphac4.mcts.puct import check_selection
+from alphac4.mcts.puct import Puct, check_selection
 from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
@@ -97,7 +97,7 @@ class Actor:
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
-        self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
+        self._selection = check_selection(selection or Puct(prior_temperature=PRIOR_TEMPERATURE))
         self._trees = make_trees(slots, config.tree_nodes(max_simulations), board, rng, reuse=reuses_tree(selection))
         self._games = make_games(slots, board)
         self.stats = ActorStats()  # statistics of the work since the last block

@@ -1,12 +1,9 @@
 """Settings of self-play: searches, exploration and targets."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, CheckedSettings, Range
-
-if TYPE_CHECKING:
-    from alphac4.mcts.puct import Puct
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it does not change them
 MAX_TEMPERATURE = 1e6  # moves are practically random far below
@@ -20,14 +17,14 @@ class SelfPlayConfig(CheckedSettings):
     weight `learning.fast_search_weight`. Positions of both are recorded, because the value is trained on both.
     """
 
-    games: Annotated[int, Range(1, 1 << 20)] = 256
+    parallel_games: Annotated[int, Range(1, 1 << 20)] = 256
     """Games in progress at the same time, divided among the cores; a core plays only if it gets at least 32 (AlphaZero:
     5000 actors). More games make larger batches, but the network that starts a game may be replaced before its end:
-    raise `samples` with them."""
-    full_simulations: Annotated[int, Range(1, 1_000_000)] = 128
+    raise `positions_per_iteration` with them."""
+    full_visits: Annotated[int, Range(1, 1_000_000)] = 128
     """Root visits of a full search, those of a reused tree included (AlphaZero: 800; KataGo: 600). The time of
     self-play grows with the mean over full and fast searches, weighted by ``full_search_prob``."""
-    fast_simulations: Annotated[int, Range(1, 1_000_000)] = 24
+    fast_visits: Annotated[int, Range(1, 1_000_000)] = 24
     """Root visits of a fast search (KataGo: 100)."""
     full_search_prob: Annotated[float, Range(MIN_POSITIVE, 1)] = 0.25
     """Probability that a move is chosen by a full search: playout-cap randomisation (KataGo: 0.25). It must be above 0,
@@ -35,7 +32,7 @@ class SelfPlayConfig(CheckedSettings):
     policy_target: Literal["visits", "completed_q"] = "completed_q"
     """Policy target: "visits" is the share of visits (AlphaZero). "completed_q" is the prior improved by the search's
     values (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which is better with few simulations."""
-    dirichlet_alpha: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
+    dirichlet_concentration: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Sum of the concentrations of the root's Dirichlet noise; each legal move has an equal share of it (AlphaZero:
     about 10, which is 0.3 per move in chess)."""
     dirichlet_fraction: Annotated[float, Range(0, 1)] = 0.25
@@ -60,18 +57,7 @@ class SelfPlayConfig(CheckedSettings):
     """Largest regret of a move after which the rest of the game counts for the value target: if the best move's value
     is higher by more, the target is the search's value only. In searches of a few dozen simulations, the values of
     equally good moves often differ by less than 0.1. With 2, the rest of the game always counts (AlphaZero)."""
-    c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
-    """Weight of the prior in all searches of the run: self-play, gate, matches and evaluation (AlphaZero 2018: 1.25).
-    `alphac4.mcts.puct` has the formula. The priors differ: the policy's logits are divided by 1 in self-play, which
-    learns from them, and by 1.4 in all other searches (``prior_temperature`` of `alphac4.Puct`)."""
 
     def tree_nodes(self, max_simulations: int = 0) -> int:
         """Return the largest number of nodes of a tree, if plans have budgets of up to ``max_simulations``."""
-        return max(self.full_simulations, self.fast_simulations, max_simulations) + 2
-
-    def puct(self, prior_temperature: float | None = None) -> "Puct":
-        """Return the selection of matches and measurements; self-play passes its own ``prior_temperature``."""
-        from alphac4.mcts.puct import Puct  # imports Numba, which options do not need
-
-        puct = Puct(c_init=self.c_init)
-        return puct if prior_temperature is None else puct._replace(prior_temperature=prior_temperature)
+        return max(self.full_visits, self.fast_visits, max_simulations) + 2

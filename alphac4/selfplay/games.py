@@ -90,7 +90,7 @@ class GamePlan(NamedTuple):
     completed_q: npt.NDArray[np.bool_]  # [1] whether policy targets are improved by values
     # Settings of the same names.
     full_search_prob: npt.NDArray[np.float64]  # [1]
-    dirichlet_alpha: npt.NDArray[np.float64]  # [1]
+    dirichlet_concentration: npt.NDArray[np.float64]  # [1]
     opening_plies: npt.NDArray[np.int64]  # [1]
     opening_prob: npt.NDArray[np.float64]  # [1]
 
@@ -98,7 +98,7 @@ class GamePlan(NamedTuple):
 def make_plan(board: Board, config: SelfPlayConfig) -> GamePlan:
     """Return the plan of the settings; games start from the empty board, and the temperature falls with the plies."""
     cells, empty = board.cells, np.zeros(1, np.uint64)
-    budgets = np.array([config.fast_simulations, config.full_simulations])
+    budgets = np.array([config.fast_visits, config.full_visits])
     first, last = config.temperature, config.temperature_end
     decays = [math.exp2(-ply / config.temperature_halflife) for ply in range(cells)]
     return GamePlan(
@@ -110,7 +110,7 @@ def make_plan(board: Board, config: SelfPlayConfig) -> GamePlan:
         start_occupied=empty,
         completed_q=np.array([config.policy_target == "completed_q"]),
         full_search_prob=np.array([config.full_search_prob]),
-        dirichlet_alpha=np.array([config.dirichlet_alpha]),
+        dirichlet_concentration=np.array([config.dirichlet_concentration]),
         opening_plies=np.array([config.opening_plies]),
         opening_prob=np.array([config.opening_prob]),
     )
@@ -172,7 +172,7 @@ def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
     if games.full[t]:
-        add_root_noise(trees, t, plan.dirichlet_alpha[0], plan.noise[games.plies[t]])
+        add_root_noise(trees, t, plan.dirichlet_concentration[0], plan.noise[games.plies[t]])
     games.stage[t] = SEARCHING
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,26 @@ from alphac4.storage.records import (
     read_record,
 )
 
+if TYPE_CHECKING:
+    from alphac4.mcts.puct import Puct
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig(CheckedSettings):
+    """Settings of every search of a run: self-play, gate, matches and evaluation."""
+
+    c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
+    """Weight of the prior (AlphaZero 2018: 1.25); `alphac4.mcts.puct` has the formula. The priors differ: the policy's
+    logits are divided by 1 in self-play, which learns from them, and by 1.4 in all other searches
+    (``prior_temperature`` of `alphac4.Puct`)."""
+
+    def puct(self, prior_temperature: float | None = None) -> "Puct":
+        """Return the selection of matches and measurements; self-play passes its own ``prior_temperature``."""
+        from alphac4.mcts.puct import Puct  # imports Numba, which options do not need
+
+        puct = Puct(c_init=self.c_init)
+        return puct if prior_temperature is None else puct._replace(prior_temperature=prior_temperature)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig(CheckedSettings):
@@ -36,7 +56,7 @@ class LearningConfig(CheckedSettings):
     ``replay_ratio``."""
     replay_ratio: Annotated[float, Range(MIN_POSITIVE, 1000)] = 2.0
     """Average number of times that each new position is trained on (KataGo: about 4). An iteration has
-    ``replay_ratio`` * `samples` / ``batch_size`` gradient steps."""
+    ``replay_ratio`` * `positions_per_iteration` / ``batch_size`` gradient steps."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum). A network of your own
@@ -56,13 +76,14 @@ class LearningConfig(CheckedSettings):
     (AlphaZero)."""
     fast_search_weight: Annotated[float, Range(0, 1)] = 0.5
     """Weight of a fast search's policy target, relative to a full search's (KataGo: 0). Lower it if
-    `selfplay.fast_simulations` is small."""
+    `selfplay.fast_visits` is small."""
     ema_decay: Annotated[float, Range(0, 1)] = 0.99
     """Decay per gradient step of the moving average of the weights; the average is the network that plays (KataGo:
     stochastic weight averaging). Lower it if an iteration has fewer steps."""
     min_window: Annotated[int, Range(1, MAX_NUMBER)] = 60_000
     """Number of recorded positions up to which the replay window holds all of them (KataGo: 250 000). Beyond that, the
-    window grows sublinearly; see `alphac4.selfplay.replay.window_size`. Raise the number with `samples`."""
+    window grows sublinearly; see `alphac4.selfplay.replay.window_size`. Raise the number with
+    `positions_per_iteration`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +105,15 @@ class BaselineConfig(CheckedSettings):
 
     interval: Annotated[int, Range(0, MAX_NUMBER)] = 5
     """The matches are played every ``interval`` iterations; 0 plays only the closing matches at the end of the run."""
-    rollouts: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
-    """Rollouts per move of classic MCTS, one match for each number. Without numbers, there are no matches at all."""
+    simulations: Annotated[tuple[int, ...], Range(1, MAX_SIMULATIONS)] = (1000,)
+    """Simulations per move of classic MCTS, one match for each number. Without numbers, there are no matches at all."""
     pairs: Annotated[int, Range(1, 1_000_000)] = 20
     """Colour-swapped pairs of games per match; closing matches always have 50."""
 
     def _check(self) -> None:
         super()._check()
-        if len(set(self.rollouts)) < len(self.rollouts):
-            raise ValueError(f"baseline.rollouts has a number twice: {', '.join(map(str, self.rollouts))}")
+        if len(set(self.simulations)) < len(self.simulations):
+            raise ValueError(f"baseline.simulations has a number twice: {', '.join(map(str, self.simulations))}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +149,7 @@ class TrainConfig(CheckedSettings):
 
     iterations: Annotated[int, Range(1, MAX_NUMBER)] = 60
     """Rounds of self-play, learning and gating. The learning rate falls over all of them."""
-    samples: Annotated[int, Range(1, MAX_NUMBER)] = 40_000
+    positions_per_iteration: Annotated[int, Range(1, MAX_NUMBER)] = 40_000
     """Positions recorded by self-play per iteration. With fewer, candidates come more often, but their difference from
     the best network is smaller and harder for the gate to measure."""
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
@@ -140,6 +161,8 @@ class TrainConfig(CheckedSettings):
     """The board."""
     network: NetworkSize = field(default_factory=NetworkSize)
     """The network."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """Search."""
     selfplay: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     """Self-play."""
     learning: LearningConfig = field(default_factory=LearningConfig)
@@ -184,7 +207,7 @@ class TrainConfig(CheckedSettings):
     @property
     def learning_steps(self) -> int:
         """Gradient steps per iteration."""
-        return max(1, round(self.samples * self.learning.replay_ratio / self.learning.batch_size))
+        return max(1, round(self.positions_per_iteration * self.learning.replay_ratio / self.learning.batch_size))
 
     def network_config(self) -> NetworkConfig:
         """Return the network's configuration; its heads are proportional to its width.
@@ -216,38 +239,38 @@ _RANDOM_OPENINGS = SelfPlayConfig(
 PRESETS: dict[str, TrainConfig] = {
     "tiny": TrainConfig(
         iterations=2,
-        samples=100,
+        positions_per_iteration=100,
         network=NetworkSize(channels=8, blocks=1),
-        selfplay=SelfPlayConfig(games=8, full_simulations=8, fast_simulations=4),
+        selfplay=SelfPlayConfig(parallel_games=8, full_visits=8, fast_visits=4),
         learning=LearningConfig(batch_size=64),
         gate=GateConfig(pairs=1, simulations=2),
-        baseline=BaselineConfig(interval=0, rollouts=()),
+        baseline=BaselineConfig(interval=0, simulations=()),
         evaluation=EvaluationConfig(interval=0),
         machine=MachineConfig(device="cpu", backend="torch-fp32"),
     ),
     "quick": TrainConfig(
         iterations=24,
-        samples=30_000,
+        positions_per_iteration=30_000,
         network=NetworkSize(channels=32, blocks=4),
-        selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_search_prob=0.4),
+        selfplay=SelfPlayConfig(full_visits=64, fast_visits=16, full_search_prob=0.4),
         learning=LearningConfig(weight_decay=0.4, min_window=80_000),
         gate=GateConfig(pairs=20, simulations=16),
         baseline=BaselineConfig(interval=6),
     ),
     "standard": TrainConfig(
         iterations=30,
-        samples=80_000,
+        positions_per_iteration=80_000,
         network=NetworkSize(channels=64, blocks=5),
-        selfplay=replace(_RANDOM_OPENINGS, full_simulations=96, fast_simulations=24),
+        selfplay=replace(_RANDOM_OPENINGS, full_visits=96, fast_visits=24),
         learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
         gate=GateConfig(pairs=30, simulations=32),
         baseline=BaselineConfig(interval=9, pairs=10),
     ),
     "gpu-quick": TrainConfig(
         iterations=20,
-        samples=100_000,
+        positions_per_iteration=100_000,
         network=NetworkSize(channels=32, blocks=4),
-        selfplay=SelfPlayConfig(games=4096, full_simulations=64, fast_simulations=16, full_search_prob=0.4),
+        selfplay=SelfPlayConfig(parallel_games=4096, full_visits=64, fast_visits=16, full_search_prob=0.4),
         learning=LearningConfig(batch_size=512, weight_decay=0.4, min_window=300_000),
         gate=GateConfig(pairs=30, simulations=16),
         baseline=BaselineConfig(interval=0),
@@ -255,9 +278,9 @@ PRESETS: dict[str, TrainConfig] = {
     ),
     "gpu-best": TrainConfig(
         iterations=28,
-        samples=250_000,
+        positions_per_iteration=250_000,
         network=NetworkSize(channels=64, blocks=8),
-        selfplay=replace(_RANDOM_OPENINGS, games=8192, full_simulations=160, fast_simulations=32),
+        selfplay=replace(_RANDOM_OPENINGS, parallel_games=8192, full_visits=160, fast_visits=32),
         learning=LearningConfig(
             batch_size=1024,
             replay_ratio=3.0,

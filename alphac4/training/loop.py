@@ -20,6 +20,7 @@ from alphac4.compute import choose_compute
 from alphac4.compute.cores import Compute
 from alphac4.machine import check_memory
 from alphac4.nn.network import Network, NetworkBuilder
+from alphac4.selfplay.config import PRIOR_TEMPERATURE
 from alphac4.selfplay.games import GamePlan, Games, make_plan
 from alphac4.selfplay.replay import KEPT_WINDOWS, Replay, replay_bytes, window_size
 from alphac4.selfplay.samples import (
@@ -142,8 +143,10 @@ class TrainingLoop:
         self.board = board = config.board.make()
         self.callbacks = callbacks
         end = config.learning_steps * config.iterations
-        needed = replay_bytes(board, config.iterations * config.samples, config.learning.min_window)
-        check_memory("the last replay window needs", needed, "samples or learning.min_window", is_certain=False)
+        needed = replay_bytes(board, config.iterations * config.positions_per_iteration, config.learning.min_window)
+        check_memory(
+            "the last replay window needs", needed, "positions_per_iteration or learning.min_window", is_certain=False
+        )
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
         self.schedule: Schedule = make_schedule(extensions, self.cosine, end)
         # State.
@@ -164,7 +167,7 @@ class TrainingLoop:
             board,
             config.selfplay,
             partial(random_generator, config.seed, 0, "actor"),
-            selection=extensions.functions.get("selection"),
+            selection=extensions.functions.get("selection") or config.search.puct(PRIOR_TEMPERATURE),
             max_simulations=max(budgets),
         )
         opened.callback(self.actors.close)
@@ -172,7 +175,7 @@ class TrainingLoop:
         pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
-        options = best.network, board, extensions.functions.get("selection") or config.selfplay.puct(), pool
+        options = best.network, board, extensions.functions.get("selection") or config.search.puct(), pool
         self.providers = [PlayerProvider(compute, *options, number) for number in range(2)]
         self.matches = Matches(
             self.providers,
@@ -214,7 +217,7 @@ class TrainingLoop:
     def _play(self) -> SelfPlayReport:
         """Play games of the best network; samples beyond the required number count toward the next iteration."""
         extra = self._extra_samples()
-        requested = max(1, self.number * self.config.samples - self.replay.total - sum(map(len, extra)))
+        requested = max(1, self.number * self.config.positions_per_iteration - self.replay.total - sum(map(len, extra)))
         started, blocks, done = time.perf_counter(), list[Block](), 0
         report = partial(self.report_progress, "self-play", total=requested)
 
@@ -263,10 +266,11 @@ class TrainingLoop:
         samples = self.extensions.call("extra_samples", self.number, copy.deepcopy(self.best.network), rng)
         if not isinstance(samples, Samples):
             raise ValueError(f"extra_samples returned {type(samples).__name__}; expected alphac4.Samples")
-        if len(samples) >= self.config.samples:
+        if len(samples) >= self.config.positions_per_iteration:
             raise ValueError(
                 f"extra_samples returned {len(samples):,} samples; expected fewer than those of an iteration, "
-                f"{self.config.samples:,} by the setting samples: `alphac4.learn` learns without self-play"
+                f"{self.config.positions_per_iteration:,} by the setting positions_per_iteration: `alphac4.learn` "
+                "learns without self-play"
             )
         return [samples]
 
@@ -355,7 +359,7 @@ def learn(
     if samples.board != config.board.make():
         raise ValueError("the samples are of another board than the settings")
     extensions = Extensions(network=network, loss=loss, optimizer=optimizer, schedule=schedule, sampler=sampler)
-    config = dataclasses.replace(config, iterations=1, samples=len(samples))
+    config = dataclasses.replace(config, iterations=1, positions_per_iteration=len(samples))
     count = config.learning_steps if steps is None else steps
     learner = make_learner(config, choose_compute(config.machine.device, config.machine.backend), extensions)
     if start is not None:

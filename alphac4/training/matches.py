@@ -82,14 +82,14 @@ class Matches:
         return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
     def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchResult]:
-        """Play one match against each budget of classic MCTS, in rollouts per move."""
+        """Play one match against each budget of classic MCTS, in simulations per move."""
         reports = []
-        for rollouts in budgets:
+        for simulations in budgets:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
             classic = self._classic_players(
-                rollouts, len(ours), random_generator(self._seed, iteration, "classic", rollouts)
+                simulations, len(ours), random_generator(self._seed, iteration, "classic", simulations)
             )
-            rng = random_generator(self._seed, iteration, "classic openings", rollouts)
+            rng = random_generator(self._seed, iteration, "classic openings", simulations)
             reports.append(self._play(ours, classic, pairs, rng))
         return reports
 
@@ -112,16 +112,16 @@ class Matches:
     def _players(self, index: int, contender: Contender, simulations: int) -> Sequence[Player]:
         return self._providers[index].players(contender.network, f"iteration {contender.iteration}", simulations)
 
-    def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
+    def _classic_players(self, simulations: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
         """Return ``count`` equal players of classic MCTS, one for each player of the network."""
-        budget, board = Budget(simulations=rollouts), self._board
+        budget, board = Budget(simulations=simulations), self._board
         if self._pool is None:
             threads = max(1, cores() // count)
             return [UctPlayer(budget, each, board, threads=threads) for each in rng.spawn(count)]
         seed, model = int(rng.integers(2**63)), UctPlayer(budget, rng, board)
         factories = [
             PlayerFactory(
-                ("classic", rollouts, board, seed, index),
+                ("classic", simulations, board, seed, index),
                 partial(UctPlayer, budget, np.random.default_rng((seed, index)), board),
             )
             for index in range(count)

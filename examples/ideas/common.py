@@ -21,6 +21,6 @@ def train(run: str, **functions: Any) -> None:
     options = parser.parse_args()
     config = alphac4.TrainConfig.preset("tiny", seed=options.seed)
     if not options.fast:
-        numbers = {"iterations": options.iterations, "samples": options.samples}
+        numbers = {"iterations": options.iterations, "positions_per_iteration": options.samples}
         config = alphac4.TrainConfig.preset("quick", seed=options.seed, **numbers)
     print(alphac4.train(config, run=options.run, **functions))

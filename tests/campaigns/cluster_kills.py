@@ -29,12 +29,12 @@ from campaigns.command import Findings
 ITERATIONS = 5
 SETTINGS = {
     "iterations": ITERATIONS,
-    "samples": 1000,
+    "positions_per_iteration": 1000,
     "machine": {"backend": "torch-fp32", "device": "cpu"},
     "network": {"channels": 8, "blocks": 1},
-    "selfplay": {"games": 8, "full_simulations": 12, "full_search_prob": 1.0},  # noise makes games differ
+    "selfplay": {"parallel_games": 8, "full_visits": 12, "full_search_prob": 1.0},  # noise makes games differ
     "learning": {"batch_size": 64},
-    "gate": {"pairs": 3, "simulations": 4}, "baseline": {"interval": 0, "rollouts": []},
+    "gate": {"pairs": 3, "simulations": 4}, "baseline": {"interval": 0, "simulations": []},
     "evaluation": {"interval": 0},
 }  # fmt: skip
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_log_monitor": False}

@@ -34,7 +34,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     prepare()
     learning = {"batch_size": 16, "replay_ratio": 1.0, "min_window": 300}
     measure = Measure(folder)
-    config = tiny_run(iterations=count, samples=30, seed=seed, learning=learning)
+    config = tiny_run(iterations=count, positions_per_iteration=30, seed=seed, learning=learning)
     with TrainingSession(RunFolder(folder, config), callbacks=[measure]) as session:
         session.train()
     fifth = count // 5

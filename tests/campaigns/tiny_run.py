@@ -36,13 +36,13 @@ from alphac4.training.config import TrainConfig, from_dict
 ITERATIONS = 3
 SETTINGS: dict[str, Any] = {
     "iterations": ITERATIONS,
-    "samples": 50,
+    "positions_per_iteration": 50,
     "machine": {"backend": "torch-fp32", "device": "cpu", "keep_checkpoints": 1},
     "network": {"channels": 4, "blocks": 1},
-    "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5},
+    "selfplay": {"parallel_games": 4, "full_visits": 4, "fast_visits": 2, "full_search_prob": 0.5},
     "learning": {"batch_size": 16, "replay_ratio": 1.0, "optimizer": "adamw", "fast_search_weight": 0.0},
     "gate": {"pairs": 1, "simulations": 2},
-    "baseline": {"interval": 0, "rollouts": []},
+    "baseline": {"interval": 0, "simulations": []},
     "evaluation": {"interval": 0},
 }
 # Other settings of search and learning, with which runs must resume as well.

@@ -58,7 +58,7 @@ def test_new_games_of_all_actors_have_random_numbers_of_their_own(
 ) -> None:
     monkeypatch.setenv("ALPHAC4_CORES", "2")
     compute = choose_compute("cpu", "torch-fp32", for_run=True)
-    actors = compute.actors(network, make_board(), SelfPlayConfig(games=64), np.random.default_rng)
+    actors = compute.actors(network, make_board(), SelfPlayConfig(parallel_games=64), np.random.default_rng)
     assert len(actors) == 2
     for _ in range(2):
         assert len(set(actors.state()["trees.rng"].tolist())) == 64
@@ -97,7 +97,7 @@ def test_each_network_has_its_own_backend_unless_one_is_named(
 
 def test_only_self_play_uses_int8(network: PolicyValueNetwork) -> None:
     pytest.importorskip("openvino")
-    config, board = SelfPlayConfig(games=4), make_board()
+    config, board = SelfPlayConfig(parallel_games=4), make_board()
     for backend in ("auto", INT8):
         compute = choose_compute("cpu", backend, for_run=True)
         assert compute.actors(network, board, config, np.random.default_rng).backend == INT8
@@ -116,7 +116,7 @@ def test_actors_report_the_backend_of_their_latest_network(
 
     monkeypatch.setattr("alphac4.nn.evaluator.select_backend", select)
     compute = choose_compute("cpu", for_run=True)
-    actors = compute.actors(network, make_board(), SelfPlayConfig(games=4), np.random.default_rng)
+    actors = compute.actors(network, make_board(), SelfPlayConfig(parallel_games=4), np.random.default_rng)
     assert actors.backend == "torch-bf16"
     actors.update(network)
     assert actors.backend == "torch-fp32"
@@ -298,7 +298,7 @@ def test_the_least_limit_of_cores_is_used_and_described(
 
 
 def test_memory_is_counted_before_it_is_allocated() -> None:
-    board, config = make_board(5, 6), SelfPlayConfig(full_simulations=200)
+    board, config = make_board(5, 6), SelfPlayConfig(full_visits=200)
     expected = 1000 * bytes_per_game(board, config, 300)  # first, because annotations are evaluated once and kept
     tracemalloc.start()
     made = [make_trees(1000, 302, board, np.random.default_rng(0)), *(make_games(1000, board) for _ in range(4))]
@@ -329,12 +329,14 @@ def test_memory_that_does_not_exist_is_refused_and_that_of_others_only_warned_of
 
 def test_run_that_does_not_fit_the_memory_does_not_start(caplog: pytest.LogCaptureFixture) -> None:
     """A run may be stopped before its window is too large, so that is only a warning."""
-    large = {"games": 2**20, "full_simulations": 10**6}
-    config = TrainConfig.preset("quick", samples=10**12, selfplay=large, machine={"device": "cpu"})
+    large = {"parallel_games": 2**20, "full_visits": 10**6}
+    config = TrainConfig.preset("quick", positions_per_iteration=10**12, selfplay=large, machine={"device": "cpu"})
     with pytest.raises(MemoryError, match=r"^the games of self-play need .+ leaves .+: lower games or simulations"):
         next(iterate(config))
     (warning,) = caplog.messages
-    assert re.fullmatch("the last replay window needs .+ leaves .+: lower samples or learning.min_window", warning)
+    assert re.fullmatch(
+        "the last replay window needs .+ leaves .+: lower positions_per_iteration or learning.min_window", warning
+    )
 
 
 LIMITED = """
@@ -363,7 +365,7 @@ def test_the_number_of_cores_can_be_set(count: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ALPHAC4_CORES", str(count))
     assert cores() == choose_compute("cpu").streams == count
     assert choose_compute("cpu", threads=count + 1).streams == count + 1
-    config = SelfPlayConfig(games=100, full_simulations=2, fast_simulations=2)
+    config = SelfPlayConfig(parallel_games=100, full_visits=2, fast_visits=2)
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
     actors = choose_compute("cpu", "torch-fp32").actors(network, make_board(), config, np.random.default_rng)
     assert (len(actors), actors.slots) == (min(count, 100 // 32), 100)
@@ -371,7 +373,7 @@ def test_the_number_of_cores_can_be_set(count: int, monkeypatch: pytest.MonkeyPa
 
 def test_each_actor_resumes_its_own_games() -> None:
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
-    config = SelfPlayConfig(games=2 * MIN_GAMES + 1, full_simulations=2, fast_simulations=2)
+    config = SelfPlayConfig(parallel_games=2 * MIN_GAMES + 1, full_visits=2, fast_visits=2)
     compute = choose_compute("cpu", "torch-fp32", threads=2)
     first, second = (compute.actors(network, make_board(), config, np.random.default_rng) for _ in range(2))
     first.play(100, lambda _actor, _block: None)

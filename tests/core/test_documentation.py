@@ -25,7 +25,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 EXAMPLES = {
-    "alphazero": "against UCT with 5 rollouts: ",
+    "alphazero": "against UCT with 5 simulations: ",
     "ten_lines": "the exact score of the position is 18",
     "own_player": "cautious against random: 4 won",
     "own_evaluator": "lines, 100 simulations, against random: 2 won",

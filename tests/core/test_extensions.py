@@ -62,10 +62,10 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
         temperature=lambda _iteration, ply: 0.25 + 0.75 * 0.5 ** (ply / 10),
         noise=lambda _iteration, _ply: selfplay.dirichlet_fraction,
         policy_target=lambda games, _rng: games.policy,
-        simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
+        simulations=lambda _iteration, _ply, full: selfplay.full_visits if full else selfplay.fast_visits,
         starts=lambda _window, _rng: [""],
         gate=lambda play: play().score >= CONFIG.gate.threshold,
-        selection=selfplay.puct(PRIOR_TEMPERATURE),
+        selection=CONFIG.search.puct(PRIOR_TEMPERATURE),
     )
     assert same_weights(again, plain)
     assert again.selfplay.simulations == plain.selfplay.simulations
@@ -108,7 +108,7 @@ def test_each_function_changes_what_is_learned(functions: dict[str, Any], plain:
 
 
 def test_budgets_may_exceed_those_of_the_settings() -> None:
-    budget, visits = 3 * CONFIG.selfplay.full_simulations, list[int]()
+    budget, visits = 3 * CONFIG.selfplay.full_visits, list[int]()
 
     def policy_target(games: Games, _rng: Any) -> Any:
         visits.extend(games.visits.sum(axis=2).flat)
@@ -173,7 +173,9 @@ def test_targets_do_not_depend_on_the_number_of_cores(idea: str, monkeypatch: py
         monkeypatch.setenv("ALPHAC4_CORES", str(cores))
         target = import_module("re_search").ReSearch() if idea == "re_search" else Boldest()
         callbacks = [target] if isinstance(target, alphac4.Callback) else []
-        config = tiny_run(iterations=2, samples=300, selfplay=SETTINGS["selfplay"] | {"games": 16})
+        config = tiny_run(
+            iterations=2, positions_per_iteration=300, selfplay=SETTINGS["selfplay"] | {"parallel_games": 16}
+        )
         results.append(list(alphac4.iterate(config, policy_target=target, callbacks=callbacks))[-1])
     assert same_weights(results[0], results[1])
     assert same_weights(results[1], results[2])
@@ -380,8 +382,8 @@ class LastMove(NamedTuple):
             {"selfplay": {"td_lambda": 0.5}},
             r"`value_target` replaces selfplay.td_lambda, which is 0\.5 in the settings: leave out one of the two",
         ),
-        ({"simulations": lambda *_: 8}, {"selfplay": {"full_simulations": 7}}, "replaces selfplay.full_simulations"),
-        ({"selection": Puct()}, {"selfplay": {"c_init": 2.0}}, "replaces selfplay.c_init"),
+        ({"simulations": lambda *_: 8}, {"selfplay": {"full_visits": 7}}, "replaces selfplay.full_visits"),
+        ({"selection": Puct()}, {"search": {"c_init": 2.0}}, "replaces search.c_init"),
         ({"selection": LastMove()}, {"selfplay": {"temperature_end": 0.7}}, "replaces selfplay.temperature_end"),
         (
             {"selection": LastMove(), "temperature": lambda *_: 1.0},
@@ -674,7 +676,7 @@ def test_own_targets_are_stored_and_learned_by_a_further_head(tmp_path: Path) ->
         return replies(games, rng)
 
     options = {"progress": False, "tensorboard": False, "loss": with_reply, "network": reply_network}
-    run = alphac4.train("tiny", run=tmp_path, settings={"samples": 300}, targets=targets, **options)
+    run = alphac4.train("tiny", run=tmp_path, settings={"positions_per_iteration": 300}, targets=targets, **options)
     assert run.history[-1].learning.losses["reply"] < math.log(7)
     samples = alphac4.read_samples(tmp_path)
     expected = {}
@@ -829,7 +831,7 @@ class Reports(alphac4.Callback):
 
 
 def test_callbacks_get_the_reports_of_committed_iterations(tmp_path: Path) -> None:
-    callback, settings = Reports(), {"baseline": {"interval": 1, "rollouts": [2], "pairs": 1}}
+    callback, settings = Reports(), {"baseline": {"interval": 1, "simulations": [2], "pairs": 1}}
     run = alphac4.train(
         "tiny", run=tmp_path, settings=settings, callbacks=[callback], progress=False, tensorboard=False
     )

@@ -17,7 +17,7 @@ from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
 
-BASELINE = {"interval": 2, "rollouts": [20], "pairs": 2}
+BASELINE = {"interval": 2, "simulations": [20], "pairs": 2}
 
 
 def judged_run(interval: int = 1) -> TrainConfig:
@@ -78,9 +78,9 @@ def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path)
     assert [match.opponent for match in state.closing] == ["uct:20"]
     assert state.is_finished(config)
     assert not state.is_finished(dataclasses.replace(config, iterations=3))
-    more = dataclasses.replace(config.baseline, rollouts=(20, 50))
+    more = dataclasses.replace(config.baseline, simulations=(20, 50))
     assert not state.is_finished(dataclasses.replace(config, baseline=more))
-    other = dataclasses.replace(config.baseline, rollouts=(50,))
+    other = dataclasses.replace(config.baseline, simulations=(50,))
     assert not state.is_finished(dataclasses.replace(config, baseline=other))
     assert not dataclasses.replace(state, closing=None).is_finished(config)
 

@@ -75,7 +75,7 @@ def test_an_existing_file_is_replaced_on_request(tmp_path: Path, run_command: Ca
 APPENDING = {
     "arena": ("arena random uct:1 --games 2 --processes 1 --output {folder}/t.jsonl", "t.jsonl"),
     "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
-    "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {folder}", ""),
+    "selfplay": ("selfplay --samples 1 --parallel-games 2 --full-visits 2 --backend torch-fp32 --output {folder}", ""),
 }
 
 
@@ -110,7 +110,7 @@ def test_interrupted_selfplay_has_recorded_the_games_of_all_its_shards(
         write(path, text)
 
     monkeypatch.setattr("alphac4.commands.train.append_line", press)
-    line = "selfplay quick --samples 9999 --games 32 --full-simulations 2 --fast-simulations 1 --opening-prob 0"
+    line = "selfplay quick --samples 9999 --parallel-games 32 --full-visits 2 --fast-visits 1 --opening-prob 0"
     assert main([*line.split(), "--backend", "torch-fp32", "--output", str(tmp_path)]) == 130
     games = (tmp_path / "games.txt").read_text().split()
     assert f"Stopped. Recorded {len(games)} games in" in capsys.readouterr().err

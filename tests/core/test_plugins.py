@@ -75,7 +75,7 @@ def test_plugin_that_cannot_be_imported_is_left_out_with_a_warning(installed: di
 SELFPLAY = """
 import sys
 from alphac4.cli import main
-options = "--samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --output"
+options = "--samples 1 --parallel-games 2 --full-visits 2 --fast-visits 1 --output"
 assert main(["selfplay", "quick", "--device", "bf16", *options.split(), sys.argv[1]]) == 0
 assert main(["selfplay", "quick", "--device", "bf17"]) == 2
 """

@@ -94,11 +94,11 @@ for backend in sys.argv[1:]:
 
 settings = {
     "iterations": 1,
-    "samples": 100,
+    "positions_per_iteration": 100,
     "network": {"channels": 8, "blocks": 1},
-    "selfplay": {"games": 32, "full_simulations": 8, "fast_simulations": 4},
+    "selfplay": {"parallel_games": 32, "full_visits": 8, "fast_visits": 4},
     "learning": {"batch_size": 32, "replay_ratio": 0.5},
-    "gate": {"pairs": 2, "simulations": 4}, "baseline": {"rollouts": [], "pairs": 1},
+    "gate": {"pairs": 2, "simulations": 4}, "baseline": {"simulations": [], "pairs": 1},
     "evaluation": {"interval": 0},
     "machine": {"backend": "torch-fp32"},
 }

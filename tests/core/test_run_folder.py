@@ -118,17 +118,17 @@ def test_run_that_cannot_start_leaves_no_settings(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing"):
         TrainingSession(RunFolder(tmp_path, wrong))
     assert stored_settings(tmp_path) is None
-    with TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1, samples=61))):
+    with TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1, positions_per_iteration=61))):
         assert stored_settings(tmp_path) is not None
 
 
 @pytest.mark.parametrize(
     ("change", "refused"),
     [
-        ({"samples": 51}, "samples 50 -> 51"),
+        ({"positions_per_iteration": 51}, "positions_per_iteration 50 -> 51"),
         ({"board": {"rows": 5}}, "board.rows 6 -> 5"),
         ({"network": {"channels": 8}}, "network.channels 4 -> 8"),
-        ({"selfplay": {"full_simulations": 5}}, "selfplay.full_simulations 4 -> 5"),
+        ({"selfplay": {"full_visits": 5}}, "selfplay.full_visits 4 -> 5"),
         ({"learning": {"batch_size": 32}}, "learning.batch_size 16 -> 32"),
         ({"iterations": 3}, ""),
         ({"gate": {"pairs": 2}}, ""),
@@ -210,8 +210,8 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
     whole = (run / "config.json").read_bytes()
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
-        with pytest.raises(ValueError, match="samples 50 -> 61"):
-            TrainingSession(RunFolder(run, tiny_run(iterations=2, samples=61)))
+        with pytest.raises(ValueError, match="positions_per_iteration 50 -> 61"):
+            TrainingSession(RunFolder(run, tiny_run(iterations=2, positions_per_iteration=61)))
         (run / "config.json").write_bytes(content)
         with TrainingSession(RunFolder(run, tiny_run(iterations=2))) as session:
             assert session.state.iteration == 2
@@ -565,7 +565,7 @@ def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
             if progress.phase == "self-play":
                 requested[progress.iteration] = progress.total
 
-    config = tiny_run(iterations=4, samples=100, learning=SETTINGS["learning"] | {"min_window": 250})
+    config = tiny_run(iterations=4, positions_per_iteration=100, learning=SETTINGS["learning"] | {"min_window": 250})
     with TrainingSession(RunFolder(tmp_path, config), callbacks=[Watch()]) as session:
         history = session.train()
     before = 0
@@ -594,9 +594,9 @@ def test_saved_games_that_do_not_fit_are_replaced_by_new_ones(
 
 MANY_CORES: dict[str, Any] = {
     "iterations": 2,
-    "samples": 300,
+    "positions_per_iteration": 300,
     "board": {"rows": 4, "columns": 5, "run_length": 3},
-    "selfplay": SETTINGS["selfplay"] | {"games": 16, "full_simulations": 8},
+    "selfplay": SETTINGS["selfplay"] | {"parallel_games": 16, "full_visits": 8},
     "learning": {"batch_size": 128, "replay_ratio": 4.0},  # two parts
     "gate": SETTINGS["gate"] | {"pairs": 16, "simulations": 8},
 }

@@ -18,6 +18,7 @@ from alphac4.mcts.classic.rollouts import rollout
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.results import describe_proof
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP
@@ -431,7 +432,7 @@ def test_search_without_time_for_a_visit_plays_the_highest_prior(clock_reads: li
 
 def test_drawn_selfplay_game_does_not_block_other_slots() -> None:
     """A slot runs a bounded number of simulations per call of the network, and its search still ends."""
-    config = SelfPlayConfig(full_simulations=5000, fast_simulations=5000, dirichlet_fraction=0.0)
+    config = SelfPlayConfig(full_visits=5000, fast_visits=5000, dirichlet_fraction=0.0)
     actor = Actor(STANDARD, config, evaluator_of(1), 1, np.random.default_rng(0))
     trees, games = actor._trees, actor._games
     games.moves[0, : DRAWN.plies] = [int(name) - 1 for name in DRAWN.moves or ""]
@@ -439,7 +440,7 @@ def test_drawn_selfplay_game_does_not_block_other_slots() -> None:
     games.stage[0], games.left[0] = NEW_MOVE, 1
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
-    plan, puct = make_plan(STANDARD, config), config.puct(PRIOR_TEMPERATURE)
+    plan, puct = make_plan(STANDARD, config), Puct(prior_temperature=PRIOR_TEMPERATURE)
     restart_searches(trees, games, planes)
     done, most = 0, 0
     for _ in range(2000):

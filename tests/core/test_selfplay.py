@@ -29,7 +29,7 @@ from alphac4.selfplay.samples import (
     sort_by_content,
 )
 
-SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
+SMALL = SelfPlayConfig(parallel_games=16, full_visits=24, fast_visits=6)
 
 
 def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actors: int = 1) -> list[list[Block]]:
@@ -46,7 +46,7 @@ def samples_in(blocks: Iterable[Block], config: SelfPlayConfig = SMALL) -> Sampl
 
 CONFIGS = {
     "both searches": SMALL,
-    "full searches": SelfPlayConfig(games=8, full_simulations=16, full_search_prob=1.0),
+    "full searches": SelfPlayConfig(parallel_games=8, full_visits=16, full_search_prob=1.0),
     "visits": replace(SMALL, policy_target="visits"),
 }
 
@@ -127,7 +127,7 @@ class RightmostMove(NamedTuple):
 def test_a_selection_plays_its_own_move_after_a_search_in_a_new_tree() -> None:
     """Visits and moves of self-play are those of new searches; a proven result is played out by the usual rule."""
     config = SelfPlayConfig(
-        games=8, full_simulations=30, full_search_prob=1.0, dirichlet_fraction=0.0, opening_prob=1.0
+        parallel_games=8, full_visits=30, full_search_prob=1.0, dirichlet_fraction=0.0, opening_prob=1.0
     )
     evaluator, moves = SumsOfEighths(STANDARD), 0
     actor = Actor(STANDARD, config, evaluator, 8, np.random.default_rng(0), selection=RightmostMove())
@@ -201,7 +201,7 @@ def test_actor_resumes_games_from_a_saved_state() -> None:
 
 def test_budgets_of_a_plan_depend_on_ply_and_kind_of_search() -> None:
     """Each search has its budget of visits, or more if the reused tree has them already."""
-    config = replace(SMALL, games=4, full_search_prob=0.5, opening_prob=0.0)
+    config = replace(SMALL, parallel_games=4, full_search_prob=0.5, opening_prob=0.0)
     plies = np.arange(STANDARD.cells)
     plan = make_plan(STANDARD, config)._replace(simulations=np.stack([4 + 3 * plies, 24 + 3 * plies]))
     actor = Actor(STANDARD, config, UniformEvaluator(), 4, np.random.default_rng(0), max_simulations=200)
@@ -231,7 +231,7 @@ def test_play_together_raises_an_actors_error_and_stops_the_others() -> None:
 
 def test_play_together_stops_actors_at_once_if_a_check_raises() -> None:
     """The actors are still playing their first moves and have yielded no block."""
-    slow = SelfPlayConfig(full_simulations=10**6, fast_simulations=10**6)
+    slow = SelfPlayConfig(full_visits=10**6, fast_visits=10**6)
     actors = [Actor(STANDARD, slow, UniformEvaluator(), 4, np.random.default_rng(0)) for _ in range(2)]
     checks = 0
 
@@ -246,7 +246,7 @@ def test_play_together_stops_actors_at_once_if_a_check_raises() -> None:
 
 
 def test_selfplay_openings_have_random_lengths_including_zero() -> None:
-    games = [block.games for block in play_blocks(SelfPlayConfig(full_simulations=4, fast_simulations=2), 8000)[0]]
+    games = [block.games for block in play_blocks(SelfPlayConfig(full_visits=4, fast_visits=2), 8000)[0]]
     openings = np.concatenate([game.opening for game in games])
     assert 0.4 < (openings == 0).mean() < 0.7
     assert openings.max() == 8
@@ -356,7 +356,7 @@ def test_actor_cache_saves_evaluations_without_changing_games() -> None:
     records, evaluated = [], []
     for entries in (0, 64, 2**16):
         evaluator = OddEvaluator()
-        config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
+        config = SelfPlayConfig(full_visits=24, fast_visits=6)
         actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3), make_cache(entries, STANDARD))
         blocks = list(actor.play(300 + STANDARD.cells, lambda: False))
         records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
@@ -372,7 +372,7 @@ def test_actor_cache_saves_evaluations_without_changing_games() -> None:
 
 def test_actor_evaluates_and_counts_only_leaves_that_wait() -> None:
     """An actor of eight games evaluates the same positions as eight actors of one game, which never wait."""
-    config, evaluated = SelfPlayConfig(full_simulations=24, fast_simulations=6), list[list[bytes]]()
+    config, evaluated = SelfPlayConfig(full_visits=24, fast_visits=6), list[list[bytes]]()
     for slots in (8, 1):
         evaluator, rng = OddEvaluator(), np.random.default_rng(3)
         for _ in range(8 // slots):
@@ -389,7 +389,7 @@ def test_actor_uses_no_cached_evaluations_of_earlier_weights() -> None:
     records = []
     for entries in (0, 2**16):
         evaluator = OddEvaluator()
-        config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
+        config = SelfPlayConfig(full_visits=24, fast_visits=6)
         actor = Actor(STANDARD, config, evaluator, 4, np.random.default_rng(3), make_cache(entries, STANDARD))
         list(actor.play(30, lambda: False))
         evaluator.seed, evaluator.version = 6, 1

@@ -54,11 +54,11 @@ def test_settings_round_trip_through_json_and_errors_name_the_setting(tmp_path: 
         assert from_dict(json.loads(json.dumps(dataclasses.asdict(preset)))) == preset
     for settings, message in (
         ({"learning": {"batch_sise": 3}}, r"learning\.batch_sise"),
-        ({"selfplay": {"c_init": "much"}}, r"selfplay\.c_init must be float"),
+        ({"search": {"c_init": "much"}}, r"search\.c_init must be float"),
         ({"selfplay": {"policy_target": "vibes"}}, "policy_target"),
         ({"selfplay": {"full_search_prob": 1.5}}, "full_search_prob"),
         ({"selfplay": {"temperature": math.inf}}, "temperature"),
-        ({"selfplay": {"c_init": math.nan}}, "c_init"),
+        ({"search": {"c_init": math.nan}}, "c_init"),
         ({"evaluation": {"interval": -1}}, "interval"),
         ({"gate": {"threshold": 1.0}}, "threshold must be at most 0.999999999"),
     ):
@@ -89,10 +89,10 @@ SPECIAL: dict[str, list[Any]] = {
     "network.blocks": [0, 2, 100_000, -1],
     "selfplay.policy_target": ["visits", "completed_q", "best"],
     "selfplay.opening_plies": [0, 3, 60, -1],
-    "selfplay.c_init": [0.1, 0.0, -1.0],
+    "search.c_init": [0.1, 0.0, -1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
 }
-UNCHANGED = {"iterations", "machine.device", "start_from", "baseline.rollouts", "evaluation.interval"}
+UNCHANGED = {"iterations", "machine.device", "start_from", "baseline.simulations", "evaluation.interval"}
 
 
 def choices() -> list[tuple[str, Any]]:
@@ -192,14 +192,14 @@ def test_ctrl_c_stops_training_at_once(
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(CostCounter, "on_progress", on_progress)
-    assert main(train_command(tmp_path, samples=10**6)) == 130
+    assert main(train_command(tmp_path, positions_per_iteration=10**6)) == 130
     assert "Stopped. Rerun the command to resume." in capsys.readouterr().err
 
 
 def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     games = []
     for name, seed in (("a", "1"), ("b", "2")):
-        options = ["--samples", "60", "--games", "8", "--full-simulations", "8", "--fast-simulations", "4"]
+        options = ["--samples", "60", "--parallel-games", "8", "--full-visits", "8", "--fast-visits", "4"]
         options += ["--seed", seed, "--output", str(tmp_path / name), "--backend", "torch-fp32"]
         assert main(["selfplay", *options]) == 0
         games.append(sorted((tmp_path / name / "games.txt").read_text().split()))
@@ -211,7 +211,7 @@ def test_selfplay_command_depends_on_the_seed(tmp_path: Path, capsys: pytest.Cap
 def test_selfplay_command_adds_only_to_games_of_the_same_settings(
     tmp_path: Path, run_command: Callable[..., str], error_line: Callable[..., str]
 ) -> None:
-    line = "selfplay quick --samples 1 --games 2 --full-simulations 2 --fast-simulations 1 --backend torch-fp32"
+    line = "selfplay quick --samples 1 --parallel-games 2 --full-visits 2 --fast-visits 1 --backend torch-fp32"
     for seed in (1, 2):
         run_command(line, "--output", tmp_path / "games", "--seed", seed)
     assert len(find_shards(tmp_path / "games" / "replay")) == 2
@@ -234,7 +234,7 @@ def test_selfplay_command_keeps_no_games_in_memory(
         return result
 
     monkeypatch.setattr("alphac4.selfplay.samples.make_samples", tracked)
-    options = "--samples 200 --games 1 --full-simulations 2 --fast-simulations 1 --backend torch-fp32 --output"
+    options = "--samples 200 --parallel-games 1 --full-visits 2 --fast-visits 1 --backend torch-fp32 --output"
     shown = run_command("selfplay quick", *options.split(), tmp_path)
     assert len(made) > 4
     games = (tmp_path / "games.txt").read_text().split()
@@ -257,7 +257,7 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
         return evaluate(evaluator, planes)
 
     monkeypatch.setattr(Evaluator, "evaluate", seen)
-    baseline = {"interval": 1, "rollouts": [20], "pairs": 1}
+    baseline = {"interval": 1, "simulations": [20], "pairs": 1}
     for name in ("runs.judge.POSITIONS_PER_SET", "runs.judge.SIMULATIONS", "runs.session.CLOSING_PAIRS"):
         monkeypatch.setattr(f"alphac4.{name}", 2)
     config = tiny_run(iterations=1, machine={"device": "cpu"}, baseline=baseline, evaluation={"interval": 1})
@@ -392,7 +392,7 @@ def test_preset_accepts_changes_of_settings_and_groups() -> None:
         ({"learning": {"batchsize": 3}}, "learning.batchsize"),
         ({"learning": GateConfig()}, "unknown entry 'learning.pairs'"),
         ({"learning": {"lr": 1.0}}, r"unknown entry 'learning.lr' \(is it learning_rate\?\)"),
-        ({"search": {"cpuct": 1.0}}, r"unknown entry 'search.cpuct' \(is it selfplay.c_init\?\)"),
+        ({"search": {"cpuct": 1.0}}, r"unknown entry 'search.cpuct' \(is it c_init\?\)"),
         ({"batch": 64}, r"unknown entry 'batch' \(is it learning.batch_size\?\)"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -406,7 +406,7 @@ def test_preset_accepts_changes_of_settings_and_groups() -> None:
 @pytest.mark.usefixtures("no_pictures")
 def test_actors_and_matches_get_promoted_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     updates, accepted, measured = list[Any](), iter([True, False, True]), list[int]()
-    baseline = SETTINGS["baseline"] | {"interval": 1, "rollouts": [2], "pairs": 1}
+    baseline = SETTINGS["baseline"] | {"interval": 1, "simulations": [2], "pairs": 1}
     config = tiny_run(iterations=3, baseline=baseline, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
     with TrainingSession(RunFolder(tmp_path, config)) as session:
         loop = session.loop
@@ -442,8 +442,7 @@ def test_gate_search_uses_the_rule_of_selfplay(
     games = []
     gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
     for number, (search, rule) in enumerate((({}, None), (settings, selection))):
-        selfplay, extensions = SETTINGS["selfplay"] | search, Extensions(selection=rule)
-        config = tiny_run(gate=gate, selfplay=selfplay)
+        config, extensions = tiny_run(gate=gate, search=search), Extensions(selection=rule)
         with TrainingSession(RunFolder(tmp_path / str(number), config, extensions)) as session:
             with torch.no_grad():
                 session.loop.best.network.policy.bias.copy_(

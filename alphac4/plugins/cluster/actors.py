@@ -16,6 +16,7 @@ from alphac4.compute import choose_compute
 from alphac4.compute.cores import Actors, Compute, GameState, Seeds
 from alphac4.game import Board
 from alphac4.machine import CHECK_INTERVAL_S, adapt_process, picklable_errors
+from alphac4.mcts.puct import Puct
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
 from alphac4.plugins.cluster.connection import Connection, import_ray
@@ -41,6 +42,7 @@ class ActorSettings:
 
     board: Board
     config: SelfPlayConfig
+    selection: Puct | None = None
     slots: int  # concurrent games; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
     backend: str  # inference backend; a node without it uses its fastest one
@@ -122,8 +124,8 @@ def make_actors(task: ActorSettings, network: Network, rng: np.random.Generator)
         compute = Compute(task.device, backend, 1)
     else:
         compute = choose_compute(task.device, task.backend, threads=1)
-    config = replace(task.config, games=task.slots)
-    return compute.actors(network, task.board, config, lambda _index: rng, count=1)
+    config = replace(task.config, parallel_games=task.slots)
+    return compute.actors(network, task.board, config, lambda _index: rng, count=1, selection=task.selection)
 
 
 @final

@@ -6,6 +6,7 @@ from alphac4.compute.cores import Actors, Compute, Seeds
 from alphac4.compute.devices import choose_device
 from alphac4.compute.registry import find_kind
 from alphac4.game import Board
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
@@ -56,15 +57,22 @@ class ClusterCompute(Compute):
         **_options: Any,
     ) -> Actors:
         """Create the actors; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
-        if selection is not None or max_simulations or network.config.is_custom:
+        if not isinstance(selection, Puct | None) or max_simulations or network.config.is_custom:
             raise ValueError(
                 "`network`, `selection` and `simulations` cannot be functions on a cluster: leave them out"
             )
-        slots = config.games
+        slots = config.parallel_games
         if self._backend_there in self._torch_backends:  # the trees are on a core
-            share = -(-config.games // max(1, self._connection.count(self._there)))
-            slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
-        task = ActorSettings(board=board, config=config, slots=slots, device=self._there, backend=self._backend_there)
+            share = -(-config.parallel_games // max(1, self._connection.count(self._there)))
+            slots = min(config.parallel_games, MAX_GAMES, max(MIN_GAMES, share))
+        task = ActorSettings(
+            board=board,
+            config=config,
+            selection=selection,
+            slots=slots,
+            device=self._there,
+            backend=self._backend_there,
+        )
         return ClusterActors(self._connection, task, network, seeds)
 
     def close(self) -> None:

@@ -52,6 +52,9 @@ class DeviceCompute(Compute):
         from alphac4.plugins.cuda.replay import DeviceReplay
 
         network, learning, board = config.network_config(), config.learning, config.board.make()
-        longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
+        longest = (
+            window_size(config.iterations * config.positions_per_iteration, learning.min_window)
+            + config.positions_per_iteration
+        )
         replay = DeviceReplay(board, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)
         return DeviceLearner(network, learning, board, config.seed, replay, extensions=extensions)

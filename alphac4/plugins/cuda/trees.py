@@ -15,7 +15,7 @@ from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import Actors, Seeds
 from alphac4.game.rules import Board
-from alphac4.mcts.puct import check_selection, expand, write_leaf
+from alphac4.mcts.puct import Puct, check_selection, expand, write_leaf
 from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
@@ -114,7 +114,7 @@ class DeviceActor:
         empty = make_trees(slots, 1, board, rng, reuse=reuses_tree(selection))
         self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
         self._games = copy_to_device(make_games(slots, board), device)
-        self._selection = check_selection(selection or config.puct(PRIOR_TEMPERATURE))
+        self._selection = check_selection(selection or Puct(prior_temperature=PRIOR_TEMPERATURE))
         plan = make_plan(board, config)
         starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
         self._plan = copy_to_device(plan._replace(start_own=starts, start_occupied=starts), device)
@@ -238,7 +238,7 @@ def device_actors(
         slots = -(-games // streams)
         return [DeviceActor(board, config, network, slots, seeds(index), **options) for index in range(streams)]
 
-    players = allocate_with_backoff(make, config.games, min(MIN_GAMES, config.games))
+    players = allocate_with_backoff(make, config.parallel_games, min(MIN_GAMES, config.parallel_games))
 
     def update(network: Network) -> str:
         for player in players:

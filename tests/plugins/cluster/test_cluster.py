@@ -83,7 +83,7 @@ def pool(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayPool]
 
 def tiny(cluster: Cluster, **changes: Any) -> TrainConfig:
     machine = RUN["machine"] | {"device": f"ray:{cluster.address}"} | changes.pop("machine", {})
-    return from_dict(RUN | {"iterations": 3, "samples": 1500, "machine": machine} | changes)
+    return from_dict(RUN | {"iterations": 3, "positions_per_iteration": 1500, "machine": machine} | changes)
 
 
 def test_a_run_on_a_cluster_resumes_on_one_machine(
@@ -95,7 +95,7 @@ def test_a_run_on_a_cluster_resumes_on_one_machine(
     config, run = tmp_path / "tiny.json", tmp_path / "run"
     monkeypatch.setattr(judging, "POSITIONS_PER_SET", 5)
     evaluation = {"interval": 2}
-    config.write_text(json.dumps(RUN | {"iterations": 2, "samples": 700, "evaluation": evaluation}))
+    config.write_text(json.dumps(RUN | {"iterations": 2, "positions_per_iteration": 700, "evaluation": evaluation}))
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--machine.device", f"ray:{cluster.address}"]) == 0
     assert "Trained 2 iterations" in capfd.readouterr().out
@@ -177,9 +177,9 @@ def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monk
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes; this one has already read it
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
     board = {"rows": 4, "columns": 5, "run_length": 3}
-    selfplay = {"games": 2, "full_simulations": 3, "fast_simulations": 2}
+    selfplay = {"parallel_games": 2, "full_visits": 3, "fast_visits": 2}
     machine = {"device": f"ray:{cluster.address},cuda", "backend": "cuda-trees"}
-    config = tiny(cluster, iterations=1, samples=20, machine=machine, board=board, selfplay=selfplay)
+    config = tiny(cluster, iterations=1, positions_per_iteration=20, machine=machine, board=board, selfplay=selfplay)
     try:
         cluster.wait_for_nodes()
         with TrainingSession(RunFolder(tmp_path / "run", config)) as session:
@@ -209,7 +209,17 @@ def test_commands_have_the_same_results_on_a_cluster(
     assert sorted(record.read_text().splitlines()) == sorted(lines)
     assert len(lines) > 5
 
-    selfplay = ("selfplay", "--output", str(tmp_path), "--samples", "100", "--games", "8", "--full-simulations", "4")
+    selfplay = (
+        "selfplay",
+        "--output",
+        str(tmp_path),
+        "--samples",
+        "100",
+        "--parallel-games",
+        "8",
+        "--full-visits",
+        "4",
+    )
     assert "positions to" in printed(*selfplay, *there)
 
 

@@ -100,7 +100,7 @@ def make_network() -> PolicyValueNetwork:
 
 TASK = ActorSettings(
     board=STANDARD,
-    config=SelfPlayConfig(games=4, full_simulations=4, fast_simulations=2),
+    config=SelfPlayConfig(parallel_games=4, full_visits=4, fast_visits=2),
     slots=SLOTS,
     backend="torch-fp32",
 )

@@ -24,6 +24,7 @@ import alphac4
 from alphac4.compute import choose_compute
 from alphac4.game import STANDARD, Board, Position, make_board
 from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.puct import Puct
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import make_trees
 from alphac4.nn.config import NetworkConfig
@@ -56,7 +57,7 @@ from alphac4.training.extensions import Extensions
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
 
-CONFIG = SelfPlayConfig(full_simulations=8, fast_simulations=4, full_search_prob=0.5)
+CONFIG = SelfPlayConfig(full_visits=8, fast_visits=4, full_search_prob=0.5)
 BOARD = make_board(4, 5, 3)
 GAMES = 4
 
@@ -146,7 +147,7 @@ def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) ->
     """The host checks so rarely that all slots have to wait."""
     monkeypatch.setattr("alphac4.plugins.cuda.trees.STEPS_PER_CHECK", 80)
     monkeypatch.setattr("alphac4.plugins.cuda.trees.BLOCK_INTERVAL_S", math.inf)
-    config = replace(CONFIG, full_simulations=2, fast_simulations=1)
+    config = replace(CONFIG, full_visits=2, fast_visits=1)
     ours = finished(cpu_actor(config, 2), 20)
     blocks = list(device_actor(config, 2).play(30, lambda: False))
     assert ours.total() > 1
@@ -237,7 +238,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 3), np.float32),
     )
     games, plan = make_games(4, STANDARD), make_plan(STANDARD, CONFIG)
-    puct = CONFIG.puct(PRIOR_TEMPERATURE)
+    puct = Puct(prior_temperature=PRIOR_TEMPERATURE)
     stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
     boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (
@@ -403,10 +404,10 @@ def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.Log
     """A later session without a GPU also resumes the games in progress."""
     config = tiny_run(
         iterations=1,
-        samples=40,
+        positions_per_iteration=40,
         machine={"device": "cuda", "backend": "cuda-trees"},
         board={"rows": 4, "columns": 5, "run_length": 3},
-        selfplay={"games": 6, "full_simulations": 6, "fast_simulations": 3},
+        selfplay={"parallel_games": 6, "full_visits": 6, "fast_visits": 3},
     )
     elsewhere = replace(config, iterations=3, machine=MachineConfig(device="cpu", backend="torch-fp32"))
     for count, later in enumerate((config, replace(config, iterations=2), elsewhere), 1):
@@ -432,11 +433,11 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
     """A selection of the least visited move makes the targets nearly uniform."""
     config = tiny_run(
         iterations=2,
-        samples=20,
+        positions_per_iteration=20,
         machine={"device": "cuda", "backend": "cuda-trees"},
         board={"rows": 4, "columns": 5, "run_length": 3},
         learning={"batch_size": 16, "replay_ratio": 1.0},
-        selfplay={"games": 4, "full_simulations": 8, "full_search_prob": 1.0, "policy_target": "visits"},
+        selfplay={"parallel_games": 4, "full_visits": 8, "full_search_prob": 1.0, "policy_target": "visits"},
     )
     seen, visits = [], []
 
