@@ -30,6 +30,6 @@ class AlphaGoZero(NamedTuple):
 
 if __name__ == "__main__":
     simulations, games = (10, 2) if "--fast" in sys.argv else (200, 40)
-    ours = alphac4.load(f"quick@{simulations}", selection=AlphaGoZero())
+    ours = alphac4.load(f"quick@{simulations}", selection_rule=AlphaGoZero())
     print(ours.search("44"))
     print(f"{ours.name} against the usual selection:", alphac4.play_match(ours, f"quick@{simulations}", games=games))

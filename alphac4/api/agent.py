@@ -138,7 +138,7 @@ def load(
     backend: str = "auto",
     threads: Annotated[int, Range(1, MAX_THREADS)] | None = None,
     batch_size: Annotated[int, Range(1, MAX_BATCH)] = 1,
-    selection: "Selection | None" = None,
+    selection_rule: "Selection | None" = None,
     proofs: bool = True,
     mirror: bool = True,
     planes: Literal["stones", "lines"] | None = None,
@@ -161,8 +161,8 @@ def load(
         backend: inference backend; "auto" selects the fastest on this machine.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
-        selection: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or your own
-            NamedTuple with a method ``score``.
+        selection_rule: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or
+            your own NamedTuple with a method ``score``.
         proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
             end of a game is a value like any other.
         mirror: whether a network evaluates a position and its mirror image only once, in one of the two orientations.
@@ -178,8 +178,8 @@ def load(
     """
     if isinstance(player, type):
         raise TypeError(f"player must be an instance of {player.__name__}, not the class")
-    if selection is not None and not hasattr(selection, "_fields"):
-        raise TypeError(f"selection must be a Puct, or a NamedTuple of your own, not {selection!r:.60}")
+    if selection_rule is not None and not hasattr(selection_rule, "_fields"):
+        raise TypeError(f"selection_rule must be a Puct, or a NamedTuple of your own, not {selection_rule!r:.60}")
     if network is not None:
         checkpoint = load_checkpoint(Path(str(player)), network)
         _check_board(str(player), checkpoint.board, board)
@@ -196,7 +196,7 @@ def load(
         ("seed", seed, 0, not is_object),
         ("threads", threads, None, is_written),
         ("planes", planes, None, is_own_network),
-        ("selection", selection, None, has_network),
+        ("selection_rule", selection_rule, None, has_network),
         *((name, value, SEARCH_DEFAULTS[name], has_network) for name, value in search.items()),
     ):
         if value != default and not applies:
@@ -206,7 +206,7 @@ def load(
         board = board or common_board((str(player),))
         compute = choose_compute(device, backend, threads=threads)
         limit = {} if threads is None else {"threads": threads}
-        options = {"rng": rng, "board": board, "batch_size": batch_size, "selection": selection, **limit}
+        options = {"rng": rng, "board": board, "batch_size": batch_size, "selection": selection_rule, **limit}
         text = f"{player}{describe_options(search, SEARCH_DEFAULTS)}"
         return Agent(parse_player(text, compute=compute, **options), board)
     if isinstance(player, Agent):
@@ -217,7 +217,7 @@ def load(
         return Agent(cast(Player, player), board)
     evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
     made = NetworkSearch(
-        evaluator, selection, board=board, rng=rng, reuse="proofs", cache=OWN_CACHE, prefetch=PREFETCH, **search
+        evaluator, selection_rule, board=board, rng=rng, reuse="proofs", cache=OWN_CACHE, prefetch=PREFETCH, **search
     )
     return Agent(NetworkPlayer(evaluator.name, made, budget), board)
 

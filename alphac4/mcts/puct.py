@@ -42,7 +42,7 @@ class Puct(NamedTuple):
     """``fpu_reduction`` at the root, where noise and priors should be able to try every move (KataGo: 0 with noise)."""
     prior_temperature: float = 1.4
     """Divisor of the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play
-    by a run's settings uses 1, because it learns from its own priors; a given ``selection`` is used unchanged."""
+    by a run's settings uses 1, because it learns from its own priors; a given ``selection_rule`` is used unchanged."""
 
     @inlined
     def score(self, trees: Trees, t: int, node: int, action: int, totals: NodeTotals) -> float:

@@ -46,10 +46,14 @@ SYNONYMS = {
     "pairs": "games num_games",
     "parallel_games": "games num_games episodes num_eps actors num_actors",
     "positions_per_iteration": "samples num_samples samples_per_iteration",
+    "sample_weights": "sampler",
+    "selection_rule": "selection puct",
     "simulations": _SIMULATIONS,
+    "start_positions": "starts",
     "temperature": "temp tau",
     "temperature_halflife": "temp_threshold temperature_threshold temperature_moves",
     "threshold": "update_threshold win_rate",
+    "visits": "simulations",
     "weight_decay": "wd l2 l2_reg l2_weight",
 }
 """Names of settings in other programs."""

@@ -70,9 +70,9 @@ ExtraSamples = Callable[[int, Network, np.random.Generator], Samples]
 """Returns samples that join those of self-play, given the iteration (from 1), the best network and a generator.
 Self-play records the rest of the iteration's samples."""
 
-Simulations = Callable[[int, int, bool], int]
-"""Returns the simulations of a search, given the iteration (from 1), the ply (from 0), and whether it is a full
-search."""
+Visits = Callable[[int, int, bool], int]
+"""Returns the root visits of a search, those of a reused tree included, given the iteration (from 1), the ply (from 0),
+and whether it is a full search."""
 
 Temperature = Callable[[int, int], float]
 """Returns the temperature of a move in self-play, at least 0, given the iteration (from 1) and the ply (from 0)."""
@@ -80,11 +80,11 @@ Temperature = Callable[[int, int], float]
 Noise = Callable[[int, int], float]
 """Returns the share of noise in the root's priors of a full search, from 0 to 1, given iteration and ply."""
 
-Starts = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
+StartPositions = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
 """Returns start positions for an iteration's games; each game draws one uniformly. The first argument is the replay
 window, None before the first iteration. After the start position, random opening moves follow as the settings say."""
 
-Sampler = Callable[[Samples, np.random.Generator], npt.ArrayLike]
+SampleWeights = Callable[[Samples, np.random.Generator], npt.ArrayLike]
 """Returns weights [S], at least 0, with which the samples of the window are drawn for learning."""
 
 
@@ -159,10 +159,10 @@ RESULTS = {
     "policy_target": Result(axes=("game", "ply", "column"), sums_to_1=True),
     "value_target": Result(axes=("game", "ply", "win/draw/loss"), sums_to_1=True),
     "targets": Result(axes=("game", "ply"), minimum=-math.inf),
-    "simulations": Result(minimum=1, maximum=MAX_SIMULATIONS, is_whole=True),
+    "visits": Result(minimum=1, maximum=MAX_SIMULATIONS, is_whole=True),
     "temperature": Result(maximum=MAX_TEMPERATURE),
     "noise": Result(maximum=1),
-    "sampler": Result(axes=("sample",)),
+    "sample_weights": Result(axes=("sample",)),
 }
 """Results of functions that return numbers, by argument."""
 
@@ -175,8 +175,8 @@ REPLACED = {
     ),
     "schedule": ("learning.final_learning_rate",),
     "value_target": ("selfplay.td_lambda", "selfplay.td_max_regret"),
-    "selection": ("search.c_init",),
-    "simulations": ("selfplay.full_visits", "selfplay.fast_visits"),
+    "selection_rule": ("search.c_init",),
+    "visits": ("selfplay.full_visits", "selfplay.fast_visits"),
     "temperature": ("selfplay.temperature", "selfplay.temperature_end", "selfplay.temperature_halflife"),
     "noise": ("selfplay.dirichlet_fraction",),
     "gate": ("gate.threshold",),
@@ -195,13 +195,13 @@ class Functions(TypedDict, total=False):
     value_target: ValueTarget | None
     targets: Targets | None
     extra_samples: ExtraSamples | None
-    selection: Selection | None
+    selection_rule: Selection | None
     """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`, and maybe ``final_score``."""
-    simulations: Simulations | None
+    visits: Visits | None
     temperature: Temperature | None
     noise: Noise | None
-    starts: Starts | None
-    sampler: Sampler | None
+    start_positions: StartPositions | None
+    sample_weights: SampleWeights | None
     gate: Gate | None
 
 
@@ -213,7 +213,7 @@ class Extensions:
         for name, function in given.items():
             if name not in Functions.__annotations__:
                 raise TypeError(f"there is no argument {name!r}{did_you_mean(name, Functions.__annotations__)}")
-            if name != "selection" and not callable(function):
+            if name != "selection_rule" and not callable(function):
                 raise TypeError(f"{name} must be a function, not {function!r:.60}; see `alphac4.iterate`")
         optimizer = given.get("optimizer")
         if isinstance(optimizer, type):  # PyTorch's classes take parameters, not the module
@@ -248,11 +248,11 @@ class Extensions:
         Such a setting would have no effect.
         """
         replaced = dict(REPLACED)
-        if hasattr(self.functions.get("selection"), "final_score"):
-            replaced["selection"] += REPLACED["temperature"]
+        if hasattr(self.functions.get("selection_rule"), "final_score"):
+            replaced["selection_rule"] += REPLACED["temperature"]
             if "temperature" in self:
                 raise ValueError(
-                    "`selection` has a final_score, which replaces `temperature`: leave out one of the two"
+                    "`selection_rule` has a final_score, which replaces `temperature`: leave out one of the two"
                 )
         for name, settings in replaced.items():
             for setting in settings if name in self else ():
@@ -273,7 +273,7 @@ class Extensions:
             if isinstance(function, tuple) and hasattr(function, "_asdict"):
                 name += f"({', '.join(f'{field}={value}' for field, value in function._asdict().items())})"
             methods = [getattr(function, method, None) for method in ("score", "final_score")]
-            parts = filter(None, methods) if argument == "selection" else [function]
+            parts = filter(None, methods) if argument == "selection_rule" else [function]
             source = "".join(map(_source, parts))
             names[argument] = f"{name} #{hashlib.sha256(source.encode()).hexdigest()[:16]}"
         return names
@@ -316,20 +316,24 @@ def start_positions(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move."""
     if isinstance(starts, str) or not isinstance(starts, Iterable):
-        raise ValueError(f"starts returned {starts!r:.80}; expected a list of positions or move strings such as '44'")
+        raise ValueError(
+            f"start_positions returned {starts!r:.80}; expected a list of positions or move strings such as '44'"
+        )
     try:
         positions = [Position.from_moves(start, board) if isinstance(start, str) else start for start in starts]
     except ValueError as error:
-        raise ValueError(f"starts returned an invalid position: {error}") from error
+        raise ValueError(f"start_positions returned an invalid position: {error}") from error
     if not 0 < len(positions) <= MAX_STARTS:
-        raise ValueError(f"starts returned {len(positions)} positions; expected 1 to {MAX_STARTS:,}")
+        raise ValueError(f"start_positions returned {len(positions)} positions; expected 1 to {MAX_STARTS:,}")
     for position in positions:
         if not isinstance(position, Position):
-            raise ValueError(f"starts returned {position!r:.80}; expected positions or move strings such as '44'")
+            raise ValueError(
+                f"start_positions returned {position!r:.80}; expected positions or move strings such as '44'"
+            )
         if position.board != board:
-            raise ValueError("starts returned a position of another board than the run's")
+            raise ValueError("start_positions returned a position of another board than the run's")
         if position.outcome() is not None:
-            raise ValueError(f"starts returned a finished game: {position.moves or position}")
+            raise ValueError(f"start_positions returned a finished game: {position.moves or position}")
     own, occupied = stones(positions)
     return own, occupied
 
@@ -385,9 +389,9 @@ def check_samples(samples: Samples, like: Samples, name: str) -> None:
 
 
 def as_probabilities(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a sampler's weights [S] as probabilities [S]; raise ValueError if all are 0."""
+    """Return weights [S] of samples as probabilities [S]; raise ValueError if all are 0."""
     if not weights.any():
-        raise ValueError("sampler returned only zeros; expected a weight above 0")
+        raise ValueError("sample_weights returned only zeros; expected a weight above 0")
     weights = weights / weights.max()  # their sum may be too large for a float
     probabilities: npt.NDArray[np.float64] = weights / weights.sum()
     return probabilities

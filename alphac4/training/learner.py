@@ -167,10 +167,10 @@ class Learner:
 
     def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
         """Return the probabilities [S] with which samples are drawn; None for whole passes over all of them."""
-        if "sampler" not in self.extensions:
+        if "sample_weights" not in self.extensions:
             return None
         # A copy: batches are made of the same arrays, which the function may change.
-        weights = self.extensions.numbers("sampler", copy.deepcopy(samples), rng, sizes=(len(samples),))
+        weights = self.extensions.numbers("sample_weights", copy.deepcopy(samples), rng, sizes=(len(samples),))
         return as_probabilities(weights)
 
     def learn_from(

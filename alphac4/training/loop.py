@@ -39,7 +39,7 @@ from alphac4.training.extensions import (
     Functions,
     LearningSchedule,
     OptimizerBuilder,
-    Sampler,
+    SampleWeights,
     check_columns,
     check_samples,
     make_schedule,
@@ -156,10 +156,10 @@ class TrainingLoop:
         self.number = 0  # number of the current iteration
 
         budgets = [0]
-        if "simulations" in extensions:
+        if "visits" in extensions:
             if config.iterations > MAX_PLANNED_ITERATIONS:
                 limit = f"{MAX_PLANNED_ITERATIONS:,} iterations at most"
-                raise ValueError(f"simulations as a function allows {limit}, not {config.iterations:,}")
+                raise ValueError(f"visits as a function allows {limit}, not {config.iterations:,}")
             numbers = range(1, config.iterations + 1)
             budgets = [int(self._budgets(number).max()) for number in numbers]
         self.actors = compute.actors(
@@ -167,7 +167,7 @@ class TrainingLoop:
             board,
             config.selfplay,
             partial(random_generator, config.seed, 0, "actor"),
-            selection=extensions.functions.get("selection") or config.search.puct(PRIOR_TEMPERATURE),
+            selection=extensions.functions.get("selection_rule") or config.search.puct(PRIOR_TEMPERATURE),
             max_simulations=max(budgets),
         )
         opened.callback(self.actors.close)
@@ -175,7 +175,7 @@ class TrainingLoop:
         pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
-        options = best.network, board, extensions.functions.get("selection") or config.search.puct(), pool
+        options = best.network, board, extensions.functions.get("selection_rule") or config.search.puct(), pool
         self.providers = [PlayerProvider(compute, *options, number) for number in range(2)]
         self.matches = Matches(
             self.providers,
@@ -244,17 +244,17 @@ class TrainingLoop:
 
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.board, self.config.selfplay)
-        if "simulations" in extensions:
+        if "visits" in extensions:
             plan = plan._replace(simulations=self._budgets(self.number))
         for name in ("temperature", "noise"):
             if name in extensions:
                 values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.board.cells)]
                 plan = plan._replace(**{name: np.array(values)})
-        if "starts" in extensions:
+        if "start_positions" in extensions:
             size = window_size(self.replay.total, self.config.learning.min_window)
             window = self.replay.window(size) if self.replay.total else None
             rng = random_generator(self.config.seed, self.number, "starts")
-            own, occupied = start_positions(extensions.call("starts", window, rng), self.board)
+            own, occupied = start_positions(extensions.call("start_positions", window, rng), self.board)
             plan = plan._replace(starts=np.array([len(own)]), start_own=own, start_occupied=occupied)
         return plan
 
@@ -278,7 +278,7 @@ class TrainingLoop:
         """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply, by the function."""
         return np.array(
             [
-                [int(self.extensions.numbers("simulations", iteration, ply, full)) for ply in range(self.board.cells)]
+                [int(self.extensions.numbers("visits", iteration, ply, full)) for ply in range(self.board.cells)]
                 for full in (False, True)
             ]
         )
@@ -329,7 +329,7 @@ def learn(
     loss: Losses | None = None,
     optimizer: OptimizerBuilder | None = None,
     schedule: LearningSchedule | None = None,
-    sampler: Sampler | None = None,
+    sample_weights: SampleWeights | None = None,
     steps: Annotated[int, Range(1, MAX_NUMBER)] | None = None,
 ) -> Network:
     """Train a network on samples, such as those of an earlier run; nothing is played.
@@ -342,7 +342,7 @@ def learn(
         loss: returns named losses.
         optimizer: returns PyTorch optimisers.
         schedule: returns the factor of the learning rates.
-        sampler: returns weights with which samples are drawn; by default, each pass has all samples once.
+        sample_weights: returns weights with which samples are drawn; by default, each pass has all samples once.
         steps: gradient steps; by default those in which each sample is drawn `learning.replay_ratio` times.
 
     Returns:
@@ -358,7 +358,9 @@ def learn(
         raise ValueError("there are no samples to learn from")
     if samples.board != config.board.make():
         raise ValueError("the samples are of another board than the settings")
-    extensions = Extensions(network=network, loss=loss, optimizer=optimizer, schedule=schedule, sampler=sampler)
+    extensions = Extensions(
+        network=network, loss=loss, optimizer=optimizer, schedule=schedule, sample_weights=sample_weights
+    )
     config = dataclasses.replace(config, iterations=1, positions_per_iteration=len(samples))
     count = config.learning_steps if steps is None else steps
     learner = make_learner(config, choose_compute(config.machine.device, config.machine.backend), extensions)
@@ -400,9 +402,10 @@ def iterate(
         start: the network to start from, with the run's number of channels, instead of random weights.
         callbacks: called with progress and after each iteration; they may end the run.
         functions: your own functions for parts of the algorithm: ``network``, ``loss``, ``optimizer``, ``schedule``,
-            ``policy_target``, ``value_target``, ``targets``, ``extra_samples``, ``selection``, ``simulations``,
-            ``temperature``, ``noise``, ``starts``, ``sampler``, ``gate``. `alphac4.training.extensions` describes the
-            arguments and the result of each, with shapes, units and perspective.
+            ``policy_target``, ``value_target``, ``targets``, ``extra_samples``, ``selection_rule``, ``visits``,
+            ``temperature``, ``noise``, ``start_positions``, ``sample_weights``, ``gate``.
+            `alphac4.training.extensions` describes the arguments and the result of each, with shapes, units and
+            perspective.
 
     Yields:
         The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.

@@ -77,4 +77,4 @@ def completion(trees: Any, t: int, node: int, totals: Any) -> tuple[float, int, 
 
 
 if __name__ == "__main__":
-    train("gumbel", selection=Gumbel(), noise=lambda _iteration, _ply: 0.0)
+    train("gumbel", selection_rule=Gumbel(), noise=lambda _iteration, _ply: 0.0)

@@ -23,4 +23,4 @@ def by_error(window: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
 
 
 if __name__ == "__main__":
-    train("prioritised", sampler=by_error)
+    train("prioritised", sample_weights=by_error)

@@ -20,4 +20,4 @@ def growing(iteration: int, _ply: int, full: bool) -> int:
 
 
 if __name__ == "__main__":
-    train("progressive-simulation", simulations=growing)
+    train("progressive-simulation", visits=growing)

@@ -32,4 +32,4 @@ def from_large_regrets(window: Any, rng: np.random.Generator) -> list[alphac4.Po
 
 
 if __name__ == "__main__":
-    train("regret", starts=from_large_regrets)
+    train("regret", start_positions=from_large_regrets)

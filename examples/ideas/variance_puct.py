@@ -37,4 +37,4 @@ class VariancePuct(NamedTuple):
 
 
 if __name__ == "__main__":
-    train("variance-puct", selection=VariancePuct())
+    train("variance-puct", selection_rule=VariancePuct())

@@ -56,9 +56,9 @@ def test_an_agents_result_agrees_with_that_of_its_search(checkpoint: Path, netwo
         assert {column: seen.visits for column, seen in result.columns.items()} == {
             column: expected.visits[row, column] for column in result.position.legal_columns()
         }
-    given, written = load(checkpoint, selection=alphac4.Puct(c_init=3)), load(f"{checkpoint}@100,c-init=3")
+    given, written = load(checkpoint, selection_rule=alphac4.Puct(c_init=3)), load(f"{checkpoint}@100,c-init=3")
     assert given.search("44").columns == written.search("44").columns != load(checkpoint).search("44").columns
-    own, usual = (alphac4.load(network, selection=each) for each in (alphac4.Puct(c_init=3), None))
+    own, usual = (alphac4.load(network, selection_rule=each) for each in (alphac4.Puct(c_init=3), None))
     assert own.search("44").columns != usual.search("44").columns
 
 
@@ -322,7 +322,10 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         ),
         (lambda: alphac4.learn(3, alphac4.TrainConfig()), "samples must be Samples, such as .*, not 3"),
         (lambda: alphac4.read_reports(None), "run must be a path such as 'runs/mine', not None"),
-        (lambda: alphac4.load("quick", selection=3), "selection must be a Puct, or a NamedTuple of your own, not 3"),
+        (
+            lambda: alphac4.load("quick", selection_rule=3),
+            "selection_rule must be a Puct, or a NamedTuple of your own, not 3",
+        ),
         (lambda: alphac4.draw_game(5), "game must be a GameRecord, .*, not 5"),
         (lambda: alphac4.draw_board("44", axes=5), "axes must be axes of Matplotlib, not 5"),
         (lambda: agent.choose("4455"), "positions must be a list of .*, not '4455'"),
@@ -374,8 +377,8 @@ def test_a_wrong_value_of_an_argument_raises_a_clear_value_error() -> None:
         (lambda: agent.search("44", seconds=math.nan), "a positive number of at most 1e\\+09, not nan"),
         (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
         (
-            lambda: alphac4.load("uct:9", selection=alphac4.Puct()),
-            "selection does not apply to uct:9: leave it out",
+            lambda: alphac4.load("uct:9", selection_rule=alphac4.Puct()),
+            "selection_rule does not apply to uct:9: leave it out",
         ),
         (lambda: alphac4.load("uct:9", planes="lines"), "planes does not apply to uct:9"),
         (

@@ -62,10 +62,10 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
         temperature=lambda _iteration, ply: 0.25 + 0.75 * 0.5 ** (ply / 10),
         noise=lambda _iteration, _ply: selfplay.dirichlet_fraction,
         policy_target=lambda games, _rng: games.policy,
-        simulations=lambda _iteration, _ply, full: selfplay.full_visits if full else selfplay.fast_visits,
-        starts=lambda _window, _rng: [""],
+        visits=lambda _iteration, _ply, full: selfplay.full_visits if full else selfplay.fast_visits,
+        start_positions=lambda _window, _rng: [""],
         gate=lambda play: play().score >= CONFIG.gate.threshold,
-        selection=CONFIG.search.puct(PRIOR_TEMPERATURE),
+        selection_rule=CONFIG.search.puct(PRIOR_TEMPERATURE),
     )
     assert same_weights(again, plain)
     assert again.selfplay.simulations == plain.selfplay.simulations
@@ -91,13 +91,13 @@ def test_standard_losses_have_the_weights_of_the_settings() -> None:
         {"loss": lambda outputs, batch: {"policy": 2 * alphac4.default_losses(outputs, batch)["policy"]}},
         {"optimizer": lambda network: torch.optim.SGD(network.parameters(), lr=0.1)},
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
-        {"sampler": lambda window, _rng: window.full_searches + 0.1},
+        {"sample_weights": lambda window, _rng: window.full_searches + 0.1},
         {"value_target": lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
-        {"selection": Puct(c_init=20.0)},
-        {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
+        {"selection_rule": Puct(c_init=20.0)},
+        {"visits": lambda iteration, ply, _full: 2 + iteration + ply % 2},
         {"temperature": lambda iteration, _ply: 2.0 * iteration},
         {"noise": lambda _iteration, ply: 0.5 if ply < 4 else 0.0},
-        {"starts": lambda _window, _rng: ["44", "4455"]},
+        {"start_positions": lambda _window, _rng: ["44", "4455"]},
     ],
     ids=lambda functions: next(iter(functions)),
 )
@@ -114,7 +114,7 @@ def test_budgets_may_exceed_those_of_the_settings() -> None:
         visits.extend(games.visits.sum(axis=2).flat)
         return games.policy
 
-    train(policy_target=policy_target, simulations=lambda *_: budget)
+    train(policy_target=policy_target, visits=lambda *_: budget)
     assert max(visits) == budget  # less in positions that are proven before
 
 
@@ -125,7 +125,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
         seen["games"] = games
         return games.policy
 
-    def starts(window: Any, _rng: Any) -> list[str]:
+    def start_positions(window: Any, _rng: Any) -> list[str]:
         seen["windows"] = [*seen.get("windows", []), window]
         return ["44"]
 
@@ -133,7 +133,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
         seen["batch"] = batch
         return alphac4.default_losses(outputs, batch)
 
-    iteration = train(policy_target=policy_target, starts=starts, loss=losses)[0]
+    iteration = train(policy_target=policy_target, start_positions=start_positions, loss=losses)[0]
     games = seen["games"]
     first = games.opening[0]
     assert games.moves[0, :2].tolist() == [-1, -1]  # moves before the start position
@@ -192,13 +192,13 @@ def test_functions_may_change_their_arguments(plain: Iteration) -> None:
         games.value[:] = 0.5
         return lambda_returns(games, CONFIG.selfplay.td_lambda, CONFIG.selfplay.td_max_regret)
 
-    def sampler(window: Samples, _rng: Any) -> Any:
+    def sample_weights(window: Samples, _rng: Any) -> Any:
         weights = window.value_target[:, 1]
         weights += 0.5
         return weights
 
-    careless = train(policy_target=policy_target, sampler=sampler)[0]
-    careful = train(sampler=lambda window, _rng: window.value_target[:, 1] + np.float16(0.5))[0]
+    careless = train(policy_target=policy_target, sample_weights=sample_weights)[0]
+    careful = train(sample_weights=lambda window, _rng: window.value_target[:, 1] + np.float16(0.5))[0]
     assert same_weights(careless, careful)
     assert careless.selfplay.root_surprise == plain.selfplay.root_surprise
     assert train(value_target=value_target)[0].selfplay.root_surprise == plain.selfplay.root_surprise
@@ -314,7 +314,7 @@ class Masked(Linear):
             "two optimizers of the same parameter",
         ),
         (
-            {"simulations": lambda _iteration, _ply, _full: True},
+            {"visits": lambda _iteration, _ply, _full: True},
             r"simulations\(1, 0, False\) returned True; expected a whole number from 1 to 1",
         ),
         (
@@ -337,24 +337,24 @@ class Masked(Linear):
             {"value_target": lambda _games, _rng: ["win"]},
             r"value_target returned list <U3 \[1\]; expected probabilities",
         ),
-        ({"simulations": lambda *_: 0}, r"simulations\(1, 0, False\) returned 0; expected a whole number"),
-        ({"starts": lambda *_: []}, "starts returned 0 positions"),
-        ({"starts": lambda *_: ["4444444"]}, "starts returned an invalid position: illegal move '4'"),
+        ({"visits": lambda *_: 0}, r"visits\(1, 0, False\) returned 0; expected a whole number"),
+        ({"start_positions": lambda *_: []}, "start_positions returned 0 positions"),
+        ({"start_positions": lambda *_: ["4444444"]}, "start_positions returned an invalid position: illegal move '4'"),
         (
             {"loss": lambda o, b: {"mine": alphac4.cross_entropy(o.policy * math.nan, b.policy_target)}},
             "loss returned numbers that are not finite, or have no finite gradient, in 3 steps",
         ),
-        ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
+        ({"start_positions": lambda *_: [44]}, "start_positions returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, r"schedule\(0, 6\) returned None; expected a finite number from 0"),
-        ({"selection": Puct}, r"is an instance: write Puct\(\)"),
-        ({"starts": lambda *_: ["1212121"]}, "starts returned a finished game: 1212121"),
+        ({"selection_rule": Puct}, r"is an instance: write Puct\(\)"),
+        ({"start_positions": lambda *_: ["1212121"]}, "start_positions returned a finished game: 1212121"),
         (
-            {"sampler": lambda window, _rng: -window.value},
-            r"sampler returned -\d.* in sample \d+; expected finite numbers from 0, ",
+            {"sample_weights": lambda window, _rng: -window.value},
+            r"sample_weights returned -\d.* in sample \d+; expected finite numbers from 0, ",
         ),
         (
-            {"sampler": lambda *_: [1.0]},
-            r"sampler returned list float64 \[1\]; expected finite numbers from 0, \[\d+\] by sample",
+            {"sample_weights": lambda *_: [1.0]},
+            r"sample_weights returned list float64 \[1\]; expected finite numbers from 0, \[\d+\] by sample",
         ),
         ({"gate": lambda _play: None}, "gate returned None; expected True or False"),
     ],
@@ -382,11 +382,11 @@ class LastMove(NamedTuple):
             {"selfplay": {"td_lambda": 0.5}},
             r"`value_target` replaces selfplay.td_lambda, which is 0\.5 in the settings: leave out one of the two",
         ),
-        ({"simulations": lambda *_: 8}, {"selfplay": {"full_visits": 7}}, "replaces selfplay.full_visits"),
-        ({"selection": Puct()}, {"search": {"c_init": 2.0}}, "replaces search.c_init"),
-        ({"selection": LastMove()}, {"selfplay": {"temperature_end": 0.7}}, "replaces selfplay.temperature_end"),
+        ({"visits": lambda *_: 8}, {"selfplay": {"full_visits": 7}}, "replaces selfplay.full_visits"),
+        ({"selection_rule": Puct()}, {"search": {"c_init": 2.0}}, "replaces search.c_init"),
+        ({"selection_rule": LastMove()}, {"selfplay": {"temperature_end": 0.7}}, "replaces selfplay.temperature_end"),
         (
-            {"selection": LastMove(), "temperature": lambda *_: 1.0},
+            {"selection_rule": LastMove(), "temperature": lambda *_: 1.0},
             {},
             "final_score, which replaces `temperature`",
         ),
@@ -410,13 +410,13 @@ def test_own_optimizer_has_a_constant_rate_without_a_schedule() -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("name", ["policy_target", "loss", "sampler", "gate"])
+@pytest.mark.parametrize("name", ["policy_target", "loss", "sample_weights", "gate"])
 def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: Path) -> None:
     """The error names the function, and the corrected function continues as if nothing had happened."""
     correct: dict[str, Any] = {
         "policy_target": lambda games, _rng: games.policy,
         "loss": alphac4.default_losses,
-        "sampler": lambda window, _rng: window.full_searches + 1.0,
+        "sample_weights": lambda window, _rng: window.full_searches + 1.0,
         "gate": lambda play: play().score > 0.4,
     }
     options: dict[str, Any] = {"progress": False, "tensorboard": False}
@@ -470,7 +470,7 @@ def test_parameters_that_no_optimizer_learns_are_logged(caplog: pytest.LogCaptur
 
 
 def test_arguments_that_are_not_functions_are_rejected_at_once() -> None:
-    for name, value in {"loss": 5, "optimizer": "adam", "gate": True, "starts": ["44"]}.items():
+    for name, value in {"loss": 5, "optimizer": "adam", "gate": True, "start_positions": ["44"]}.items():
         with pytest.raises(TypeError, match=f"{name} must be a function, not "):
             next(alphac4.iterate(CONFIG, **{name: value}))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="such as lambda module: AdamW"):
@@ -481,7 +481,7 @@ def test_budgets_by_a_function_limit_the_number_of_iterations() -> None:
     """All budgets are computed before the first iteration, which would take hours."""
     config = dataclasses.replace(CONFIG, iterations=10**9)
     with pytest.raises(ValueError, match="100,000 iterations at most, not 1,000,000,000"):
-        next(alphac4.iterate(config, simulations=lambda _iteration, _ply, _full: 8))
+        next(alphac4.iterate(config, visits=lambda _iteration, _ply, _full: 8))
 
 
 def test_gate_can_promote_without_a_match() -> None:
@@ -526,12 +526,12 @@ def test_a_rejected_candidate_does_not_become_the_best_network() -> None:
 def test_every_iteration_draws_other_batches() -> None:
     drawn: list[float] = []
 
-    def sampler(window: Samples, rng: np.random.Generator) -> Any:
+    def sample_weights(window: Samples, rng: np.random.Generator) -> Any:
         drawn.append(rng.bit_generator.state["state"]["state"])  # which also draws the batches
         return np.ones(len(window.value))
 
     config = tiny_run(iterations=3)
-    assert len(list(alphac4.iterate(config, sampler=sampler))) == len(set(drawn)) == 3
+    assert len(list(alphac4.iterate(config, sample_weights=sample_weights))) == len(set(drawn)) == 3
 
 
 def test_weights_of_a_sampler_may_be_huge() -> None:
@@ -549,9 +549,9 @@ def test_metrics_of_callbacks_are_numbers() -> None:
 
 
 def test_the_name_of_a_selection_has_its_numbers() -> None:
-    names = Extensions(selection=alphac4.Puct(c_init=np.float64(2), prior_temperature=1)).names()
+    names = Extensions(selection_rule=alphac4.Puct(c_init=np.float64(2), prior_temperature=1)).names()
     assert re.fullmatch(
-        r"alphac4\.mcts\.puct\.Puct\(c_init=2\.0, .*, prior_temperature=1\) #\w{16}", names["selection"]
+        r"alphac4\.mcts\.puct\.Puct\(c_init=2\.0, .*, prior_temperature=1\) #\w{16}", names["selection_rule"]
     )
 
 
@@ -847,7 +847,7 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
     straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)
     stopped = alphac4.train(CONFIG, run=tmp_path / "stopped", callbacks=[RecordAndStop()], progress=False, **extensions)
     assert [report.metrics for report in stopped.history] == [{"doubled": 2.0}]
-    rule = Extensions(**extensions, selection=alphac4.Puct())
+    rule = Extensions(**extensions, selection_rule=alphac4.Puct())
     for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool), rule):
         with pytest.raises(ValueError, match="pass the same again"):
             TrainingSession(RunFolder(tmp_path / "stopped", CONFIG, wrong))

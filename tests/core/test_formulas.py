@@ -458,7 +458,7 @@ def test_searches_have_the_visits_policies_and_moves_of_mctx(
     monkeypatch.syspath_prepend(EXAMPLES / "ideas")
     gumbel = import_module("gumbel").Gumbel(c_scale=C_SCALE)
     for selection, expected in (parameters, puct.visit_counts), (gumbel, gumbel_visits[0]):
-        textbook = alphac4.load(evaluate_linearly, selection=selection, proofs=False, mirror=False)
+        textbook = alphac4.load(evaluate_linearly, selection_rule=selection, proofs=False, mirror=False)
         results = textbook.search(positions, simulations=SIMULATIONS)
         for result, visits in zip(results, expected, strict=True):
             assert {c: move.visits for c, move in result.columns.items()} == {c: visits[c] for c in result.columns}

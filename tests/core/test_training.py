@@ -442,7 +442,7 @@ def test_gate_search_uses_the_rule_of_selfplay(
     games = []
     gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
     for number, (search, rule) in enumerate((({}, None), (settings, selection))):
-        config, extensions = tiny_run(gate=gate, search=search), Extensions(selection=rule)
+        config, extensions = tiny_run(gate=gate, search=search), Extensions(selection_rule=rule)
         with TrainingSession(RunFolder(tmp_path / str(number), config, extensions)) as session:
             with torch.no_grad():
                 session.loop.best.network.policy.bias.copy_(

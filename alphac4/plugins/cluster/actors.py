@@ -178,7 +178,9 @@ class ClusterActors(Actors):
         """Handle blocks as they arrive, until there are enough positions; a ``plan`` must equal the settings'."""
         usual = make_plan(self._task.board, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
-            raise ValueError("`starts`, `temperature` and `noise` cannot be functions on a cluster: leave them out")
+            raise ValueError(
+                "`start_positions`, `temperature` and `noise` cannot be functions on a cluster: leave them out"
+            )
         started = time.perf_counter()
         waiting = len(self._ready(0.0))
         blocks, positions, behind, max_behind = 0, 0, 0, 0

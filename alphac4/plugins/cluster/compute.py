@@ -59,7 +59,7 @@ class ClusterCompute(Compute):
         """Create the actors; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
         if not isinstance(selection, Puct | None) or max_simulations or network.config.is_custom:
             raise ValueError(
-                "`network`, `selection` and `simulations` cannot be functions on a cluster: leave them out"
+                "`network`, `selection_rule` and `visits` cannot be functions on a cluster: leave them out"
             )
         slots = config.parallel_games
         if self._backend_there in self._torch_backends:  # the trees are on a core

@@ -77,7 +77,7 @@ class DeviceLearner(Learner):
         self._window.load(replay)
         window = min(window, self._window.count)
         weights = None
-        if "sampler" in self.extensions:
+        if "sample_weights" in self.extensions:
             weights = self.sample_weights(replay.window(window), rng)
         drawn = list(draw_batches(window, self.config.batch_size, steps, rng, weights))
         factors = [schedule(self.steps + step) for step in range(steps)]

@@ -455,14 +455,14 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         loss=loss,
         optimizer=lambda network: torch.optim.SGD(network.parameters(), lr=0.01),
         schedule=lambda step, steps: 1 - step / steps,
-        sampler=lambda window, _rng: window.full_searches + 0.1,
+        sample_weights=lambda window, _rng: window.full_searches + 0.1,
         value_target=lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
-        selection=LeastVisited(),
+        selection_rule=LeastVisited(),
         policy_target=policy_target,
-        simulations=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings
+        visits=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings
         temperature=lambda iteration, _ply: 1.0 / iteration,
         noise=lambda _iteration, ply: 0.5 if ply < 4 else 0.0,
-        starts=lambda _window, _rng: ["32"],
+        start_positions=lambda _window, _rng: ["32"],
     )
     assert last.selfplay.evaluator == "cuda-trees"
     assert last.selfplay.games > 0
