@@ -80,7 +80,7 @@ def launched_browser() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
-    command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "quick", "--port", "0"]
+    command = [sys.executable, "-m", "alphac4", "play", "web", "--checkpoint", "quick", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().split()[2]

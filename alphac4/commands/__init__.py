@@ -36,7 +36,7 @@ _commands = {
         ("selfplay", "Train", "record games of a network against itself"),
         ("arena", "Measure", "play matches between any players and rate them"),
         ("evaluate", "Measure", "measure a network or any player against exact play"),
-        ("prove", "Measure", "check a player's moves against every reply, exhaustively"),
+        ("audit", "Measure", "check a player's moves against every reply, exhaustively"),
         ("doctor", "Measure", "check the installation and measure the speed of this machine"),
     )
 }

@@ -233,7 +233,7 @@ def rate(work: Callable[[], float], seconds: float) -> float:
 
 def measure_inference(options: "DoctorCommand") -> Iterator[Measured]:
     """Measure a network with every backend of this machine, with one calling thread per core."""
-    network = load_checkpoint(options.network).network
+    network = load_checkpoint(options.checkpoint).network
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
         for batch in INFERENCE_BATCHES:
             planes = random_inputs(network.config, batch, np.random.default_rng(0))
@@ -251,7 +251,7 @@ def measure_inference(options: "DoctorCommand") -> Iterator[Measured]:
 
                 with worker_threads(cores()) as pool:
                     total = sum(pool.map(rate, [evaluate] * cores(), [INFERENCE_SECONDS] * cores()))
-                yield Measured(f"{options.network}, {name}, batch {batch}", total, "evaluations/s, all cores")
+                yield Measured(f"{options.checkpoint}, {name}, batch {batch}", total, "evaluations/s, all cores")
 
 
 def measure_training(options: "DoctorCommand") -> Iterator[Measured]:

@@ -206,11 +206,11 @@ class EvaluateCommand(CheckedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveCommand(CheckedSettings):
+class AuditCommand(CheckedSettings):
     """Judge by the exact solver every move that a player makes against any opponent.
 
-        alphac4 prove best@600 --max-stones 10
-        alphac4 prove best@600 --side second --output moves.jsonl
+        alphac4 audit best@600 --max-stones 10
+        alphac4 audit best@600 --side second --output moves.jsonl
 
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If every line is followed to
     its end without a mistake, this proves that the player makes none, provided that it repeats its moves. Networks do
@@ -345,7 +345,7 @@ class DoctorCommand(CheckedSettings):
     """Check the installation, and measure the speed of inference, self-play and learning on this machine.
 
         alphac4 doctor --only checks
-        alphac4 doctor --only inference --network mine.safetensors
+        alphac4 doctor --only inference --checkpoint mine.safetensors
 
     A full run takes about a minute on two idle cores, and longer the first time, when code is compiled. The exit code
     is 1 if a required part does not work. `alphac4 train` prints how long the rest of a run takes.
@@ -354,7 +354,7 @@ class DoctorCommand(CheckedSettings):
     only: Annotated[tuple[str, ...], metavar("PART [PART ...]")] = ("checks", "inference", "training")
     """Parts to run: checks; inference (a network with every backend); training (self-play and learning of an untrained
     network with the settings of quick, or gpu-quick on a GPU)."""
-    network: Annotated[Path, metavar("NETWORK")] = Path("best")
+    checkpoint: Annotated[Path, metavar("FILE")] = Path("best")
     """Network that inference measures: best, quick, or a checkpoint's file."""
     device: Device = "auto"
     """Device of the part training; auto takes CUDA if available."""
@@ -363,7 +363,7 @@ class DoctorCommand(CheckedSettings):
 
     def _check(self) -> None:
         super()._check()
-        check_network(self.network.as_posix())
+        check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
         """Print each result; return 1 if a check fails."""

@@ -59,7 +59,7 @@ class PlayCommand(CheckedSettings):
         PlayerCheck(others=(HUMAN, *LEVELS_BY_NAME, "web")),
     ] = ()
     """Your opponent, by default level 1; or the first and the second player."""
-    network: NetworkName = "best"
+    checkpoint: NetworkName = "best"
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     moves: Moves = ""
     """Start after these moves, such as 4455, or from a file that the command `save` wrote."""
@@ -77,7 +77,7 @@ class PlayCommand(CheckedSettings):
         for number in filter(str.isdecimal, self.players):
             find_level(number)
         super()._check()
-        check_network(self.network)
+        check_network(self.checkpoint)
         if len(self.players) > 2 or "web" in self.players:
             raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
@@ -94,14 +94,14 @@ class PlayCommand(CheckedSettings):
             from alphac4.play.screen import Screen
             from alphac4.play.terminal import TerminalGame, read_line
 
-        requested, network = self.board.make(), named_checkpoint(self.network)
+        requested, network = self.board.make(), named_checkpoint(self.checkpoint)
         names = tuple(name for name in self.players if name != HUMAN and name not in LEVELS_BY_NAME)
-        if requested == STANDARD or self.network != PlayCommand.network:
-            names = (*names, self.network)
+        if requested == STANDARD or self.checkpoint != PlayCommand.checkpoint:
+            names = (*names, self.checkpoint)
         board = common_board(names, requested)
         can_use_network = network.board == board
         opponents = Opponents(
-            self.network,
+            self.checkpoint,
             board,
             np.random.default_rng(self.seed),
             background=sys.stdin.isatty(),  # networks load while a person thinks
@@ -110,7 +110,7 @@ class PlayCommand(CheckedSettings):
         session.open(self.moves)
 
         def make_analyst() -> Analyst:
-            searcher = f"{self.network}@" if can_use_network else "uct:"
+            searcher = f"{self.checkpoint}@" if can_use_network else "uct:"
             return Analyst.named(f"{searcher}{self.simulations}", board=board)
 
         default = LEVELS[0].name if can_use_network else "uct:5000"  # no network is shipped for another board
@@ -145,7 +145,7 @@ class PlayWebCommand(CheckedSettings):
     Ctrl-C stops the server.
     """
 
-    network: NetworkName = "best"
+    checkpoint: NetworkName = "best"
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine only, 0.0.0.0 also from other machines."""
@@ -160,7 +160,7 @@ class PlayWebCommand(CheckedSettings):
 
     def _check(self) -> None:
         super()._check()
-        check_network(self.network)
+        check_network(self.checkpoint)
 
     def __call__(self) -> int:
         """Serve the page until Ctrl-C."""
@@ -172,7 +172,7 @@ class PlayWebCommand(CheckedSettings):
         except ImportError as error:
             raise RuntimeError(f"the page needs {error.name}: {install_advice('web')}") from error
         serve(
-            self.network,
+            self.checkpoint,
             self.host,
             self.port,
             token=self.token,

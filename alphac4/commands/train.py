@@ -86,7 +86,7 @@ class TrainCommand:
         best = str(trained.best)
         is_standard = self.config.board.make() == STANDARD  # the package has positions of no other board
         for command in (
-            ("alphac4", "play", "--network", best),
+            ("alphac4", "play", "--checkpoint", best),
             ("alphac4", "evaluate", best) if is_standard else ("alphac4", "arena", f"{best}@100", "uct:1000"),
             ("tensorboard", "--logdir", str(self.run)),
         ):

@@ -30,10 +30,12 @@ MAX_NUMBER_LENGTH = 30  # characters
 NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _SIMULATIONS = "num_simulations n_simulations num_mcts_sims num_sims sims playouts n_playout visits max_visits rollouts"
 SYNONYMS = {
+    "audit": "prove verify",
     "batch_size": "batch bs minibatch",
     "blocks": "num_blocks res_blocks num_res_blocks residual_blocks depth layers",
     "c_init": "c_puct puct pb_c_init exploration exploration_constant",
     "channels": "num_channels filters num_filters width",
+    "checkpoint": "network net model weights",
     "dirichlet_concentration": "dirichlet_alpha alpha noise_alpha root_dirichlet_alpha",
     "dirichlet_fraction": "epsilon dirichlet_epsilon noise noise_fraction root_exploration_fraction",
     "ema_decay": "ema swa",
@@ -56,7 +58,7 @@ SYNONYMS = {
     "visits": "simulations",
     "weight_decay": "wd l2 l2_reg l2_weight",
 }
-"""Names of settings in other programs."""
+"""Names of settings, arguments and commands in other programs and in earlier versions."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

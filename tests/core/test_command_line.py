@@ -82,7 +82,7 @@ def test_invalid_options_are_reported_with_the_most_similar_one(
         pytest.param("play --moves " + "4" * 5000, "illegal move '4' after '444444'", id="a long name"),
         ("solve 44 --batch", "--batch reads positions from the standard input: leave out the moves"),
         ("search 44 --player random", "'random' searches no tree"),
-        ("prove random --side second --max-stones 0", "so random has no move to judge: use --max-stones 1 or more"),
+        ("audit random --side second --max-stones 0", "so random has no move to judge: use --max-stones 1 or more"),
         ("doctor --only inferense", "unknown part 'inferense' (is it inference?)"),
         ("evaluate random --simulations 0,many", "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
         ("evaluate random --positions absent.columns", "absent.columns: No such file"),
@@ -200,7 +200,7 @@ from alphac4.cli import main
 from alphac4.commands import all_commands
 assert all(main([*name.split(), "--help"]) == 0 for name in all_commands() if name not in ("selfplay", "train"))
 for typo in (
-    "arena --gamess 2", "arena bestt", "play mastr", "prove utc:5"
+    "arena --gamess 2", "arena bestt", "play mastr", "audit utc:5"
 ):
     assert main(typo.split()) == 2
 assert not {"torch", "numba", "numpy"} & set(sys.modules)
@@ -300,7 +300,7 @@ def test_train_changes_only_the_given_settings_and_prints_commands_for_the_shell
     assert trained == [from_dict(expected, PRESETS["quick"])]
     printed = [shlex.split(line) for line in page.partition("Next:\n")[2].splitlines()]
     assert printed == [
-        ["alphac4", "play", "--network", str(best)],
+        ["alphac4", "play", "--checkpoint", str(best)],
         ["alphac4", "arena", f"{best}@100", "uct:1000"],
         ["tensorboard", "--logdir", str(folder)],
     ]

@@ -189,7 +189,7 @@ def test_inference_measures_the_network_with_every_backend(
     monkeypatch.setattr(doctor, "rate", lambda work, _seconds: 4 * work())
     make = Mock(side_effect=make_backend)
     monkeypatch.setattr(doctor, "make_backend", make)
-    results = json.loads(run_command("doctor --json --only inference --network", checkpoint))
+    results = json.loads(run_command("doctor --json --only inference --checkpoint", checkpoint))
     assert results["checks"] == []
     rates = {item["name"]: item["value"] for item in results["measurements"]}
     assert {f"{checkpoint}, torch-fp32, batch 1", f"{checkpoint}, torch-fp32, batch 128"} <= set(rates)

@@ -315,7 +315,7 @@ class Masked(Linear):
         ),
         (
             {"visits": lambda _iteration, _ply, _full: True},
-            r"simulations\(1, 0, False\) returned True; expected a whole number from 1 to 1",
+            r"visits\(1, 0, False\) returned True; expected a whole number from 1 to 1",
         ),
         (
             {"policy_target": lambda games, _rng: games.value},

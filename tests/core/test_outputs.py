@@ -20,7 +20,7 @@ WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
     "arena --output": ("arena random uct:1 --games 2 --processes 1 --output ", ""),
-    "prove --output": ("prove negamax:1 --max-stones 1 --output ", ""),
+    "audit --output": ("audit negamax:1 --max-stones 1 --output ", ""),
 }
 
 
@@ -74,7 +74,7 @@ def test_an_existing_file_is_replaced_on_request(tmp_path: Path, run_command: Ca
 
 APPENDING = {
     "arena": ("arena random uct:1 --games 2 --processes 1 --output {folder}/t.jsonl", "t.jsonl"),
-    "prove": ("prove negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
+    "audit": ("audit negamax:1 --max-stones 1 --output {folder}/walk", "walk"),
     "selfplay": ("selfplay --samples 1 --parallel-games 2 --full-visits 2 --backend torch-fp32 --output {folder}", ""),
 }
 

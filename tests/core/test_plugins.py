@@ -49,7 +49,7 @@ def test_plugin_of_another_package_adds_a_player_and_a_command(installed: dict[s
 
 @pytest.mark.slow
 def test_plugin_of_another_package_adds_a_panel_to_the_page(installed: dict[str, str], browser: Browser) -> None:
-    command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "quick", "--port", "0"]
+    command = [sys.executable, "-m", "alphac4", "play", "web", "--checkpoint", "quick", "--port", "0"]
     with subprocess.Popen(command, env=installed, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         page = browser.open(server.stdout.readline().split()[2] + "#445")

@@ -123,24 +123,24 @@ def test_interrupted_walk_resumes(tmp_path: Path) -> None:
     assert naive_walk(path, True, 16) == counts_of(reports)
 
 
-def test_prove_command_prints_a_verdict_and_keeps_existing_records(
+def test_audit_command_prints_a_verdict_and_keeps_existing_records(
     tmp_path: Path, run_command: Callable[..., str], error_line: Callable[..., str]
 ) -> None:
     late, path = "--moves 444444222222666666", tmp_path / "moves.txt"  # late in a game, so that it is quick
-    assert "solver, moving first, makes no mistake in the " in run_command(f"prove solver {late} --max-stones 22")
-    shown = run_command(f"prove random {late} --side second --max-stones 25 --output", path, status=1)
+    assert "solver, moving first, makes no mistake in the " in run_command(f"audit solver {late} --max-stones 22")
+    shown = run_command(f"audit random {late} --side second --max-stones 25 --output", path, status=1)
     assert re.search(r"random, moving second, makes \d+ mistakes in ", shown)
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
-    assert 'holds player "random", not "negamax:1"' in error_line(f"prove negamax:1 {late} --output", path)
+    assert 'holds player "random", not "negamax:1"' in error_line(f"audit negamax:1 {late} --output", path)
     assert path.read_text() == before
     Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
-    assert "less.txt holds side null, not" in error_line(f"prove random {late} --output", tmp_path / "less.txt")
+    assert "less.txt holds side null, not" in error_line(f"audit random {late} --output", tmp_path / "less.txt")
 
 
-def test_prove_command_prints_the_counts_of_minimax(tmp_path: Path, run_command: Callable[..., str]) -> None:
+def test_audit_command_prints_the_counts_of_minimax(tmp_path: Path, run_command: Callable[..., str]) -> None:
     player, path = f"{save_untrained(tmp_path / 'small.safetensors', SMALL)}@4", tmp_path / "moves.jsonl"
-    command = f"prove {player} --max-stones 6 --continue-after-mistakes --backend torch-fp32 --output {path}"
+    command = f"audit {player} --max-stones 6 --continue-after-mistakes --backend torch-fp32 --output {path}"
     heading, *lines = run_command(command, status=1).splitlines()
     levels = naive_walk(path, True, 6, beyond=True)
     kinds = ("WINS", "PROOF", "DRAWS", "ANSWER", "MISTAKE")
@@ -188,11 +188,11 @@ PLACE = "\nMoves up to the mistakes, some mirrored: 444444222222666667"
     ],
     ids=["complete", "cut off", "complete but unrepeatable", "cut off at a mistake", "complete after a mistake"],
 )
-def test_verdict_of_prove_distinguishes_complete_walks_from_those_cut_off(
+def test_verdict_of_audit_distinguishes_complete_walks_from_those_cut_off(
     command: str, result: str, scope: str, rest: str, checkpoint: Path, run_command: Callable[..., str]
 ) -> None:
     command = command.replace("NETWORK", str(checkpoint))
-    shown = run_command(f"prove {command} --backend torch-fp32", status=int("1 mistake" in result))
+    shown = run_command(f"audit {command} --backend torch-fp32", status=int("1 mistake" in result))
     side = "second" if "second" in command else "first"
     assert shown.partition("\n\n")[2] == (
         f"{command.split()[0]}, moving {side}, makes {result} that an opponent can reach{scope} "
@@ -214,7 +214,7 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
 def test_a_walk_is_not_resumed_with_another_backend(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["prove", f"{checkpoint}@2", "--moves", "444444222222666666", "--max-stones", "18"]
+    command = ["audit", f"{checkpoint}@2", "--moves", "444444222222666666", "--max-stones", "18"]
     command += ["--output", str(tmp_path / "moves.txt"), "--backend"]
     assert main([*command, "torch-fp32"]) in (0, 1)
     assert main([*command, "torch-bf16"]) == 2

@@ -160,12 +160,12 @@ THIRD = dataclasses.replace(  # an iteration played elsewhere, without an evalua
     evaluation=None,
 )
 CURVES = {  # of the second iteration
-    "Mistakes/raw": 0.375,
-    "Mistakes/with search": 0.0625,
-    "mistakes by set/raw begin-hard": 0.5,
-    "mistakes by set/raw end-easy": 0.25,
-    "mistakes by set/with search begin-hard": 0.125,
-    "mistakes by set/with search end-easy": 0.0,
+    "mistakes/raw": 0.375,
+    "mistakes/with search": 0.0625,
+    "mistakes/raw begin-hard": 0.5,
+    "mistakes/raw end-easy": 0.25,
+    "mistakes/with search begin-hard": 0.125,
+    "mistakes/with search end-easy": 0.0,
     "Strength/value error raw": 0.6875,
     "Strength/value error with search": 0.4375,
     "Strength/against uct:1000": 0.65,
@@ -173,7 +173,7 @@ CURVES = {  # of the second iteration
     "loss/policy": 1.5,
     "loss/value": 0.875,
     "metrics/temperature": 21.0,
-    "learning/rate": 0.004,
+    "learning/learning_rate": 0.004,
     "learning/gradient norm": 0.5625,
     "learning/window": 300,
     "policy/target entropy": 1.25,
@@ -224,7 +224,7 @@ def test_curves_have_the_values_of_the_reports(tmp_path: Path) -> None:
     assert {tag: steps[2] for tag, steps in points.items() if 2 in steps} == pytest.approx(CURVES)
     assert {tag: steps[3] for tag, steps in points.items() if 2 not in steps} == pytest.approx(LAST_CURVES)
     assert points["gate/promotions"] == {1: 1, 2: 2, 3: 2}
-    assert points["Mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
+    assert points["mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
     layout = Layout.FromString(events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0])
     charts = {chart.title: list(chart.multiline.tag) for group in layout.category for chart in group.chart}
     assert {"Strength/against uct:1000", "Strength/closing match against uct:1000", "loss/policy"} < charts.keys()
@@ -313,7 +313,7 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
         "games/first moves",
         "games/openings",
         "value/calibration",
-        "Mistakes/by set",
+        "mistakes/by set",
         "sample games/1",
     ]
 
@@ -335,7 +335,7 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
     assert "root value" in axes.get_xlabel()
     assert "outcome" in axes.get_ylabel()
 
-    panels = drawn["Mistakes/by set"].axes
+    panels = drawn["mistakes/by set"].axes
     assert [axes.get_title() for axes in panels] == ["raw network", "64 simulations"]
     curves = [{line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines} for axes in panels]
     assert curves == [

@@ -192,7 +192,7 @@ sys.exit(main(sys.argv[1:]))
 def test_ctrl_c_stops_the_server_during_searches(tmp_path: Path) -> None:
     """The signal arrives while the queue is locked. Every visitor is answered, without output on the standard error."""
     stderr = tmp_path / "stderr.txt"
-    command = [sys.executable, "-c", INTERRUPTED, "play", "web", "--network", "quick", "--port", "0"]
+    command = [sys.executable, "-c", INTERRUPTED, "play", "web", "--checkpoint", "quick", "--port", "0"]
     with stderr.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
@@ -227,7 +227,7 @@ def test_unavailable_port_is_reported(tmp_path: Path, error_line: Callable[..., 
     network.write_bytes(b"no network")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for port in (str(taken.getsockname()[1]), "99999"):
-            assert port in error_line(f"play web --network {network} --port {port}")
+            assert port in error_line(f"play web --checkpoint {network} --port {port}")
 
 
 def test_browser_is_opened_only_on_a_desktop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_link_has_a_token_if_the_network_can_connect(
 
     monkeypatch.setattr(HttpServer, "run", visit)
     for options in ([], ["--token", "never"]):
-        arguments = ["play", "web", "--network", "quick", "--port", "0", "--host", "0.0.0.0", *options]
+        arguments = ["play", "web", "--checkpoint", "quick", "--port", "0", "--host", "0.0.0.0", *options]
         assert main(arguments) == 0
         assert "0.0.0.0" not in output[0]
         assert "localhost" not in output[0]

@@ -44,7 +44,7 @@ A policy and value network for Connect Four on {{ board }}, trained by self-play
 With alphac4 and its extra `hub` installed:
 
 ```bash
-alphac4 play --network hf://OWNER/NAME    # owner and name of this repository
+alphac4 play --checkpoint hf://OWNER/NAME    # owner and name of this repository
 ```
 
 ```python

@@ -742,7 +742,7 @@ def test_record_of_a_certificate_player_names_the_backend_of_its_network(
 ) -> None:
     """The network is loaded only when a position is not certified."""
     path = tmp_path / "moves.jsonl"
-    run_command(f"prove {player} --max-stones 0 --output", path)
+    run_command(f"audit {player} --max-stones 0 --output", path)
     about = json.loads(path.read_text().splitlines()[0])["about"]
     assert about["backend"] not in ("", "auto")
 

@@ -303,7 +303,7 @@ def test_review_in_a_terminals_game_uses_its_board(
 ) -> None:
     board = "--rows 5 --columns 6"
     if by_network:
-        board = f"--network {save_untrained(tmp_path / 'small.safetensors', make_board(5, 6))}"
+        board = f"--checkpoint {save_untrained(tmp_path / 'small.safetensors', make_board(5, 6))}"
     output = run_command(f"play human --moves 112233 {board}", given="4\nreview\n")
     assert "\033" not in output  # no colours in a pipe
     assert "x: accuracy" in output
