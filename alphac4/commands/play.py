@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -217,7 +217,7 @@ class SearchCommand(CheckedSettings):
             import numpy as np
 
             from alphac4.arena.registry import common_board, parse_searching_player
-            from alphac4.game import Position, column_name
+            from alphac4.game import Position
             from alphac4.game.position import join_moves
             from alphac4.game.rules import STANDARD
             from alphac4.mcts.drawing import draw_tree
@@ -234,11 +234,7 @@ class SearchCommand(CheckedSettings):
             raise ValueError(f"{player.name} has no search tree for --svg; give it simulations, such as best@600")
         found = SearchResult.of_result(position, player.name, player.search([position]))
         if self.json:
-            columns = {column_name(column): asdict(item) for column, item in found.columns.items()}
-            for item in columns.values():
-                del item["column"]
-            names = {"move": column_name(found.move), "pv": list(map(column_name, found.pv)), "columns": columns}
-            print(json.dumps(found.to_dict() | names))
+            print(json.dumps(found.to_dict()))
         else:
             screen = Screen(sys.stdout)
             screen.board(position)

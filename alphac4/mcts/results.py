@@ -212,18 +212,21 @@ class SearchResult:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain values for JSON."""
+        """Return plain values for JSON; columns are written as in move strings, such as "4"."""
+        columns = {column_name(column): dataclasses.asdict(item) for column, item in self.columns.items()}
+        for item in columns.values():
+            del item["column"]
         return {
             "moves": self.position.moves or "",
             "player": self.player,
-            "move": self.move,
+            "move": column_name(self.move),
             "value": self.value,
             **self.wdl._asdict(),
-            "pv": self.pv,
+            "pv": [column_name(column) for column in self.pv],
             "simulations": self.simulations,
             "seconds": self.seconds,
             "finished": self.finished,
-            "columns": [dataclasses.asdict(item) for item in self.columns.values()],
+            "columns": columns,
         }
 
     def table(self, name: Callable[[int], str] = column_name) -> str:

@@ -180,6 +180,7 @@ def test_search_command_prints_and_draws(tmp_path: Path, run_command: Callable[.
     ElementTree.parse(picture)
     actual = json.loads(run_command("search 44 --player uct:200 --json"))
     expected = alphac4.load("uct:200", seed=0).search("44")
+    assert actual == {**expected.to_dict(), "seconds": actual["seconds"]}
     assert actual["move"] == str(expected.move + 1)
     assert actual["value"] == expected.value
     assert [actual["win"], actual["draw"], actual["loss"]] == list(expected.wdl)

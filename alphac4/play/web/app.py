@@ -22,7 +22,7 @@ from alphac4.machine import cores
 from alphac4.mcts.results import SearchResult
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.registry import find_panels
-from alphac4.play.web.pages import STATIC, index_page, page_setup
+from alphac4.play.web.pages import STATIC, describe_search, index_page, page_setup
 from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
 from alphac4.solver.solver import TimeIsUp
 
@@ -152,8 +152,11 @@ class WebApplication:
             raise ValueError(f"simulations must be from 1 to {MAX_SIMULATIONS}")
         session, stop = _session(body), Stop()
 
-        def search(write: WriteLine) -> SearchResult:
-            return self.service.analyze(session, position, simulations, stop, lambda found: write(found.to_dict()))
+        def search(write: WriteLine) -> dict[str, Any]:
+            def report(found: SearchResult) -> None:
+                write(describe_search(found))
+
+            return describe_search(self.service.analyze(session, position, simulations, stop, report))
 
         response = stream_lines(self.searches, search, stop)
         if session in self._analyses:
@@ -184,7 +187,7 @@ async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) ->
         leaving.cancel()
 
 
-def stream_lines(queue: WorkQueue, work: Callable[[WriteLine], Any], stop: Stop) -> Response:
+def stream_lines(queue: WorkQueue, work: Callable[[WriteLine], dict[str, Any]], stop: Stop) -> Response:
     """Stream the lines of JSON that a search writes, then its result; stop it when the visitor leaves."""
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
 
@@ -204,7 +207,7 @@ def stream_lines(queue: WorkQueue, work: Callable[[WriteLine], Any], stop: Stop)
             yield json.dumps(line).encode() + b"\n"
         error = STOPPED if search.cancelled() else search.exception()
         # Errors go into the stream, because the status has been sent.
-        last = search.result().to_dict() if error is None else {"error": str(error) or STOPPED}
+        last = search.result() if error is None else {"error": str(error) or STOPPED}
         yield json.dumps(last).encode() + b"\n"
 
     return _StoppingResponse(encoded(), stop)

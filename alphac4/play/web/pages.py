@@ -9,6 +9,7 @@ from typing import Any
 from alphac4.game import Board
 from alphac4.game.position import count_of
 from alphac4.game.rules import board_settings
+from alphac4.mcts.results import SearchResult
 from alphac4.play.levels import Level
 from alphac4.play.registry import Panel, find_panels
 
@@ -43,6 +44,12 @@ def page_setup(
         "story": network_story(provenance),
         "panels": [panel.name for panel in find_panels(board)],
     }
+
+
+def describe_search(found: SearchResult) -> dict[str, Any]:
+    """Return a search as `SearchResult.to_dict` does, but for the page, whose columns count from 0."""
+    columns = [dataclasses.asdict(item) for item in found.columns.values()]
+    return found.to_dict() | {"move": found.move, "pv": found.pv, "columns": columns}
 
 
 def network_story(provenance: Mapping[str, Any]) -> str:

@@ -218,7 +218,7 @@ class ClusterActors(Actors):
             "cluster/lost": self._lost,  # actors that died and were replaced
             "cluster/waiting_blocks": waiting,  # finished before this call
             "cluster/staleness": behind / positions,  # promotions since the weights that played a position, mean
-            "cluster/max_staleness": max_behind,
+            "cluster/max_promotions_behind": max_behind,
         }
         self.play_seconds = now - (self._last_end or started)
         self._last_end, self._lost = now, 0

@@ -1,11 +1,11 @@
 """Reviews for the page."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alphac4.game import Position
 from alphac4.play.web.app import WebApplication, read_object, read_text, stream_lines
 from alphac4.play.web.searches import Stop
-from alphac4.plugins.review.game import Review, review_game
+from alphac4.plugins.review.game import review_game
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,7 +23,7 @@ async def review(application: WebApplication, request: "Request") -> "Response":
     moves = Position.from_moves(read_text(await read_object(request), "moves"), service.board).moves or ""
     stop = Stop()
 
-    def search(write: "WriteLine") -> Review:
+    def search(write: "WriteLine") -> dict[str, Any]:
         return review_game(
             moves,
             service.board,
@@ -31,6 +31,6 @@ async def review(application: WebApplication, request: "Request") -> "Response":
             seconds=SECONDS,
             on_poll=stop.check,
             on_step=lambda done, total, review: write({"done": done, "total": total, **review.to_dict()}),
-        )
+        ).to_dict()
 
     return stream_lines(application.exact_searches, search, stop)

@@ -164,7 +164,7 @@ def test_the_next_blocks_use_the_updated_weights() -> None:
     play(actors, 200)
     actors.update(make_network())
     play(actors, 400)
-    assert actors.statistics["cluster/max_staleness"] == 0
+    assert actors.statistics["cluster/max_promotions_behind"] == 0
 
 
 def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: py
 
     monkeypatch.setattr(ray, "get", recorded)
     blocks = play(actors, 1000)
-    assert actors.statistics["cluster/max_staleness"] == 1
+    assert actors.statistics["cluster/max_promotions_behind"] == 1
     staleness = actors.statistics["cluster/staleness"]
     assert staleness == pytest.approx(sum(behind) / len(behind))
     assert 0 < staleness < 1

@@ -18,6 +18,7 @@ from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
+from alphac4.play.web.pages import describe_search
 from alphac4.plugins.export import web
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import exact
@@ -296,7 +297,7 @@ def test_engine_of_the_page_agrees_on_a_board_without_a_solver(run_in_node: RunI
     for moves, answer in zip(games, found, strict=True):
         position = unfinished[moves]
         result = network.search([position], Budget(simulations=simulations))
-        expected, analysis = SearchResult.of_result(position, "", result).to_dict(), answer["analysis"]
+        expected, analysis = describe_search(SearchResult.of_result(position, "", result)), answer["analysis"]
         for name in ("moves", "move", "pv"):
             assert analysis[name] == expected[name]
         for name in ("value", "win", "draw", "loss"):
