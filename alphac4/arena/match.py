@@ -22,7 +22,7 @@ from alphac4.mcts.tree import UNPROVEN
 logger = logging.getLogger(__name__)
 
 MAX_IMBALANCE = 0.4  # largest |value|, in [0, 1], of a balanced opening
-OPENING_ROLLOUTS = 400  # rollouts of the search that judges an opening
+OPENING_SIMULATIONS = 400  # simulations of the search that judges an opening
 MAX_FAILED_TRIES = 200  # consecutive random openings that are not new; after that, the search for new ones ends
 MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the other side's outcome
 
@@ -222,6 +222,6 @@ def _fresh_openings(
 
 def _imbalance(search: UctSearch, positions: list[Position]) -> npt.NDArray[np.float64]:
     """Return |value| [B] of each position by rollouts; 1 if the outcome is proven, even a draw."""
-    result = search.search(positions, Budget(simulations=OPENING_ROLLOUTS))
+    result = search.search(positions, Budget(simulations=OPENING_SIMULATIONS))
     unproven = (result.proofs == UNPROVEN).any(axis=1)
     return np.where(unproven, np.abs(result.value), 1.0)

@@ -81,7 +81,7 @@ class GamePlan(NamedTuple):
     Numbers are arrays, because a GPU's captured graph reads them again at every step.
     """
 
-    simulations: npt.NDArray[np.int64]  # [2, C] root visits of fast (0) and full (1) searches at each ply
+    visits: npt.NDArray[np.int64]  # [2, C] root visits of fast (0) and full (1) searches at each ply
     temperature: npt.NDArray[np.float64]  # [C] of the choice of each ply's move
     noise: npt.NDArray[np.float64]  # [C] share of noise in the root's priors of full searches at each ply
     starts: npt.NDArray[np.int64]  # [1] number of start positions, at most N
@@ -102,7 +102,7 @@ def make_plan(board: Board, config: SelfPlayConfig) -> GamePlan:
     first, last = config.temperature, config.temperature_end
     decays = [math.exp2(-ply / config.temperature_halflife) for ply in range(cells)]
     return GamePlan(
-        simulations=np.repeat(budgets[:, None], cells, axis=1),
+        visits=np.repeat(budgets[:, None], cells, axis=1),
         temperature=np.array([last + (first - last) * decay for decay in decays]),
         noise=np.full(cells, config.dirichlet_fraction),
         starts=np.ones(1, np.int64),
@@ -168,7 +168,7 @@ def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one."""
     games.full[t] = random_state.uniform(trees.rng, t) < plan.full_search_prob[0]
     draw_noise(trees, t)
-    trees.budget[t] = plan.simulations[np.int64(games.full[t]), games.plies[t]]
+    trees.budget[t] = plan.visits[np.int64(games.full[t]), games.plies[t]]
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
     if games.full[t]:

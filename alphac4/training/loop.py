@@ -245,7 +245,7 @@ class TrainingLoop:
     def _plan(self) -> GamePlan:
         extensions, plan = self.extensions, make_plan(self.board, self.config.selfplay)
         if "visits" in extensions:
-            plan = plan._replace(simulations=self._budgets(self.number))
+            plan = plan._replace(visits=self._budgets(self.number))
         for name in ("temperature", "noise"):
             if name in extensions:
                 values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.board.cells)]

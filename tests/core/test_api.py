@@ -311,7 +311,7 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.load(RandomPlayer), "player must be an instance of RandomPlayer, not the class"),
         (lambda: alphac4.load("quick", backend=3), "backend must be str, not 3"),
         (lambda: agent.search("44", seconds=True), "seconds must be float, not True"),
-        (lambda: alphac4.Position.from_kaggle("0" * 42), "board must be a list of cells"),
+        (lambda: alphac4.Position.from_kaggle("0" * 42), "cells must be a list"),
         (lambda: alphac4.draw_board("44", 0.5), r"policy must be a list of float, not 0\.5"),
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),

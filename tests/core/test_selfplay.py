@@ -212,7 +212,7 @@ def test_budgets_of_a_plan_depend_on_ply_and_kind_of_search() -> None:
             for ply in np.flatnonzero(np.abs(block.games.value[game, :length]) < 0.9):  # proven positions need fewer
                 kind = int(block.games.full_searches[game, ply])
                 inherited = 0 if ply == 0 else block.games.visits[game, ply - 1, block.games.moves[game, ply - 1]]
-                assert visits[ply] == max(plan.simulations[kind, ply], inherited - 1)
+                assert visits[ply] == max(plan.visits[kind, ply], inherited - 1)
                 compared += 1
     assert compared > 40
 
