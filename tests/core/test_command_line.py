@@ -40,6 +40,9 @@ COMMAND_TYPES: dict[str, Any] = {name: command.load() for name, command in all_c
         ("train --lr=0.1", "unknown option --lr (is it --learning.learning-rate?)"),
         ("train --gate.num_simulations 9", "unknown option --gate.num_simulations (is it --gate.simulations?)"),
         ("evaluate --num-sims 9", "unknown option --num-sims (is it --simulations?)"),
+        ("train --samples 9", "unknown option --samples (is it --positions-per-iteration?)"),
+        ("train --selfplay.c-init 2", "unknown option --selfplay.c-init (is it --search.c-init?)"),
+        ("play --network quick", "unknown option --network (is it --checkpoint?)"),
         ("arena best@10,c-puct=2", "unknown option 'c-puct=2' (is it c-init?)"),
     ],
 )

@@ -71,7 +71,7 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
     assert again.selfplay.simulations == plain.selfplay.simulations
 
 
-def test_standard_losses_have_the_weights_of_the_settings() -> None:
+def test_default_losses_have_the_weights_of_the_settings() -> None:
     light, heavy = (
         next(
             alphac4.iterate(

@@ -96,7 +96,7 @@ def test_cross_entropy_rejects_targets_of_another_shape() -> None:
         cross_entropy(logits, [0])  # type: ignore[arg-type]
 
 
-def test_standard_losses_match_values_by_hand() -> None:
+def test_default_losses_match_values_by_hand() -> None:
     """Losses are cross-entropies: of weighted policies, of values, and of the owners of empty cells."""
     # Logits differ by ln 3: their softmax is 3/4, 1/4. The second position's policy has half the weight of the first's.
     policy = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
