@@ -82,7 +82,6 @@ class PlayCommand(CheckedSettings):
             raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
     def __call__(self) -> int:
-        """Play until the input ends."""
         with loading(at_once=True):
             import numpy as np
 
@@ -163,7 +162,6 @@ class PlayWebCommand(CheckedSettings):
         check_network(self.network)
 
     def __call__(self) -> int:
-        """Serve the page until Ctrl-C."""
         from alphac4.machine import install_advice
 
         try:
@@ -212,7 +210,6 @@ class SearchCommand(CheckedSettings):
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __call__(self) -> int:
-        """Search, print, draw."""
         with loading():
             import numpy as np
 
@@ -368,7 +365,6 @@ class PlayersCommand:
     """List all players, for every command that takes one."""
 
     def __call__(self) -> int:
-        """Print the list, wrapped to the width of the terminal."""
         import shutil
         import textwrap
 
