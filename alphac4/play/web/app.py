@@ -76,7 +76,6 @@ class WebApplication:
         )
 
     def close(self) -> None:
-        """Stop all searches."""
         self.searches.close()
         self.exact_searches.close()
         self.proof_reads.close()
