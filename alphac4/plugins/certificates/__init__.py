@@ -95,7 +95,6 @@ class CertificateKind(PlayerKind):
         return self.text == CERTIFICATE or self._other is not None
 
     def build(self, options: "BuildOptions") -> "Player":
-        """Create the player."""
         from alphac4.arena.kinds import NetworkKind, UctKind
         from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 
