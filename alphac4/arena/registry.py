@@ -39,7 +39,7 @@ class PlayerKind(ABC):
     names: ClassVar[tuple[str, ...]] = ()
     """Words before the first "@", ":" or "," of its specifications."""
     rank: ClassVar[int] = 0
-    """If several kinds match a specification, the one with the highest rank has it."""
+    """If several kinds match a specification, the one with the highest rank reads it."""
     runs_network: ClassVar[bool] = False
     """Whether device, backend and batch size apply."""
     is_fixed: ClassVar[bool] = False

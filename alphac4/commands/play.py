@@ -147,7 +147,7 @@ class PlayWebCommand(CheckedSettings):
     network: NetworkName = "best"
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
-    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 also from other machines."""
+    """Address to listen on: the default is reachable from this machine only, 0.0.0.0 from other machines too."""
     port: Annotated[int, Range(0, 65_535)] = 8000
     """Port to listen on; 0 takes a free one."""
     token: Literal["auto", "always", "never"] = "auto"

@@ -176,8 +176,8 @@ class LevelReport:
 
 
 OnMoves = Callable[[int, int, int], object]
-"""Called with a number of stones, and of the positions with that many stones whose moves are not known yet: the number
-of those that are done, and the number of all."""
+"""Called with a number of stones, and the progress among the positions of this number whose moves were not known: the
+number done and the total."""
 
 
 def walk_games(

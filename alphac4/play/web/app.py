@@ -217,7 +217,7 @@ class _StoppingResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        finally:  # also if the visitor leaves before the first line
+        finally:  # even if the visitor leaves before the first line
             self._stop.set()
 
 
