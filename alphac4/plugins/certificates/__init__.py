@@ -1,4 +1,4 @@
-"""Certificates: a player's move in every position that an opponent can reach, which anybody can check."""
+"""Certificates: a player's move in every position that an opponent can reach, as a proof that anybody can check."""
 
 import dataclasses
 import os
