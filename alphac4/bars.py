@@ -17,10 +17,9 @@ ESTIMATE_SHARE = 0.02
 class Bar(tqdm):  # type: ignore[misc] # it has no types
     """tqdm's progress bar on a terminal, which disappears at its end, without tqdm's thread.
 
-    The thread, which would stay in the caller's process, refreshes bars that expect many updates between two refreshes.
-    These bars expect one.
+    tqdm's thread would stay in the caller's process. It refreshes bars that skip updates; these bars skip none.
 
-    Where no bar can be shown, one with an ``estimate`` logs once how long the rest takes.
+    If no bar can be shown and ``estimate`` is set, the time left is logged once.
     """
 
     monitor_interval = 0

@@ -108,8 +108,9 @@ def cached_on_disk(dispatcher: Any) -> Any:
 class _MachineCode:
     """Files with a function's machine code, one per combination of argument types. Each starts with a digest.
 
-    They replace Numba's index and its numbered files, which processes that compile at the same time mix up. Numba would
-    run whatever a crash has left in them. A file that does not match its digest is compiled again and replaced.
+    They replace Numba's index and its numbered files, which get mixed up if several processes compile at the same time.
+    Numba would even run a file that a crash has damaged. A file that does not match its digest is compiled again and
+    replaced.
 
     Code for a user's `alphac4.mcts.simulation.Selection` is not saved, because nobody would notice an edit of it.
     """

@@ -46,7 +46,7 @@ def add_once(registry: MutableMapping[str, T], name: str, value: T) -> None:
 
 
 def _has_entry_points() -> bool:
-    """Return whether a package on the path may have plugins. To ask `importlib.metadata` takes as long as a start."""
+    """Return whether a package on the path may have plugins. Asking `importlib.metadata` takes longer."""
     files = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
     with contextlib.suppress(OSError):
         return any(GROUP.encode() in file.read_bytes() for file in files)

@@ -319,7 +319,7 @@ def check_block() -> None:
 
 
 class SharedSetting:
-    """Setting of the process that overlapping blocks of several threads change, and that the last of them restores."""
+    """Setting of the process that threads change for a block; the last of overlapping blocks restores it."""
 
     def __init__(self, get: Callable[[], Any], change: Callable[[Any], object]) -> None:
         self._before: Any = None  # the value from before the first of the current blocks
@@ -363,7 +363,7 @@ _onnxruntime_telemetry = SharedSetting(
 def import_onnxruntime() -> Any:
     """Return the module `onnxruntime`, imported without its telemetry.
 
-    That would give the user an identifier, keep a database in the user's folder open, and send data.
+    Telemetry would give the user an identifier, keep a database in the user's folder open, and send data.
     """
     with _onnxruntime_telemetry.changed_to("1"):
         return importlib.import_module("onnxruntime")

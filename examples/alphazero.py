@@ -385,7 +385,7 @@ def show_game(game: Game, evaluate: Evaluate, simulations: int, *, human: bool) 
     print(f"{side} wins" if outcome else "a draw")
 
 
-# --- Exact play, by the package's solver; it judges and never teaches -------------------------------------------------
+# --- Exact play, by the package's solver; training does not use it ----------------------------------------------------
 def decisive_positions(game: Game, count: int) -> dict[Position, dict[int, int]]:
     """Positions of random games, always the same, in which a move can be a mistake; with each move's exact outcome."""
     import alphac4  # the rest of the file does not need it

@@ -41,7 +41,7 @@ AnyPlayer = str | Path | Player | Callable[..., Any]
 
 
 class Agent:
-    """Player that takes move strings or positions; itself a `Player`, so that it can play matches.
+    """Player for move strings and positions. An agent is itself a `Player`, so it can play matches.
 
     Calls from several threads wait for each other, because they share trees.
 
@@ -102,7 +102,7 @@ class Agent:
             The result of a single position, or a list of results.
 
         Raises:
-            TypeError: for anything but move strings and positions.
+            TypeError: for positions of another type.
             ValueError: for an illegal move, a game that is over, an invalid limit, or a player that does not search.
         """
         if not isinstance(self.player, SearchingPlayer):
@@ -166,8 +166,8 @@ def load(
         proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
             end of a game is a value like any other.
         mirror: whether a network evaluates a position and its mirror image only once, in one of the two orientations.
-        planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. By default a
-            module gets the stones, or the lines if it cannot take the stones, and a function gets the stones.
+        planes: input of your own network: "stones" (P = 2) or "lines" (P = 8); see `alphac4.game.planes`. The default
+            is "stones"; a module that cannot take the stones gets the lines.
         network: the function that built a checkpoint's network, if the package did not build it.
 
     Raises:

@@ -96,8 +96,8 @@ def solve(position: PositionLike, *, board: AnyBoard | None = None) -> int:
     """Return the exact score of a position, for the side to move.
 
     0 is a draw. A positive score is a win: the number of stones that the winner has left before its last move, so that
-    faster wins have higher scores. A negative score is a win of the opponent. Positions with few stones may take
-    minutes on boards without an opening book in the package.
+    faster wins have higher scores. A negative score is a loss, counted in the same way for the opponent. Positions with
+    few stones may take minutes on boards without an opening book in the package.
 
     Args:
         position: a move string such as "4455", or a `Position`.
@@ -122,8 +122,8 @@ def analyze(position: PositionLike, *, board: AnyBoard | None = None) -> Analysi
 def explain(position: PositionLike, column: int, *, board: AnyBoard | None = None) -> str:
     """Return one sentence on what a move achieves, else on what it gives away; "" if there is nothing simple.
 
-    The rules prove the sentence, such as "4 makes threats in 3 and 5 at once." or "4 lets Yellow play 5, which
-    completes a row." It names columns as move strings do, from 1; Red plays first.
+    Examples are "4 makes threats in 3 and 5 at once." and "4 lets Yellow play 5, which completes a row." The sentence
+    names columns as move strings do, from 1; Red plays first.
 
     Args:
         position: a move string such as "4455", or a `Position`.

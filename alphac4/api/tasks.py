@@ -138,7 +138,7 @@ def read_reports(run: RunPath) -> list[reports.IterationReport]:
         run: the run's folder, or its file ``reports.jsonl``.
 
     Raises:
-        TypeError: for anything but a path.
+        TypeError: if the run is not a path.
         ValueError: for a run that does not exist, or a file without reports.
     """
     path = Path(run)
@@ -159,7 +159,7 @@ def read_samples(run: RunPath) -> Samples:
         run: the folder of a run, or of the command ``alphac4 selfplay``.
 
     Raises:
-        TypeError: for anything but a path.
+        TypeError: if the run is not a path.
         ValueError: for a folder without samples, or a damaged file.
     """
     shards = find_shards(Path(run) / "replay")
@@ -184,8 +184,9 @@ def evaluate(
 
     Args:
         player: a player; see `load`.
-        simulations: budgets to measure a network without a limit of its own with; 0 is the raw network. By default 0
-            and 100. A player that was loaded has a limit, which applies unless ``simulations`` are given.
+        simulations: numbers of simulations with which to measure a network; 0 is the raw network. By default 0 and 100.
+            A specification with a limit keeps it. A loaded player has a limit, which applies unless you pass
+            ``simulations``.
         positions: files to use instead of the package's six sets.
         count: the number of positions to use of each set; by default all.
         references: other players to measure.

@@ -51,7 +51,7 @@ SEARCH_DEFAULTS = {"proofs": True, "mirror": True}  # arguments of `NetworkSearc
 
 
 def network_form(names: str) -> re.Pattern[str]:
-    """Return the form of specifications of networks whose names match a pattern: a limit and options may follow."""
+    """Return the pattern of networks' specifications: a name of ``names``, then perhaps a limit and options."""
     return re.compile(rf"(?P<network>{names})(?P<limit>@[^,]*)?(?P<options>,.*)?", re.DOTALL)
 
 
@@ -167,7 +167,7 @@ class NetworkKind(PlayerKind):
 
     @classmethod
     def matches(cls, text: str) -> bool:
-        """Return whether a text names a network; another kind's text may only contain such a name."""
+        """Return whether a text names a network, not another player with a network in its arguments."""
         found = cls.form.fullmatch(text)
         if found is None:
             return False
@@ -176,14 +176,13 @@ class NetworkKind(PlayerKind):
 
     @property
     def network(self) -> "NetworkKind":
-        """The network itself."""
         return self
 
     @property
     def name(self) -> str:
-        """Name for people: "best", or the file's name without its suffix; of one with a scheme, the part after it.
+        """Name for people: "best", the file's name without its suffix, or the part of a name after its scheme.
 
-        If a shipped network has that name too, its run's name precedes it: "mine/best" for
+        If a shipped network has the same name, the run's name precedes it: "mine/best" for
         runs/mine/checkpoints/best.safetensors.
         """
         if self.written in SHIPPED:
@@ -231,13 +230,11 @@ class NetworkKind(PlayerKind):
         return self.temperature == 0 and self.budget.seconds is None
 
     def load(self) -> "Checkpoint":
-        """Load the checkpoint."""
         from alphac4.storage.checkpoints import load_checkpoint
 
         return load_checkpoint(self.path)
 
     def evaluator(self, options: "BuildOptions") -> "SupportsEvaluate":
-        """Load the network for a player's search."""
         from alphac4.compute import choose_compute
         from alphac4.mcts.network_search import PREFETCH
 
@@ -382,7 +379,6 @@ class ModuleKind(PlayerKind):
 
     @property
     def files(self) -> Sequence[Path]:
-        """The module's file."""
         from alphac4.arena.external import module_files
 
         return module_files(self.text.partition(":")[0])

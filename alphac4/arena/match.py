@@ -85,8 +85,8 @@ def play_match(
     """Play a match on several threads: the i-th copies of both players play the i-th part of the ``openings``.
 
     Each opening is played twice, with colours swapped. Without random numbers, the result does not depend on the number
-    of copies. A player that returns NaN, or whose network does, loses every game; the games of the result are then only
-    the openings. ``on_games`` is called in the calling thread several times per second, or after each turn of a single
+    of copies. A player loses every game if it or its network returns NaN; the recorded games are then only the
+    openings. ``on_games`` is called in the calling thread several times per second, or after each turn of a single
     copy, with the number of games that have ended since; it may raise to end the match.
     """
     started = time.perf_counter()

@@ -141,7 +141,6 @@ class RandomPlayer:
         self._rng = rng
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
         return [int(self._rng.choice(position.legal_columns())) for position in positions]
 
 
@@ -159,7 +158,6 @@ class TreePlayer:
         return self._search.reuse
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
         return [int(move) for move in self.search(positions).moves]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
@@ -171,7 +169,6 @@ class TreePlayer:
         return self._search.node(index, path)
 
     def drop_trees(self) -> None:
-        """Discard all trees."""
         self._search.drop_trees()
 
     def detach(self) -> Self:
@@ -209,8 +206,8 @@ class NetworkPlayer(TreePlayer):
         search: the network's search.
         budget: per position.
         rng: draws the moves; needed with a temperature.
-        temperature: 0 plays the best move; T above 0 draws moves in proportion to ``visits ** (1 / T)``, or from the
-            raw policy with its logits divided by T, unless the result is proven.
+        temperature: 0 plays the best move. T above 0 draws moves in proportion to ``visits ** (1 / T)`` or, without
+            simulations, from the policy with its logits divided by T. Proven results are played without drawing.
     """
 
     _search: NetworkSearch

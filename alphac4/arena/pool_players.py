@@ -47,7 +47,6 @@ class PoolPlayer:
         self._find_backend = partial(pool.call, index, _inference_backend, factory)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
         return self._call("choose", positions)  # type: ignore[no-any-return]
 
     @property

@@ -41,8 +41,8 @@ def score_interval(pair_scores: Sequence[float]) -> Interval:
 
     The two games of a pair share an opening and are correlated, so pairs are the independent unit (Fishtest's
     pentanomial model). One pseudo-pair of each extreme keeps the interval from closing when all pairs agree. Intervals
-    of fewer than 20 pairs are too narrow if both games of a pair always end alike: 4 games cover the truth half of the
-    time.
+    of fewer than 20 pairs are too narrow if both games of a pair always end alike: with 4 games, they contain the true
+    score half of the time.
     """
     if not pair_scores:
         return Interval(value=0.5, low=0.0, high=1.0)
@@ -143,8 +143,9 @@ def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
     """Fit ratings by maximum likelihood (Bradley and Terry 1952) relative to the ``anchor``, which is rated 0.
 
     The games determine the difference of two players if each has scored against the other, directly or through a chain
-    of other players (Ford 1957). If only one of them has, the likelihood grows with the difference without end, so it
-    is infinite. If neither has, it is NaN. Games against such players do not change the ratings of the others.
+    of other players (Ford 1957). If only one of them has scored, the likelihood always grows with the difference, which
+    is therefore infinite. If neither has scored, the difference is NaN. Games against such players do not change the
+    ratings of the others.
 
     The inverse of the observed information gives the errors. A draw counts as half a point, so errors are a little too
     wide if there are many draws. Intervals of a player that lost almost no game are too narrow: between two players

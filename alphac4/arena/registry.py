@@ -1,8 +1,8 @@
-"""Player kinds: what a specification, a short text such as "uct:1000", can be, and what follows from it.
+"""Kinds of players, which read specifications: short texts that name a player, such as "uct:1000".
 
-A kind is one class. It has the forms of its specifications for the help, and each instance is one specification with
-its board, its files and its player. `register` adds a kind to all commands, their help and their suggestions. This
-module and the kinds load nothing slow until a player is read, because every command first checks its players' kinds.
+A kind is a class. Each instance is one specification, with its board, its files and its player. `register` adds a kind
+to all commands, their help and their suggestions. This module and the kinds load nothing slow until a player is read,
+because every command first checks its players' kinds.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class PlayerKind(ABC):
     names: ClassVar[tuple[str, ...]] = ()
     """Words before the first "@", ":" or "," of its specifications."""
     rank: ClassVar[int] = 0
-    """If several kinds match a specification, the one with the highest rank has it."""
+    """If several kinds match a specification, the one with the highest rank reads it."""
     runs_network: ClassVar[bool] = False
     """Whether device, backend and batch size apply."""
     is_fixed: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class PlayerKind(ABC):
 
     @classmethod
     def matches(cls, text: str) -> bool:
-        """Return whether a text is written as players of this kind are; its details may be invalid."""
+        """Return whether a text has the form of this kind's specifications; its details may be invalid."""
         return text in cls.forms if cls.is_fixed else first_word(text) in cls.names
 
     @property
@@ -144,7 +144,7 @@ def find_kind(text: str) -> type[PlayerKind] | None:
 
 
 def read_player(text: str) -> PlayerKind:
-    """Return the specification that a text is."""
+    """Read a specification; raise PlayerError for an unknown player."""
     kind = find_kind(text)
     if kind is None:
         raise PlayerError(unknown_player(text))
@@ -221,7 +221,7 @@ def common_board(texts: Sequence[str], requested: "Board | None" = None) -> "Boa
 def player_digest(text: str) -> str | None:
     """Return the SHA-256 of the files that decide a player's moves; None for a player without files.
 
-    For several files it is a digest over theirs.
+    For several files, this is a digest of their digests.
     """
     digests = []
     for path in read_player(text).files:

@@ -104,8 +104,8 @@ class Tournament:
     def combine_parts(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
         """Return the result of a pairing from its finished parts, and whether the result is final.
 
-        Parts count from the first up to a missing one, or to the one that decides the sequential test, so that the
-        result does not depend on the order in which processes finish.
+        Parts after a missing one do not count, nor those after the one that decides the sequential test. So the result
+        does not depend on the order in which processes finish.
         """
         result = MatchResult()
         for part in range(self.parts):

@@ -58,7 +58,6 @@ class Check(NamedTuple):
     detail: str
 
     def __str__(self) -> str:
-        """Return a line of text."""
         return f"  {'ok ' if self.passed else 'BAD'}  {self.name}: {self.detail}"
 
 

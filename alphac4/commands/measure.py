@@ -59,7 +59,7 @@ class ArenaCommand(CheckedSettings):
     games: Annotated[int, Range(2, 1_000_000)] = 100
     """Games per pairing, an even number; with --sprt, the maximum."""
     seed: Seed = 0
-    """Seed of openings and players. Games between players with time limits differ from run to run."""
+    """Seed of openings and players. Games between players with time limits are not repeatable."""
     output: OutputFile = None
     """Store results and games in this file, one JSON object per line; rerun the command to resume."""
     processes: Annotated[Count, Range(1, 1024)] = None
@@ -157,7 +157,7 @@ class EvaluateCommand(CheckedSettings):
     with 1000 simulations."""
     positions: Annotated[tuple[Path, ...], metavar("FILE [FILE ...]")] = ()
     """Files to use instead of the package's six sets: lines with moves, then a score per column. The solver checks the
-    scores of positions with at most 22 empty cells. Every line counts, also if it repeats a position."""
+    scores of positions with at most 22 empty cells. Every line counts, even if it repeats a position."""
     count: Annotated[Count, Range(1, MAX_NUMBER)] = None
     """Use only the first N positions of each set."""
     references: Annotated[tuple[str, ...], metavar("PLAYER [PLAYER ...]"), PlayerCheck()] = ()
@@ -212,12 +212,11 @@ class AuditCommand(CheckedSettings):
         alphac4 audit best@600 --max-stones 10
         alphac4 audit best@600 --side second --output moves.jsonl
 
-    A move is a mistake if it gives away a win, or a draw in a position that is not won. If every line is followed to
-    its end without a mistake, this proves that the player makes none, provided that it repeats its moves. Networks do
-    if they are limited by simulations and have no temperature; other players may move differently in the next game. Of
-    two mirror images, the player is asked about one; in the other it might answer differently. A line ends early once
-    the player's own search has proven a win, because the player then follows its search tree. The number of positions
-    grows four- to fivefold with every two stones, so start with --max-stones 10.
+    A move is a mistake if it gives away a win or a draw. If all games are followed to their end without a mistake, the
+    player makes none, provided that it repeats its moves. Networks repeat theirs if simulations limit the search and
+    they have no temperature. Only one of two mirror images is tested; the player might move differently in the other. A
+    game ends early when the player's own search has proven a win, because the player then follows its search tree. The
+    number of positions grows four- to fivefold with every two stones, so start with --max-stones 10.
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]"), PlayerCheck()] = "best@600"
@@ -229,7 +228,7 @@ class AuditCommand(CheckedSettings):
     max_stones: Annotated[Count, Range(0, 64)] = None
     """Judge only positions with at most N stones; by default judge to the end of every game."""
     continue_after_mistakes: bool = False
-    """Follow lines beyond mistakes, to compare players by their share of mistakes."""
+    """Continue games after a mistake, to compare players by their share of mistakes."""
     output: OutputFile = None
     """Store the player's move in each position in this file; rerun the command to resume."""
     seed: Seed = 0

@@ -82,7 +82,6 @@ class PlayCommand(CheckedSettings):
             raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
     def __call__(self) -> int:
-        """Play until the input ends."""
         with loading(at_once=True):
             import numpy as np
 
@@ -148,7 +147,7 @@ class PlayWebCommand(CheckedSettings):
     checkpoint: NetworkName = "best"
     """Network of the levels and the analysis: best, quick, or a checkpoint's file."""
     host: Annotated[str, metavar("ADDRESS")] = "127.0.0.1"
-    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 also from other machines."""
+    """Address to listen on: the default is reachable from this machine only, 0.0.0.0 from other machines too."""
     port: Annotated[int, Range(0, 65_535)] = 8000
     """Port to listen on; 0 takes a free one."""
     token: Literal["auto", "always", "never"] = "auto"
@@ -163,7 +162,6 @@ class PlayWebCommand(CheckedSettings):
         check_network(self.checkpoint)
 
     def __call__(self) -> int:
-        """Serve the page until Ctrl-C."""
         from alphac4.machine import install_advice
 
         try:
@@ -212,7 +210,6 @@ class SearchCommand(CheckedSettings):
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __call__(self) -> int:
-        """Search, print, draw."""
         with loading():
             import numpy as np
 
@@ -364,7 +361,6 @@ class PlayersCommand:
     """List all players, for every command that takes one."""
 
     def __call__(self) -> int:
-        """Print the list, wrapped to the width of the terminal."""
         import shutil
         import textwrap
 

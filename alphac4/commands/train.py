@@ -72,7 +72,6 @@ class TrainCommand:
         return replace(options, config=from_dict(changes, config))
 
     def __call__(self) -> int:
-        """Train; return 0 when done."""
         with loading():
             from alphac4.game.rules import STANDARD
             from alphac4.runs.session import train
@@ -126,7 +125,6 @@ class SelfplayCommand(CheckedSettings):
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
-        """Play, record and print statistics."""
         with loading():
             import numpy as np
 

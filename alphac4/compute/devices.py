@@ -28,7 +28,7 @@ TIMEOUT_S = 120.0  # the first use of a GPU loads libraries
 
 
 def choose_device(name: str, backend: str) -> tuple[str, str]:
-    """Return PyTorch's device for "auto", "cpu" or "cuda", and the backend: "auto" for that of an unused GPU."""
+    """Return PyTorch's device and the backend, which becomes "auto" if it needs a GPU that fails its self-test."""
     has_gpu = torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
         raise RuntimeError(NO_DEVICE)

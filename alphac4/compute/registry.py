@@ -1,4 +1,4 @@
-"""Kinds of compute: the devices that a specification, a short text such as "cuda", can name.
+"""Kinds of compute, which read specifications of devices: short texts such as "cuda".
 
 `register` adds a kind to the settings, the options and the messages of all commands. This module loads nothing slow
 until a compute is created.
@@ -36,7 +36,7 @@ class ComputeKind(ABC):
 
     @classmethod
     def matches(cls, text: str) -> bool:
-        """Return whether a text is written as devices of this kind are; its details may be invalid."""
+        """Return whether a text has the form of this kind's devices; its details may be invalid."""
         return text in cls.forms
 
     @abstractmethod
@@ -88,7 +88,7 @@ def find_kind(text: str) -> type[ComputeKind]:
     """Return the kind of a specification.
 
     Raises:
-        TypeError: for anything but text.
+        TypeError: if it is not a text.
         ValueError: for an unknown device.
     """
     if not isinstance(text, str):

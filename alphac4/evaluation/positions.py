@@ -155,8 +155,8 @@ def choose_sets(board: Board = STANDARD, files: Sequence[Path] = (), count: int 
 def parse_position(words: Sequence[str], board: Board = STANDARD) -> tuple[Position, list[int]]:
     """Parse the words of a line: a move string, then optional scores. Return the unfinished position and the scores.
 
-    There are no scores, the score of the position as in the public test sets, or a score per column as in this
-    package's sets, with '.' for a full one (`FULL_COLUMN`).
+    The scores are none, one for the position (as in the public test sets), or one per column (as in the package's
+    sets), with '.' for a full one (`FULL_COLUMN`).
     """
     moves, *shown = words
     position = Position.from_moves(moves, board)

@@ -1,4 +1,4 @@
-"""Walks over every reply to a player, which judge each of its moves.
+"""Walks: follow a player against every reply of an opponent, and judge each of its moves.
 
 `walk_games` requests a player's move in every position that an opponent can reach, and the exact solver judges it. It
 stores the answers in `KnownMoves`, from which an interrupted walk resumes.
@@ -53,16 +53,13 @@ class Moves(NamedTuple):
 
     @classmethod
     def of_kind(cls, kind: MoveKind, keys: Keys, columns: npt.NDArray[np.integer]) -> "Moves":
-        """Make moves of one kind."""
         return cls(keys, columns.astype(np.int8), np.full(len(keys), kind, np.int8))
 
     @classmethod
     def joined(cls, parts: "Sequence[Moves]") -> "Moves":
-        """Join moves."""
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Moves":
-        """Select rows."""
         return Moves(self.keys[rows], self.columns[rows], self.kinds[rows])
 
 
@@ -179,8 +176,8 @@ class LevelReport:
 
 
 OnMoves = Callable[[int, int, int], object]
-"""Called with a number of stones, and of the positions with that many stones whose moves are not known yet: the number
-of those that are done, and the number of all."""
+"""Called with a number of stones, and the progress among the positions of this number whose moves were not known: the
+number done and the total."""
 
 
 def walk_games(
@@ -194,8 +191,8 @@ def walk_games(
 ) -> Iterator[LevelReport]:
     """Judge the player's move in every reachable position, level by level; yield a report per level.
 
-    The opponent makes every legal move, the player only the one it chooses. The player is queried once per position, of
-    two mirror images only about one. A line ends at the end of the game, at a mistake, or where the player's
+    The opponent makes every legal move, the player only the one it chooses. The player is queried once per position,
+    and only for one of two mirror images. A line of moves ends with the game, at a mistake, or where the player's
     search has proven a win, if the player keeps its proofs and plays by them.
 
     Args:

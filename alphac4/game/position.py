@@ -209,7 +209,7 @@ class Position:
         ``mark`` is the side to move, 1 or 2; by default the counts of stones decide it.
 
         Raises:
-            TypeError: for anything but a sequence of cells and a board.
+            TypeError: if the cells are not a sequence, or the board has another type.
             ValueError: for a wrong length, unknown values, a wrong ``mark``, or a board that `check_stones` rejects.
         """
         check_board(board)

@@ -14,7 +14,7 @@ written as in move strings. If Red moves, `strength` returns one of these:
     4 prevents Yellow's 3, which makes threats in 2 and 5 at once.
     4 makes an odd threat in 5.
 
-and `weakness` one of these, the first with any of the first five reasons, by which the opponent wins:
+`weakness` returns one of these. In the first, any of the first five reasons above can follow "which":
 
     4 lets Yellow play 5, which completes a row.
     4 lets Yellow stop Red's odd threat above it.
@@ -32,7 +32,7 @@ Names = tuple[str, str]
 
 
 def strength(position: Position, column: int, names: Names = ("Red", "Yellow")) -> str:
-    """Return what a legal move achieves, "" for nothing simple, or if the opponent has a simple way to win after it.
+    """Return what a legal move achieves; "" for nothing simple, or if the opponent then has a simple way to win.
 
     ``names`` are the first and the second player's.
     """
@@ -70,7 +70,7 @@ def weakness(position: Position, column: int, names: Names = ("Red", "Yellow")) 
 
 
 def _way_to_win(position: Position, column: int, names: Names, *, can_force: bool = True) -> str:
-    """Return how a move wins for sure, for the side to move and its opponent of these names; "" for nothing simple."""
+    """Return how a move wins for sure; "" for nothing simple. ``names`` are ours and the opponent's."""
     after = position.play(column)
     if after.outcome() == Outcome.LOSS:
         return "completes a row"

@@ -3,9 +3,9 @@
 An iteration consists of one call of the network and of `step`, which expands the evaluated leaves, backs their values
 up, and selects the next leaf of every tree. `NetworkSearch` repeats both.
 
-A batch that the leaves do not fill is filled with positions that the next simulations will probably need: `prefetch`
-continues the search as if the waiting leaves had the expected values, and then restores the tree. The answers wait in a
-cache. So the search of a single position uses all cores, and its result is that of evaluating one leaf after the other.
+If the leaves do not fill a batch, `prefetch` adds positions that the next simulations will probably need: it continues
+the search as if the waiting leaves had the expected values, and then restores the tree. A cache keeps the evaluations.
+So the search of a single position uses all cores, and its result is that of evaluating one leaf after the other.
 """
 
 import time
@@ -232,7 +232,7 @@ class Batch(NamedTuple):
 
 
 class EdgeLog(NamedTuple):
-    """Edges whose statistics `prefetch` changes, E at most, with their sums of values before."""
+    """At most E edges whose statistics `prefetch` changes, with their earlier sums of values."""
 
     node: Annotated[npt.NDArray[np.int32], "E"]
     action: Annotated[npt.NDArray[np.int8], "E"]
@@ -272,7 +272,7 @@ def prefetch(
     """Append positions that the tree's next simulations will probably need to the batch; return its new size.
 
     The search continues as if every position that awaits its evaluation had the mean value of its parent. Afterwards
-    the tree is what it was before, apart from the rows of nodes that are not in use.
+    the tree is as before, except in rows that no node uses.
     """
     leaf, leaf_own, leaf_occupied = trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t]
     nodes, draw_sum, draw_count, random = trees.size[t], trees.draw_sum[t], trees.draw_count[t], trees.rng[t]

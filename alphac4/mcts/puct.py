@@ -128,7 +128,6 @@ def evaluation_key(trees: Trees, own: np.uint64, occupied: np.uint64) -> np.uint
 
 @inlined
 def leaf_key(trees: Trees, t: int) -> np.uint64:
-    """Return the `evaluation_key` of the waiting leaf."""
     return evaluation_key(trees, trees.leaf_own[t], trees.leaf_occupied[t])
 
 
@@ -190,7 +189,7 @@ def expand(
 
 @inlined
 def draw_noise(trees: Trees, t: int) -> None:
-    """Draw ``trees.noise`` of a search from the tree's random state, which stays as it is."""
+    """Draw ``trees.noise`` of a search from the tree's random state, which does not change."""
     state = trees.rng[t]
     trees.rng[t] = ~state  # another stream of random numbers
     for a in range(trees.noise.shape[1]):

@@ -98,7 +98,7 @@ def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[lis
 
 
 def describe_proof(proof: int) -> str:
-    """Return an outcome as text, such as "wins within 3 moves", or "": a proof is an upper bound on the distance."""
+    """Return an outcome as text, such as "wins within 3 moves", because a proof only bounds the distance; or ""."""
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:

@@ -63,7 +63,7 @@ class Budget:
         seconds: wall time per position.
 
     Raises:
-        TypeError: for anything but numbers.
+        TypeError: for a limit that is not a number.
         ValueError: if neither is given, one is negative, not finite, fractional or above its maximum.
     """
 
@@ -114,9 +114,9 @@ class TreeSearch(ABC):
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         """Search each unfinished position for ``budget``.
 
-        A time budget is spent on one position after the other; they use one tree in turn, unless all trees are kept.
-        The time of `compile` does not count. A position that follows from one of the last call, at any place in that
-        batch, reuses that position's tree as far as ``reuse`` allows. Both positions must have their moves.
+        A time budget applies to one position after the other; they use one tree in turn, unless all trees are kept. The
+        time of `compile` does not count. If a position follows from any position of the last call, it reuses that tree
+        as far as ``reuse`` allows. Both positions must have their moves.
         """
         if budget.simulations == 0:
             raise ValueError("a tree search needs at least one simulation")

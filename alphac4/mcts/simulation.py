@@ -48,8 +48,8 @@ class NodeTotals(NamedTuple):
 class Selection(Protocol):
     """How a network-guided search selects moves: a NamedTuple of numbers with these members.
 
-    Two more are optional. ``final_score``, with the arguments of ``score``, scores the moves of a searched root, and
-    the one with the highest score is played. A false attribute ``reuse_tree`` makes every search begin a new tree.
+    Two more are optional. ``final_score`` takes the arguments of ``score`` and scores the moves of a searched root; the
+    move with the highest score is played. If the attribute ``reuse_tree`` is False, every search begins a new tree.
     """
 
     @property

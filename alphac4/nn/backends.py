@@ -147,7 +147,7 @@ def check_backend(name: str, device: str, network: NetworkConfig | None = None) 
 
 
 def require_backend(name: str) -> str:
-    """Return ``name``; raise RuntimeError if this CPU lacks the backend: another one would give other outputs."""
+    """Return ``name``; raise RuntimeError if this CPU lacks the backend, because others compute other outputs."""
     if name != "auto" and not has_backend(name, "cpu"):
         raise RuntimeError(
             f"{socket.gethostname()} does not have {name}: install the same on every node, or use torch-fp32"
@@ -210,9 +210,9 @@ _thread_counts = _ThreadCounts()
 def torch_threads(count: int) -> Iterator[None]:
     """Compute with ``count`` of PyTorch's threads in this block, then restore the previous number.
 
-    PyTorch has a number per thread, and a thread that is new to PyTorch starts with the number that any thread set
-    last. That may be the ``count`` of another thread's block; after its own block, the new thread then gets the number
-    from before that other block. The last of several overlapping blocks restores the number for threads to come.
+    PyTorch stores the number per thread. A thread that is new to PyTorch starts with the number that was set last,
+    which may be the ``count`` of another thread's block. After its own block, the new thread gets the number from
+    before that other block. The last of several overlapping blocks restores the number for threads that start later.
     """
     state = _thread_counts
     with state.lock:

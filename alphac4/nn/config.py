@@ -21,8 +21,8 @@ class NetworkSize(CheckedSettings):
     """A network's input and size, for any board."""
 
     planes: PlanesName = "lines"
-    """Input planes: "stones" (AlphaZero), or "lines", which adds cells that complete a run, cells where stones can
-    land, and the like. That is knowledge of the rules, not of play."""
+    """Input planes: "stones" (AlphaZero), or "lines", which adds planes that the rules derive from the stones, such as
+    the cells that complete a run."""
     channels: Annotated[int, Range(1, 4096)] = 64
     """Channels of the residual tower (AlphaZero: 256)."""
     blocks: Annotated[int, Range(0, 256)] = 4

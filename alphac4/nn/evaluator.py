@@ -52,7 +52,7 @@ def _warn(backend: str, reason: str) -> None:
 class Evaluator:
     """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
 
-    "auto" is the fastest backend on this machine whose outputs match fp32. It is decided again for all weights that are
+    "auto" is the fastest backend on this machine whose outputs match fp32. It is chosen again whenever weights are
     loaded, and depends only on the weights and the processor. A named backend is used even if it deviates, with a
     warning. One caller per core, each with its own batch, is faster than one call over all cores, which waits for the
     slowest core after every layer. If ``batch_invariant``, a position gets the same outputs, bit for bit, in any batch:
@@ -144,8 +144,8 @@ def select_backend(
     """Load a network into the first backend that works here and whose outputs match fp32.
 
     Zero-initialised norms hide the tower of a new network. So the outputs must also match for its `probe_network`, in
-    which the tower matters. The choice depends only on the weights and the processor, so a resumed run decides as an
-    uninterrupted one, on any number of cores.
+    which the tower matters. The choice depends only on the weights and the processor, so a resumed run and an
+    uninterrupted one choose the same backend, on any number of cores.
     """
     planes = probe_inputs(network)
     networks = dict.fromkeys((probe_network(network), network))  # one, unless a layer is zero

@@ -64,7 +64,7 @@ class LazyPlayer:
 
 
 class Opponents:
-    """Maker of the players of a game: the levels, which have one network, and all others."""
+    """Factory of a game's players: the levels, which share one network, and all others."""
 
     def __init__(self, network: str, board: Board, rng: np.random.Generator, *, background: bool) -> None:
         self._network = network
@@ -80,7 +80,7 @@ class Opponents:
         return parse_player(name, rng=self._rng, board=self._board, batch_size=1)
 
     def prepare(self, name: str) -> Player:
-        """Return a player that is made later if this takes seconds; it raises the errors of `make` when it moves."""
+        """Make a player, later if this takes seconds: then the errors of `make` are raised at its first move."""
         level = LEVELS_BY_NAME.get(name)
         levels_network = named_checkpoint(self._network)
         network = find_network(name) if level is None else None if level.perfect else levels_network

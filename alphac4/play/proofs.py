@@ -22,7 +22,7 @@ class ProvenResult:
 
 
 class Bounds:
-    """The soonest proven wins, also by earlier positions, so that a win comes no later while its moves are played."""
+    """Proven wins, including those that follow from earlier positions: the announced distance to a win never grows."""
 
     def __init__(self) -> None:
         self._known: dict[Position, ProvenResult] = {}

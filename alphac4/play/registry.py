@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # plugins import this module before any command runs
 class Panel:
     """A part of the play page, in a folder of files that the page loads from static/NAME.
 
-    `panel.js` exports ``create(page)``; static/app.js describes what it gets and returns. `panel.html` is optional: its
-    elements are below comments that name their places in static/index.html, such as ``<!-- modes -->``. So is
-    `panel.css`, with their style.
+    `panel.js` exports ``create(page)``; static/app.js describes what it gets and returns. Two files are optional. In
+    `panel.html`, comments such as ``<!-- modes -->`` name the places in static/index.html for the elements below them.
+    `panel.css` is their style.
     """
 
     name: str

@@ -78,7 +78,7 @@ class TerminalGame:
     def run(self) -> None:
         """Play until "quit" or the end of the input; a game between two players ends by itself.
 
-        The moves of an unfinished game are printed at the end, also after an error.
+        The moves of an unfinished game are printed at the end, even after an error.
         """
         try:
             self._play()
@@ -260,7 +260,7 @@ class TerminalGame:
 
     @contextlib.contextmanager
     def _stoppable(self, what: str) -> Iterator[None]:
-        """End the block, not the game, on Ctrl-C."""
+        """Let Ctrl-C end the block, but not the game."""
         try:
             yield
         except KeyboardInterrupt:

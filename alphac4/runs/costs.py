@@ -25,7 +25,7 @@ _COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "st
 
 
 class CostCounter(Callback):
-    """Callback that counts a run's costs in a small file, which is written more often than the run's state."""
+    """Callback that counts a run's costs in a small file, written more often than the state, so a kill loses little."""
 
     def __init__(self, path: Path, committed: Costs) -> None:
         self._path, self._costs = path, committed

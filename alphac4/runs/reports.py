@@ -77,8 +77,8 @@ class IterationReport:
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
         """Return the iteration as a row of the table with `HEADINGS`, with the time left of the run.
 
-        The time is measured from the end of ``first``, the first iteration of this process, which also compiles; that
-        iteration's own row has None, and no estimate.
+        The estimate starts at the end of ``first``, the first iteration of this process, because that one also
+        compiles. Its own row, where ``first`` is None, has no estimate.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = (
@@ -154,7 +154,7 @@ def time_shares(
     measuring: Mapping[str, float],  # seconds of further phases
     seconds: float,
 ) -> dict[str, float]:
-    """Return the shares of an iteration's wall time by phase; self-play is split into network and tree."""
+    """Return the shares of an iteration's wall time by phase; self-play is split into the network's and the trees'."""
     selfplay = iteration.selfplay
     spent = {
         "self-play: network": selfplay.seconds * selfplay.network_share,
@@ -268,5 +268,4 @@ def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
 
 
 def _span_means(values: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Return the mean of each `SMOOTHING_ITERATIONS` consecutive values."""
     return np.convolve(values, np.full(SMOOTHING_ITERATIONS, 1 / SMOOTHING_ITERATIONS), "valid")

@@ -58,7 +58,7 @@ def find_config(
 ) -> TrainConfig:
     """Return the settings of a run: a preset's, by default those of the run in the folder, with changes.
 
-    Without a preset and a run, they are those of "standard". The changes are a mapping or in a JSON file.
+    Without a preset and without a run, the preset is "standard". The changes are a mapping or a JSON file.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))

@@ -38,8 +38,8 @@ class SelfPlayConfig(CheckedSettings):
     dirichlet_fraction: Annotated[float, Range(0, 1)] = 0.25
     """Share of noise in the root's priors, in full searches only (AlphaZero: 0.25)."""
     opening_plies: Annotated[int, Range(0, 64)] = 8
-    """Maximum number of random moves at the start of a game; the number is drawn uniformly, from 0 on (KataGo: a
-    share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
+    """Maximum number of random moves at the start of a game; the number is drawn uniformly from 0 to this maximum
+    (KataGo: a share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
     opening_prob: Annotated[float, Range(0, 1)] = 0.5
     """Probability that a game starts with random moves; other games start from the empty board."""
     temperature: Annotated[float, Range(0, MAX_TEMPERATURE)] = 1.0
@@ -50,7 +50,7 @@ class SelfPlayConfig(CheckedSettings):
     temperature_halflife: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Plies in which the difference between T and ``temperature_end`` halves (KataGo: the board's width)."""
     td_lambda: Annotated[float, Range(0, 1)] = 0.95
-    """Weight of the next position's value target in a position's own; the position's search has the remaining weight.
+    """Share of the next position's value target in a position's own; the rest is the value of the position's search.
     With 1 and a ``td_max_regret`` of 2, the target is the outcome (AlphaZero). Retune it with the temperature:
     exploring moves make outcomes less reliable."""
     td_max_regret: Annotated[float, Range(0, 2)] = 0.1

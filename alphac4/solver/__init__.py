@@ -1,4 +1,4 @@
-"""The exact solver: the judge of strength, never a teacher."""
+"""The exact solver. Play and measurements of strength use it; training does not."""
 
 from alphac4.solver.book import KnownScores, no_known_scores
 from alphac4.solver.search import FULL_COLUMN

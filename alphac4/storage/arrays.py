@@ -28,8 +28,8 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapp
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
     """Return the arrays and the header of a file with the format ``kind``; raise FileError for a damaged or other one.
 
-    The file is read, not mapped to memory: an error of the disk then is an OSError, which does not mean that the file
-    is damaged, and not a signal that ends the process.
+    The file is read, not mapped to memory. So a failing disk raises an OSError instead of ending the process by a
+    signal, and is not mistaken for a damaged file.
     """
     try:
         content = read_bytes(path)

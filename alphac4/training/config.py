@@ -134,9 +134,8 @@ class MachineConfig(CheckedSettings):
     """
 
     device: Annotated[str, DeviceCheck()] = "auto"
-    """Device that runs and trains the network: cpu, cuda, or auto, which is CUDA if there is a GPU; or another that
-    `alphac4 doctor` lists, and that plays the games. A run can move to another device. Apple's GPU (mps) is not
-    supported."""
+    """Device that runs and trains the network: cpu, cuda, or auto (CUDA if there is a GPU). `alphac4 doctor` lists
+    others, which also play the games. A run can move to another device. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
     """Inference backend; auto uses the fastest one whose outputs match fp32 and do not depend on the batch."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5

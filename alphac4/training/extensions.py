@@ -117,7 +117,7 @@ class Result:
         sizes: tuple[int, ...] = (),  # of the axes
         used: npt.NDArray[np.bool_] | None = None,  # whether each entry is used, along the first axes; all by default
     ) -> npt.NDArray[Any]:
-        """Return a result as an array of float64 or int64; a ValueError states the function, its result and this."""
+        """Return a result as an array of float64 or int64; a ValueError states what was expected."""
         expected = self._describe(sizes)
         try:
             if isinstance(value, np.ma.MaskedArray):
@@ -243,7 +243,7 @@ class Extensions:
         return RESULTS[name].check(called, value, sizes, used)
 
     def check_settings(self, config: TrainConfig) -> None:
-        """Raise ValueError if a function replaces a setting whose value is that of no preset, so it must be the user's.
+        """Raise ValueError if a function replaces a setting that the user has set: its value is that of no preset.
 
         Such a setting would have no effect.
         """
@@ -280,9 +280,9 @@ class Extensions:
 
 
 def _source(function: Any) -> str:
-    """Return a function's source code, if there is one, and the numbers, texts and names of functions that it holds.
+    """Return a function's source code, if any, and the numbers, texts and names of functions in its other values.
 
-    It holds default values, enclosed variables and the arguments of a `functools.partial`.
+    These are default values, enclosed variables and the arguments of a `functools.partial`.
     """
     held: list[object] = []
     while isinstance(function, functools.partial):
@@ -304,7 +304,7 @@ def make_schedule(
 ) -> Callable[[int], float]:
     """Return the factor of the learning rates by step: the user's, 1 for a user's optimiser, or that of the settings.
 
-    The settings' schedule leads from one of their learning rates to another, which an own optimiser does not have.
+    The settings' schedule leads from one of their learning rates to another, which a user's optimiser does not have.
     """
     if "schedule" in extensions:
         return lambda step: float(extensions.numbers("schedule", step, steps))

@@ -308,7 +308,7 @@ class Learner:
 
     @torch.no_grad()
     def _take_statistics(self, replicas: list[Network]) -> None:
-        """Set the network's running statistics to the mean of its replicas', which covers all parts of the batch."""
+        """Set the network's running statistics to the mean of its replicas' statistics, one per part of the batch."""
         for ours, *theirs in zip(self.network.buffers(), *(r.buffers() for r in replicas), strict=True):
             ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
 
@@ -330,7 +330,7 @@ class Learner:
                 value.copy_(ours[name])
 
     def average_decay(self, step: int) -> float:
-        """Return `LearningConfig.ema_decay`, or less in the first hundreds of steps, to drop the untrained network."""
+        """Return `LearningConfig.ema_decay`, less in the first hundreds of steps, so that untrained weights fade."""
         return min(self.config.ema_decay, (1 + step) / (10 + step))
 
     def is_finite(self) -> bool:

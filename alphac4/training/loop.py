@@ -412,7 +412,7 @@ def iterate(
 
     Raises:
         RuntimeError: for a device that cannot be used, another default dtype than float32, or PyTorch's inference mode.
-        TypeError: for anything but a `TrainConfig`, a ``start`` that is not a network, or callbacks of another type.
+        TypeError: for a ``config``, ``start`` or callback of another type.
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
     _check_has_no_file(config)

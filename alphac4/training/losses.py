@@ -23,8 +23,8 @@ from alphac4.selfplay.samples import Samples
 class TrainingBatch(NamedTuple):
     """B positions with their targets and weights.
 
-    The weights are normalised over the whole batch, of which these B positions may be a part. So a term's weighted mean
-    is the plain mean, over the batch, of the term times its weight.
+    The weights are scaled for the whole batch, of which these B positions may be a part: a weighted mean of a loss is
+    the plain mean of loss times weight.
     """
 
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes
@@ -124,7 +124,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Return ``-sum(target log softmax(logits))`` in nats over the K classes: [B, K, ...] to [B, ...].
 
     Raises:
-        TypeError: for anything but tensors.
+        TypeError: if an argument is not a tensor.
         ValueError: if the shapes differ or have no K.
     """
     if not isinstance(logits, Tensor) or not isinstance(target, Tensor):

@@ -13,7 +13,7 @@ import alphac4
 from alphac4.runs.session import TrainingSession
 
 PACKAGE = Path(alphac4.__file__).parent
-CONTRACT = "The solver judges and never teaches"
+CONTRACT = "The solver does not influence training"
 SOLVER = "from alphac4.solver import shared_solver"
 EVALUATION = "from alphac4.evaluation.metrics import judge_sets"
 

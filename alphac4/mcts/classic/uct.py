@@ -137,8 +137,8 @@ class Uct(namedtuple("_Uct", [item.name for item in fields(UctConfig)])):  # typ
     def select(self: Any, trees: Trees, t: int, node: int) -> int:
         """Return a random action without visits or, if there is none, the one with the highest UCB1 score.
 
-        An action that is proven to lose is selected only if all are. An action that is proven to win can occur only
-        if proofs do not propagate. It is then selected if nodes look ahead; in plain UCT it is like any other.
+        An action that is proven to lose is selected only if all are. Proven wins occur here only if proofs do not
+        propagate. They are selected if nodes look ahead; plain UCT treats them like other actions.
         """
         total = 0
         untried = 0

@@ -76,7 +76,6 @@ class WebApplication:
         )
 
     def close(self) -> None:
-        """Stop all searches."""
         self.searches.close()
         self.exact_searches.close()
         self.proof_reads.close()
@@ -221,7 +220,7 @@ class _StoppingResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        finally:  # also if the visitor leaves before the first line
+        finally:  # even if the visitor leaves before the first line
             self._stop.set()
 
 

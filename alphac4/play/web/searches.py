@@ -92,7 +92,7 @@ class WorkQueue:
     def close(self) -> None:
         """Stop all searches and reject new ones.
 
-        All futures are cancelled, also those of searches that do not check their ``stop``.
+        All futures are cancelled, even those of searches that do not check their ``stop``.
         """
         self._block.close()
         for answer, stop in list(self.pending.items()):

@@ -24,7 +24,6 @@ class OpenSpielKind(CountedKind):
         return STANDARD
 
     def build(self, options: "BuildOptions") -> "Player":
-        """Create the player."""
         from alphac4.plugins.adapters.openspiel_player import OpenSpielPlayer
 
         return OpenSpielPlayer(self.number, options.rng)

@@ -35,7 +35,6 @@ class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no type
         self._player_id = player_id
 
     def player_id(self) -> int:
-        """Return the bot's player number, 0 or 1."""
         return self._player_id
 
     def step(self, state: Any) -> int:

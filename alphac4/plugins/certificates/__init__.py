@@ -1,4 +1,4 @@
-"""Certificates: a player's move in every position that an opponent can reach, which anybody can check."""
+"""Certificates: a player's move in every position that an opponent can reach, as a proof that anybody can check."""
 
 import dataclasses
 import os
@@ -95,7 +95,6 @@ class CertificateKind(PlayerKind):
         return self.text == CERTIFICATE or self._other is not None
 
     def build(self, options: "BuildOptions") -> "Player":
-        """Create the player."""
         from alphac4.arena.kinds import NetworkKind, UctKind
         from alphac4.plugins.certificates.player import CertificatePlayer, Certificates
 

@@ -1,6 +1,7 @@
-"""Walk that builds a certificate: it requests a network's moves until every line ends as the claim states.
+"""Build a certificate: a walk over all games requests a network's moves until each has the claimed result.
 
-It rejects moves whose lines do not. The answers are stored in `KnownMoves`, from which an interrupted walk resumes.
+Moves after which a game can miss it are rejected. The answers are stored in `KnownMoves`, from which an interrupted
+walk resumes.
 """
 
 from collections.abc import Iterator, Sequence

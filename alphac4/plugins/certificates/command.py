@@ -36,10 +36,10 @@ class CertificateCommand(CheckedSettings):
     A certificate claims that the first or the second player wins, or at least draws, from the empty board or after some
     moves.
 
-    The task `build` follows every reply to the player's moves. If a line does not reach the claimed result, it rejects
-    the player's last move and searches again; if no other move is promising, it also rejects the move before. It writes
-    the file once every line reaches the result. The player's moves are stored in a folder: if interrupted, rerun the
-    command to resume.
+    The task `build` follows every reply to the player's moves. If a line of play does not reach the claimed result, it
+    rejects the player's last move and searches again; if no other move is promising, it also rejects the move before.
+    It writes the file once every line of play reaches the result. The player's moves are stored in a folder: if
+    interrupted, rerun the command to resume.
 
     The task `verify` checks a file using only the rules of the game; `scripts/verify_certificate.py` does the same in
     plain Python, without this package. All options are for `build`.
@@ -60,7 +60,7 @@ class CertificateCommand(CheckedSettings):
     output: OutputFolder = Path("runs/certificate")
     """Folder for the player's moves, and for the certificate unless FILE is given."""
     max_stones: Annotated[int, Range(0, 64), metavar("N")] = 64
-    """Follow lines only up to N stones; if any line is longer, no certificate is written."""
+    """Follow games only up to N stones; if any game is longer, no certificate is written."""
     device: Device = "auto"
     """Device that runs the network."""
     backend: Annotated[str, metavar("NAME")] = "auto"

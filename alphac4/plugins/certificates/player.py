@@ -202,12 +202,10 @@ class CertificatePlayer:
 
     @property
     def budget(self) -> Budget:
-        """The other player's budget."""
         return self._other.budget
 
     @property
     def reuse(self) -> Reuse:
-        """The trees that the other player's search keeps."""
         return self._other.reuse
 
     @property
@@ -218,7 +216,6 @@ class CertificatePlayer:
         return ""
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """Return a 0-based column for each position."""
         columns = {row: found.column for row, found in self.certificates.look_up(positions, count_plies=False).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
@@ -240,11 +237,9 @@ class CertificatePlayer:
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return a node of the other player's tree."""
         return self._other.node(index, path)
 
     def drop_trees(self) -> None:
-        """Discard the other player's trees."""
         if "_other" in vars(self):
             drop_trees(self._other)
 

@@ -33,11 +33,9 @@ class RayKind(ComputeKind):
 
     @classmethod
     def matches(cls, text: str) -> bool:
-        """Return whether a text begins like a cluster's."""
         return text.partition(":")[0] == "ray"
 
     def build(self, backend: str, threads: int | None, *, for_run: bool) -> "Compute":
-        """Join the cluster."""
         if not for_run:
             raise ValueError(f"{self.text}: a cluster only plays the games of train, selfplay and arena")
         from alphac4.plugins.cluster.compute import ClusterCompute

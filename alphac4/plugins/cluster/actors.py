@@ -157,7 +157,6 @@ class ClusterActors(Actors):
         return max(1, self._offered)
 
     def __str__(self) -> str:
-        """Return a few words that say where the games are played."""
         return "on the cluster"
 
     def update(self, network: Network) -> None:
@@ -224,7 +223,6 @@ class ClusterActors(Actors):
         self._last_end, self._lost = now, 0
 
     def close(self) -> None:
-        """Stop all actors."""
         if not self._connection.missing():
             self._stop_actors()
 

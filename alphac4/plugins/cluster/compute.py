@@ -21,9 +21,9 @@ MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one 
 
 @final
 class ClusterCompute(Compute):
-    """A cluster with one actor per core, or per GPU with a core on its node; this process has a device of its own.
+    """A cluster with one actor per core, or per GPU and a core of its node; this process learns on its own device.
 
-    A node without the ``backend`` of self-play uses its fastest one.
+    A node that lacks the ``backend`` of self-play uses its fastest one.
     """
 
     def __init__(self, address: str, device: str, backend: str, threads: int | None) -> None:
@@ -76,5 +76,4 @@ class ClusterCompute(Compute):
         return ClusterActors(self._connection, task, network, seeds)
 
     def close(self) -> None:
-        """Leave the cluster."""
         self._connection.close()

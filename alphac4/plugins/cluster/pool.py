@@ -64,7 +64,6 @@ class RayPool:
         self._threads = ThreadPoolExecutor(self.cores)
 
     def share(self, value: T) -> Callable[[], T]:
-        """Store a value in the cluster once, for several calls."""
         return partial(fetch, self._ray.put(value))
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
@@ -93,7 +92,6 @@ class RayPool:
             raise RuntimeError(f"a process of the cluster died repeatedly: {first_line(error)}") from error
 
     def close(self) -> None:
-        """End all processes and pending calls."""
         if not self._connection.missing():
             for worker in self._workers:
                 self._ray.kill(worker)

@@ -256,7 +256,7 @@ class DeviceNetwork:
 def capture_graph(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
     """Capture a step as a CUDA graph, which needs one launch; return the step itself if that is impossible.
 
-    The step runs `WARM_UP_STEPS` times before. It must always use the same memory and never wait for the device.
+    Before that, the step runs `WARM_UP_STEPS` times. It must always use the same memory and never wait for the device.
     """
     if device.type != "cuda":
         return step

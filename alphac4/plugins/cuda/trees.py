@@ -147,7 +147,7 @@ class DeviceActor:
                 self._games.tensors["left"].fill_(UNLIMITED_MOVES)
                 yield from self._blocks(moves * self.slots, stopped)
             finally:
-                synchronise()  # also if the caller stops: an update must not change launched steps
+                synchronise()  # even if the caller stops: an update must not change launched steps
 
     def _blocks(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         trees, games = self._trees.arrays, self._games.arrays

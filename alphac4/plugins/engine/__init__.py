@@ -22,13 +22,11 @@ class EngineKind(PlayerKind):
 
     @property
     def files(self) -> Sequence[Path]:
-        """The files that the command names."""
         from alphac4.plugins.engine.player import command_files
 
         return command_files(self.text.partition(":")[2])
 
     def build(self, options: "BuildOptions") -> "Player":  # noqa: ARG002 - the program has its own
-        """Start the program."""
         from alphac4.plugins.engine.player import EnginePlayer
 
         return EnginePlayer(self.text.partition(":")[2])

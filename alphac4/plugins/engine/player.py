@@ -28,7 +28,7 @@ WATCHDOG = ("/bin/sh", "-c", 'exec >/dev/null 2>&1; read -r line; kill -s KILL -
 
 
 def command_files(command: str) -> list[Path]:
-    """Return the files that a command names: its program, also one on the search path, and its arguments."""
+    """Return the files that a command names: its program, which may be on the search path, and its arguments."""
     program, *arguments = shlex.split(command) or [""]
     words = [shutil.which(program) or program, *arguments]
     return [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113 - no error for very long names
@@ -37,8 +37,8 @@ def command_files(command: str) -> list[Path]:
 class EnginePlayer:
     """Program that chooses moves by the protocol of `alphac4 engine`, one position at a time.
 
-    It is killed with its child processes when this process ends in any way, but not on Windows: there a program that
-    ignores the end of its input outlives a killed process.
+    It is killed with its child processes when this process ends, even by a kill. On Windows, a program that ignores the
+    end of its input outlives a killed process.
 
     Args:
         command: the program with its arguments, quoted as for a shell. Its own options limit its search.

@@ -49,7 +49,6 @@ class ExportCommand(CheckedSettings):
         check_network(self.checkpoint.as_posix())
 
     def __call__(self) -> int:
-        """Write every requested form."""
         paths = [path.resolve() for path in (self.kaggle, self.onnx, self.web, self.hub) if path is not None]
         if not paths:
             raise ValueError("choose a form: --kaggle main.py, --onnx network.onnx, --web FOLDER or --hub FOLDER")

@@ -91,7 +91,7 @@ def checked_license(name: Path, license_id: str | None) -> str:
 
 
 def export_hub(name: Path, folder: Path, license_id: str) -> None:
-    """Measure a network, convert it, and write a new folder atomically; its name is the network's on the card."""
+    """Measure a network, convert it, and write a new folder atomically; the card names the network after it."""
     checkpoint, shown = load_checkpoint(name), folder.absolute().name
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
@@ -128,8 +128,8 @@ def model_card(
 ) -> str:
     """Return the content of README.md, with the metadata for the hub's search.
 
-    There is no ``report`` of the measured strength for other boards than the standard one. ``deviation`` is the largest
-    one of the ONNX file's probabilities from PyTorch's.
+    ``report`` is the measured strength, None for other boards than the standard one. ``deviation`` is the largest
+    difference between the probabilities of the ONNX file and of PyTorch.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 

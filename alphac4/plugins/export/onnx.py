@@ -108,7 +108,7 @@ def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
 
 
 def format_bound(deviation: float) -> str:
-    """Format a deviation with one significant digit, rounded up, so that it is within the result: 1.3e-6 as "2e-06"."""
+    """Format a deviation with one significant digit, rounded up: 1.3e-6 as "2e-06"."""
     context = decimal.Context(prec=1, rounding=decimal.ROUND_CEILING)
     return f"{float(context.create_decimal_from_float(deviation)):.0e}"
 

@@ -47,7 +47,6 @@ class OnnxKind(NetworkKind):
         return onnx_board(self.path)
 
     def evaluator(self, options: "BuildOptions") -> "SupportsEvaluate":
-        """Load the network."""
         from alphac4.plugins.foreign.onnx import OnnxEvaluator
 
         return OnnxEvaluator(self.path, options.threads)

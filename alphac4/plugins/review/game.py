@@ -314,7 +314,6 @@ def _evaluate(
 
 
 def _judge_columns(position: Position, score_of: Callable[[Position], int | None]) -> dict[int, Verdict]:
-    """Return `ReviewedMove.columns`."""
     scores = {column: score_of(position.play(column)) for column in central_columns(position)}
     return {column: Verdict.of(position, -score) for column, score in scores.items() if score is not None}
 

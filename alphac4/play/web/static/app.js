@@ -467,7 +467,7 @@ function prepare() {
   $("exact").hidden = !setup.exact;
   $("story").textContent = setup.story;
   $("modes").hidden = Object.keys(modes).length < 2;
-  addEventListener("popstate", () => load(false)); // also if another link is typed in
+  addEventListener("popstate", () => load(false)); // even if another link is typed in
   addEventListener("resize", () => showStatus($("status").textContent));
   document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
   $("settings").addEventListener("keydown", ({ key }) => {

@@ -41,7 +41,7 @@ export function onPress(id, action) {
   $(id).addEventListener("click", () => isEnabled(id) && action());
 }
 
-// Let a held key act once, also on a focused button. Arrow keys repeat, to step through a game.
+// Let a held key act once, even on a focused button. Arrow keys repeat, to step through a game.
 export function ignoreHeldKeys() {
   addEventListener("keydown", (event) => {
     if (!event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -14,7 +14,7 @@ export class Solver {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
     this.proofs = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
-    this.bounds = new Map(); // move string -> { side, plies }: the soonest win that is proven, also by earlier positions
+    this.bounds = new Map(); // move string -> { side, plies }: the soonest proven win, or one from earlier positions
     this.requested = new Set(); // move strings whose verdict was requested and found
   }
 

@@ -1,4 +1,4 @@
-// Reviews that this browser keeps, also after the page is closed; the latest come first.
+// Reviews that this browser keeps after the page is closed, the latest first.
 
 const MAX_REVIEWS = 20; // of about 25 kB; browsers store 5 MB
 
@@ -11,7 +11,7 @@ export class KeptReviews {
     this.all = this.read() ?? [];
   }
 
-  // The stored reviews, also those of other tabs; null if storage is disabled or invalid.
+  // The stored reviews, including those of other tabs; null if storage is disabled or invalid.
   read() {
     try {
       return JSON.parse(localStorage.getItem(this.key)).filter(isReview);
