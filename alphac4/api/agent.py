@@ -161,7 +161,7 @@ def load(
         backend: inference backend; "auto" selects the fastest on this machine.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
-        selection_rule: selects the moves in a network's tree, instead of the specification's options: a `Puct`, or
+        selection_rule: selects the moves in a network's tree and replaces the specification's options: a `Puct`, or
             your own NamedTuple with a method ``score``.
         proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
             end of a game is a value like any other.

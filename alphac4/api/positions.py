@@ -120,7 +120,7 @@ def analyze(position: PositionLike, *, board: AnyBoard | None = None) -> Analysi
 
 @checked
 def explain(position: PositionLike, column: int, *, board: AnyBoard | None = None) -> str:
-    """Return one sentence on what a move achieves, else on what it gives away; "" if there is nothing simple.
+    """Return one sentence on what a move achieves or gives away; "" if the rules prove none.
 
     Examples are "4 makes threats in 3 and 5 at once." and "4 lets Yellow play 5, which completes a row." The sentence
     names columns as move strings do, from 1; Red plays first.

@@ -467,7 +467,7 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
 
 
 def random_boards(board: Board, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
-    """Return planes [count, planes, rows, columns] of boards after fewer random moves than cells, also after a win."""
+    """Return planes [count, planes, rows, columns] of boards that random moves, even after a win, have not filled."""
     own, occupied = random_stones(board, count, rng)
     return make_planes(board, own, occupied, planes)
 

@@ -153,7 +153,7 @@ def _can_write(stream: TextIO, text: str) -> bool:
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:
-    """Return the (row, column) cells of the winning runs if the game is won, else that of the last stone."""
+    """Return the (row, column) cells of the winning runs or, if the game is not won, of the last stone."""
     board, grid = position.board, position.grid()
     stones = {(int(row), int(column)) for row, column in np.argwhere(grid == (2 if position.first_to_move else 1))}
     directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if board.diagonals else [])

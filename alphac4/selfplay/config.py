@@ -54,10 +54,11 @@ class SelfPlayConfig(CheckedSettings):
     With 1 and a ``td_max_regret`` of 2, the target is the outcome (AlphaZero). Retune it with the temperature:
     exploring moves make outcomes less reliable."""
     td_max_regret: Annotated[float, Range(0, 2)] = 0.1
-    """Largest regret of a move after which the rest of the game counts for the value target: if the best move's value
-    is higher by more, the target is the search's value only. In searches of a few dozen simulations, the values of
-    equally good moves often differ by less than 0.1. With 2, the rest of the game always counts (AlphaZero)."""
+    """Limit of a move's regret, which is the best move's value less its own. After a move above the limit, the rest of
+    the game does not count for the value target, which is then the search's value. In searches of a few dozen
+    simulations, the values of equally good moves often differ by less than 0.1. With 2, the rest of the game always
+    counts (AlphaZero)."""
 
     def tree_nodes(self, max_simulations: int = 0) -> int:
-        """Return the largest number of nodes of a tree, if plans have budgets of up to ``max_simulations``."""
+        """Return the largest number of nodes of a tree; a user's budgets may reach ``max_simulations``."""
         return max(self.full_visits, self.fast_visits, max_simulations) + 2

@@ -343,7 +343,7 @@ def learn(
         optimizer: returns PyTorch optimisers.
         schedule: returns the factor of the learning rates.
         sample_weights: returns weights with which samples are drawn; by default, each pass has all samples once.
-        steps: gradient steps; by default those in which each sample is drawn `learning.replay_ratio` times.
+        steps: number of gradient steps; by default each sample is drawn `learning.replay_ratio` times.
 
     Returns:
         The average of the weights, as of a run's networks. `alphac4.load` and `alphac4.evaluate` take it.

@@ -154,6 +154,6 @@ def _ask_again(player: NetworkPlayer, known: KnownMoves, claim: Claim, key: np.u
 
 
 def _give_up(known: KnownMoves, board: Board, key: np.uint64) -> None:
-    """Reject every move of a position in which the player expects the claim to fail."""
+    """Reject every move of a position in which the player does not expect the claimed result."""
     columns = position_of(board, int(key)).legal_columns()
     known.take_back(np.full(len(columns), key, np.uint64), np.array(columns, np.int8))
