@@ -1,6 +1,6 @@
 """Sizes of networks. This module does not import PyTorch, so that settings can be read quickly."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Literal
 
 from alphac4.storage.records import CheckedSettings, Range
@@ -75,6 +75,6 @@ class NetworkConfig(NetworkSize):
         added = {name: getattr(self, name) for name in ("planes", "blocks", "ownership", "heads")}
         is_same = replace(other, **added) == self
         if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
-            raise ValueError(
-                f"a network of {self} cannot start from one of {other}: only blocks or planes may be added"
-            )
+            old, new = asdict(other), asdict(self)
+            changes = ", ".join(f"{name} {old[name]} -> {new[name]}" for name in new if old[name] != new[name])
+            raise ValueError(f"a network cannot start from this one ({changes}): only blocks or planes may be added")

@@ -15,6 +15,7 @@ from alphac4.mcts.results import root_wdl
 from alphac4.nn.config import PlanesName
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, join_finished, make_games
+from alphac4.storage.records import checked
 
 MIRRORED_TARGET = "mirrored_target"  # prefix of the names of mirrored targets in files; "target" of the others
 
@@ -56,10 +57,11 @@ class Samples:
         return cls(board=board, targets=named, **fields)
 
     @classmethod
+    @checked
     def from_games(
         cls,
         games: Sequence[str],
-        policies: Sequence[npt.ArrayLike] | None = None,
+        policies: "Sequence[npt.ArrayLike] | None" = None,
         *,
         board: Board = STANDARD,
     ) -> "Samples":

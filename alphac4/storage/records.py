@@ -181,7 +181,10 @@ def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @functools.wraps(function)
     def call(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
-        bound = signature.bind(*arguments, **keywords)
+        try:
+            bound = signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}: {error}") from None
         for name in hints.keys() & bound.arguments.keys():
             bound.arguments[name] = read_value(hints[name], bound.arguments[name], name)
         return function(*bound.args, **bound.kwargs)

@@ -32,7 +32,7 @@ from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.config import MAX_TEMPERATURE
 from alphac4.selfplay.games import MAX_STARTS, Games
 from alphac4.selfplay.samples import Samples, Target
-from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, first_line
+from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, first_line, setting_names
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.losses import Losses
 
@@ -212,7 +212,9 @@ class Extensions:
         given = {name: function for name, function in functions.items() if function is not None}
         for name, function in given.items():
             if name not in Functions.__annotations__:
-                raise TypeError(f"there is no argument {name!r}{did_you_mean(name, Functions.__annotations__)}")
+                is_setting = any(name == path.rpartition(".")[2] for path in setting_names(TrainConfig))
+                advice = "; it is a setting" if is_setting else did_you_mean(name, Functions.__annotations__)
+                raise TypeError(f"there is no argument {name!r}{advice}")
             if name != "selection_rule" and not callable(function):
                 raise TypeError(f"{name} must be a function, not {function!r:.60}; see `alphac4.iterate`")
         optimizer = given.get("optimizer")
@@ -377,10 +379,10 @@ def check_samples(samples: Samples, like: Samples, name: str) -> None:
         {key: f"{array.dtype} {['S', *array.shape[1:]]}" for key, array in each.arrays().items()}
         for each in (samples, like)
     ]
-    for key in forms[0].keys() | forms[1].keys():
+    for key in sorted(forms[0].keys() | forms[1].keys()):
         actual, expected = (form.get(key, "nothing") for form in forms)
         if actual != expected:
-            raise ValueError(f"{name} returned {actual} as {key}; expected {expected}")
+            raise ValueError(f"{name} returned {actual} as {key}; expected {expected}, as in the run's other samples")
     if len({len(array) for array in samples.arrays().values()}) > 1:
         raise ValueError(f"{name} returned arrays of different lengths; expected one entry for each sample")
     for key in ("policy", "value_target"):

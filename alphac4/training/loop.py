@@ -31,7 +31,7 @@ from alphac4.selfplay.samples import (
     make_samples,
     recorded_plies,
 )
-from alphac4.storage.records import MAX_NUMBER, Range, checked
+from alphac4.storage.records import MAX_NUMBER, Range, checked, did_you_mean
 from alphac4.training.config import TrainConfig, random_generator
 from alphac4.training.extensions import (
     MAX_PLANNED_ITERATIONS,
@@ -94,6 +94,12 @@ class StopTraining(Exception):  # noqa: N818 - not an error
 
 class Callback:
     """Base class of callbacks, with methods to override. Exceptions other than `StopTraining` propagate as errors."""
+
+    def __init_subclass__(cls) -> None:
+        """Raise TypeError for a misspelt method, which would never be called."""
+        for name in vars(cls):
+            if name.startswith("on_") and not hasattr(Callback, name):
+                raise TypeError(f"{cls.__name__}.{name} is never called{did_you_mean(name, vars(Callback))}")
 
     def on_progress(self, progress: Progress) -> None:
         """Handle progress, at least ten times per second. `StopTraining` ends the run and discards the iteration."""

@@ -316,6 +316,10 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
         (lambda: alphac4.train(losses=len), r"there is no argument 'losses' \(is it loss\?\)"),
+        (lambda: alphac4.train(batch_size=8), "there is no argument 'batch_size'; it is a setting"),
+        (lambda: type("Mine", (alphac4.Callback,), {"on_iterations": len}), r"never called \(is it on_iteration\?\)"),
+        (lambda: agent.search("44", simulation=3), "search: got an unexpected keyword argument 'simulation'"),
+        (lambda: alphac4.Samples.from_games("1212121"), "games must be a list of str, not '1212121'"),
         (
             lambda: next(alphac4.iterate(alphac4.TrainConfig(), losses=len)),
             r"there is no argument 'losses' \(is it",

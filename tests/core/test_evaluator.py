@@ -461,8 +461,8 @@ def test_a_grown_network_has_the_same_outputs(network: PolicyValueNetwork) -> No
         network.initialize_from(larger)
     with pytest.raises(ValueError, match="only blocks or planes may be added"):
         PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).initialize_from(larger)
-    with pytest.raises(ValueError, match="only blocks or planes may be added"):
-        PolicyValueNetwork(dataclasses.replace(config, channels=config.channels + 1)).initialize_from(network)
+    with pytest.raises(ValueError, match=r"this one \(rows 6 -> 5\): only blocks or planes may be added"):
+        PolicyValueNetwork(dataclasses.replace(config, rows=5)).initialize_from(network)
 
 
 @pytest.mark.parametrize("backend", backend_names("cpu"))

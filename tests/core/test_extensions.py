@@ -772,7 +772,7 @@ def test_extra_samples_take_a_part_of_an_iteration(tmp_path: Path) -> None:
         ),
         (
             {"extra_samples": lambda *_: alphac4.Samples.from_games(["1212121"]), **OWN_TARGETS},
-            "extra_samples returned nothing as .*target",
+            "extra_samples returned nothing as .*target.*, as in the run's other samples",
         ),
         (
             {
