@@ -1,11 +1,12 @@
 """Players for Python users."""
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, overload
 
 import numpy as np
 
@@ -24,13 +25,16 @@ from alphac4.arena.registry import common_board, find_kind, find_network, parse_
 from alphac4.compute import choose_compute
 from alphac4.game import Board, Position
 from alphac4.game.rules import STANDARD, describe
-from alphac4.mcts.network_search import PREFETCH, NetworkSearch
+from alphac4.mcts.network_search import PREFETCH, NetworkSearch, SupportsEvaluate
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
 from alphac4.mcts.simulation import Selection
 from alphac4.nn.foreign import own_evaluator
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.records import Range, Seed, checked
+
+if TYPE_CHECKING:
+    from alphac4.nn.network import Network
 
 DEFAULT_SIMULATIONS = 100  # per search of a user's own network
 OWN_CACHE = 2**14  # evaluations of a user's own network that a search keeps
@@ -155,6 +159,7 @@ def load(
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
               planes [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A
               function returns policy logits and win/draw/loss probabilities; a module returns logits or probabilities.
+              An `alphac4.Network`, such as a run's, is copied and plays as fast as from its file.
         board: by default that of the network, or the standard board.
         seed: seed of the player's random numbers.
         device: device of networks: "cpu", "cuda", or "auto".
@@ -187,7 +192,9 @@ def load(
     is_written, is_object = isinstance(player, str | Path), hasattr(player, "choose")
     is_own_network = callable(player) and not is_object
     search: dict[str, Any] = {"proofs": proofs, "mirror": mirror}
-    is_file = network is not None or runs_network(player)
+    packages = sys.modules.get("alphac4.nn.network")  # imported if there is an instance of its class
+    is_network = packages is not None and isinstance(player, packages.Network)
+    is_file = is_network or runs_network(player)
     has_network = is_own_network or (is_written and find_network(str(player)) is not None)
     for name, value, default, applies in (
         ("device", device, "auto", is_file),
@@ -195,7 +202,7 @@ def load(
         ("batch_size", batch_size, 1, is_file),
         ("seed", seed, 0, not is_object),
         ("threads", threads, None, is_written),
-        ("planes", planes, None, is_own_network),
+        ("planes", planes, None, is_own_network and not is_network),
         ("selection_rule", selection_rule, None, has_network),
         *((name, value, SEARCH_DEFAULTS[name], has_network) for name, value in search.items()),
     ):
@@ -215,11 +222,23 @@ def load(
     board = board or STANDARD
     if not is_own_network:
         return Agent(cast(Player, player), board)
-    evaluator, budget = own_evaluator(player, board, planes), Budget(simulations=DEFAULT_SIMULATIONS)
+    evaluator: SupportsEvaluate
+    if is_network:
+        own = cast("Network", player)
+        if (own.config.rows, own.config.columns) != (board.rows, board.columns):
+            raise PlayerError(f"the network is for {own.config.rows} x {own.config.columns}; pass its board as board=")
+        name = type(getattr(own, "module", own)).__name__  # the user's own, of a `CustomNetwork`
+        evaluator = choose_compute(device, backend, threads=threads).evaluator(
+            own, batch_size=max(batch_size, PREFETCH)
+        )
+    else:
+        evaluator = function = own_evaluator(player, board, planes)
+        name = function.name
+    budget = Budget(simulations=DEFAULT_SIMULATIONS)
     made = NetworkSearch(
         evaluator, selection_rule, board=board, rng=rng, reuse="proofs", cache=OWN_CACHE, prefetch=PREFETCH, **search
     )
-    return Agent(NetworkPlayer(evaluator.name, made, budget), board)
+    return Agent(NetworkPlayer(name, made, budget), board)
 
 
 def _check_board(player: str, actual: Board, requested: Board | None) -> None:

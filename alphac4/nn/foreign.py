@@ -116,8 +116,7 @@ class ModuleEvaluator(FunctionEvaluator):
 
     def __init__(self, module: "nn.Module", board: Board, input_planes: int) -> None:
         self._module = module
-        named = getattr(module, "module", module)  # the user's own, of a `CustomNetwork`
-        super().__init__(self._run, input_planes, name=type(named).__name__, probe_board=board)
+        super().__init__(self._run, input_planes, name=type(module).__name__, probe_board=board)
 
     def _run(self, planes: Array) -> Any:
         import torch
@@ -140,10 +139,6 @@ def own_evaluator(network: Any, board: Board, planes: str | None = None) -> Func
     """
     if "torch" not in sys.modules or not isinstance(network, sys.modules["torch"].nn.Module):
         return FunctionEvaluator(network, PLANES[planes or "stones"])
-    from alphac4.nn.network import Network
-
-    if isinstance(network, Network):
-        planes = network.config.planes
     errors = []
     for name in ("stones", "lines") if planes is None else (planes,):
         try:

@@ -5,7 +5,9 @@ fifth of the iteration's. A run that is resumed begins with an empty league.
 
     python examples/ideas/league.py
 
-Results: not measured yet.
+Four iterations of 10,000 positions with seed 0 (`--iterations 4 --samples 10000`): mistakes of 10.2% raw and 5.3% with
+64 simulations, and `quick` without it has 10.0% and 6.0% (the package's 1,145 positions, intervals of about 1.9 and 1.5
+points on either side). The difference is inconclusive.
 """
 
 import sys
