@@ -99,6 +99,18 @@ def test_the_interface_page_names_every_public_name_once() -> None:
     assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)", page, re.MULTILINE)) == sorted(alphac4.__all__)
 
 
+def test_lists_of_settings_commands_and_players_are_those_of_the_code() -> None:
+    """If this fails, run `python scripts/reference.py`."""
+    lists = [
+        name for page in pages() for name in re.findall(r"^<!-- generated: (\w+) -->$", text_of(page), re.MULTILINE)
+    ]
+    assert sorted(lists) == sorted(load_script("reference").GENERATORS)
+    done = subprocess.run(
+        [sys.executable, "scripts/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
 def test_every_public_name_and_method_has_a_docstring() -> None:
     """Internal names need one only where the name and the types do not say it all."""
     public = {name: getattr(alphac4, name) for name in alphac4.__all__}
