@@ -21,12 +21,12 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
         copy_project(copy)
         for part in ("alphac4", "tests"):
             shutil.rmtree(copy / part / "plugins" / name, ignore_errors=True)
+        environment = {**os.environ, "PYTHONPATH": str(copy)}
+        subprocess.run([sys.executable, "scripts/reference.py"], cwd=copy, env=environment, check=True)
         subprocess.run(["git", "init", "--quiet"], cwd=copy, check=True)  # tests list the pages with git
         subprocess.run(["git", "add", "--all"], cwd=copy, check=True)
         command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", "-m", "not slow"]
-        done = subprocess.run(
-            command, cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
         findings.counts["plugins deleted"] += 1
         if done.returncode:
             findings.failures.append(f"without {name}: {done.stdout[-2000:]}")
