@@ -60,7 +60,7 @@ def cuda_has_bf16() -> bool:
 def is_bf16_faster() -> bool:
     """Return whether the CPU has instructions that multiply bf16 faster than fp32.
 
-    AMX is five times as fast in inference (docs/benchmarks.md). We did not measure AMX in learning, nor Arm's
+    AMX is five times as fast in inference (docs/speed.md). We did not measure AMX in learning, nor Arm's
     instructions; `alphac4 doctor --only inference training` does. AVX-512 BF16 is fast on AMD's processors: a Zen 5
     learns in four fifths of the time. An Intel Xeon with AVX-512 BF16 but without AMX is slower
     (docs/experiments/2026-11-22-bf16-slower.md). ``ONEDNN_MAX_CPU_ISA`` limits what PyTorch and OpenVINO use.
@@ -98,7 +98,7 @@ def backend_names(device: str, network: NetworkConfig | None = None) -> list[str
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """Return the backends for a network, fastest first, for usual batches of ``batch`` positions.
 
-    The order follows measurements (docs/benchmarks.md). int8 is the fastest, except for small networks with AMX; then
+    The order follows measurements (docs/speed.md). int8 is the fastest, except for small networks with AMX; then
     bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain from Winograd's
     filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """

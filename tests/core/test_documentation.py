@@ -53,7 +53,7 @@ def text_of(page: Path) -> str:
 
 
 def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
-    """The table in the training guide has it by instruction set, the fastest first; help and README repeat it."""
+    """The table in the training guide has it by instruction set; help repeats it, and README the first range."""
     guide, _, table = (DOCS / "training.md").read_text(encoding="utf-8").partition("## How long it takes")
     ranges = re.findall(r"^\| [\w -]+ \| (\d+) to (\d+) \|", table, re.MULTILINE)
     assert len(ranges) == 2
@@ -62,6 +62,48 @@ def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
     for text in (cli.EXAMPLES, inspect.getsource(TrainCommand), guide):
         assert span in text
     assert f"{ranges[0][0]} to {ranges[0][1]} minutes" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def figures_of_players(page: Path) -> dict[tuple[str, str], str]:
+    """The cells of a page's tables by player, such as best@600, and column, such as begin-hard."""
+    figures = {}
+    for header, body in re.findall(r"^\|(.*)\|\n\|[-|]+\n((?:\|.*\n)+)", text_of(page), re.MULTILINE):
+        columns = [cell.strip() for cell in header.split("|")]
+        for player, row in re.findall(r"^\| `(\w+@\w+)`(.*)\|$", body, re.MULTILINE):
+            cells = [cell.strip() for cell in row.split("|")]
+            figures |= {(player, column): cell for column, cell in zip(columns[1:], cells[1:], strict=True)}
+    return figures
+
+
+def test_pages_state_the_figures_of_the_results() -> None:
+    results = figures_of_players(DOCS / "results.md")
+    assert len(results) > 50
+    # The pages of experiments have networks of their time.
+    stated = {page: figures_of_players(page) for page in pages() if page.parent.name != "experiments"}
+    assert len(stated[ROOT / "README.md"].keys() & results.keys()) == 4 * 4
+    different = [
+        f"{page.relative_to(ROOT)}: {key} {figure}"
+        for page, figures in stated.items()
+        for key, figure in figures.items()
+        if results.get(key, figure) != figure
+    ]
+    assert not different
+
+
+def test_pages_state_the_times_of_the_results() -> None:
+    results, readme, gpu, cards, speedrun = (
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("docs/results.md", "README.md", "docs/gpu.md", "checkpoints/README.md", "docs/speedrun.md")
+    )
+    times = {
+        preset: re.findall(rf"^\| `{preset}`, 0 \| {machine} \| (\d+) s \|", results, re.MULTILINE)
+        for preset, machine in (("gpu-quick", "H200"), ("gpu-best", "H200"), ("quick", "two cores"))
+    }
+    records = re.findall(r"^\| \d+ \(.*\) \| ([\d.]+),", speedrun, re.MULTILINE)
+    assert [round(float(seconds)) for seconds in records] == [int(times["gpu-quick"][0]), int(times["quick"][0])]
+    assert f"[{times['gpu-quick'][-1]} seconds]" in readme
+    assert f"# {times['gpu-quick'][-1]} s on an H200" in gpu
+    assert f"{times['gpu-best'][-1]} seconds" in " ".join(cards.split())
 
 
 def without_code(page: Path) -> str:

@@ -359,7 +359,7 @@ ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest backend witho
 def test_the_backend_order_depends_on_the_processor_and_the_network(
     bf16: bool, openvino: bool, config: NetworkConfig, batch: int, fastest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order was measured (docs/benchmarks.md). It has all backends, so that a broken one can be skipped."""
+    """The order was measured (docs/speed.md). It has all backends, so that a broken one can be skipped."""
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
     monkeypatch.setattr(backends, "is_bf16_faster", lambda: bf16)

@@ -1,6 +1,6 @@
 """Self-play on a GPU: one thread per tree runs the same functions as a core.
 
-It plays the same games as the cores, which is tested on an H200 and in Numba's simulator. docs/benchmarks.md has its
+It plays the same games as the cores, which is tested on an H200 and in Numba's simulator. docs/speed.md has its
 speed.
 """
 
