@@ -100,7 +100,7 @@ class Trial:
 
     def open_page(self) -> None:
         """Start `alphac4 play web`, and ask it for its page and a search."""
-        command = [self.scripts / "alphac4", "play", "web", "--port", "0", "--no-open"]
+        command = [str(self.scripts / "alphac4"), "play", "web", "--port", "0", "--no-open"]
         with subprocess.Popen(
             command, cwd=self.work, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as server:
