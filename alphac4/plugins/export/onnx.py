@@ -144,6 +144,8 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
     about = {"game": "Connect Four", "board": sizes, "input": INPUT, "output": OUTPUT}
     model.producer_name, model.producer_version = "alphac4", __version__
     onnx.helper.set_model_props(model, about)
+    for node in model.graph.node:
+        node.ClearField("metadata_props")  # stack traces, with the paths of this machine
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
 

@@ -60,6 +60,7 @@ def test_an_exported_file_evaluates_as_the_network(
             session.run(None, {"planes": planes[:count, :2]}), exact.evaluate(planes[:count]), strict=True
         ):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    assert b".py" not in target.read_bytes(), "it has no paths of the machine that wrote it"
     properties = {item.key: item.value for item in onnx.load(target).metadata_props}
     assert json.loads(properties["board"]) == dict(
         zip(("rows", "columns", "run_length", "diagonals"), shape, strict=True)
