@@ -41,7 +41,7 @@ TESTS = Path(__file__).resolve().parent
 CONTENT = "content.json"  # beside the files of a version: what each of them holds
 POSITIONS = ["", "4455", "11223"]
 ARENA = "arena random uct:2 --games 4 --processes 1 --output"
-AUDIT = "prove negamax:1 --max-stones 1 --output"
+AUDIT = "audit negamax:1 --max-stones 1 --output"
 
 
 def written_folders() -> list[Path]:
