@@ -477,7 +477,7 @@ def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) 
 def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str) -> None:
     """Yellow is to move; the bar and the curve are for Red."""
     columns = [
-        {"column": 0, "visits": 1, "visit_share": 0.03, "prior": 0.12, "value": -0.5, "proof": "loses within 1 move"},
+        {"column": 0, "visits": 1, "visit_share": 0.03, "prior": 0.12, "value": -0.5, "proof": "loses in 1 move"},
         {"column": 2, "visits": 0, "visit_share": 0, "prior": 0.25, "value": None, "proof": ""},
         {"column": 3, "visits": 31, "visit_share": 0.97, "prior": 0.63, "value": 0.25, "proof": ""},
     ]
@@ -503,7 +503,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
     assert page.get_attribute("#chart", "aria-label").endswith("3: 40\u00a0%")
     assert page.locator(".word").all_text_contents() == ["loss 1", "63\u00a0%"]
     assert page.locator("#columns tbody tr").all_text_contents() == [
-        "13\u00a0%12\u00a0%25\u00a0%loses within 1 move",
+        "13\u00a0%12\u00a0%25\u00a0%loses in 1 move",
         "30\u00a0%25\u00a0%\u2013",
         "497\u00a0%63\u00a0%63\u00a0%",
     ]
@@ -514,7 +514,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
     expect_count(page, "#nodes li", 2)
     assert page.locator("#nodes li").all_text_contents() == [
         "4: 31 visits (97\u00a0%), chance 63\u00a0%, prior 63\u00a0%",
-        "1: 1 visit (3\u00a0%), chance 25\u00a0%, prior 12\u00a0%, loses within 1 move",
+        "1: 1 visit (3\u00a0%), chance 25\u00a0%, prior 12\u00a0%, loses in 1 move",
     ]
 
 
@@ -548,15 +548,15 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     other.route("**/api/proof", lambda route: route.fulfill(json={"result": result}))
     other.goto(address + "#44")
     other.check("#analyse")
-    expect(other, "#verdict", r"Red wins in at most 19 moves \(proven\)")
+    expect(other, "#verdict", r"Red wins within 19 moves \(proven\)")
     expect_count(other, ".pill.opinion", 7)
     expect_count(other, ".pill.opinion.strong", 1)
     other.goto(address + "#444")
     expect(other, "#viewpoint", r"for\s+Yellow \(to move\)")
-    expect(other, "#verdict", r"Yellow loses in at most 18 moves \(proven\)")
+    expect(other, "#verdict", r"Yellow loses within 18 moves \(proven\)")
     other.goto(address + "#4444")  # the same proof, but a sooner win follows from the earlier one
-    expect(other, "#verdict", r"Red wins in at most 18 moves \(proven\)")
-    hint = {"column": 3, "outcome": "wins in at most 19 moves", "source": "proven"}
+    expect(other, "#verdict", r"Red wins within 18 moves \(proven\)")
+    hint = {"column": 3, "outcome": "wins within 19 moves", "source": "proven"}
     other.route("**/api/hint", lambda route: route.fulfill(json=hint))
     other.click("#hint")
     expect(other, "#status", r"^Hint: 4 wins \(proven\)")  # without the larger number

@@ -147,7 +147,7 @@ def test_hint_names_its_source(service: SearchService, client: TestClient, monke
     shared_solver.cache_clear()
     known = ProvenResult(first=True, plies=39, column=3)
     monkeypatch.setattr(service, "proven_result", Mock(side_effect=[known, None]))
-    expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "proven"}
+    expected = {"column": 3, "outcome": "wins within 20 moves", "source": "proven"}
     assert ask(client, "hint", moves="2266") == expected
     hint = ask(client, "hint", moves="22661")
     assert hint["outcome"] == ""

@@ -15,7 +15,7 @@ from alphac4.arena.kinds import CACHE, named_checkpoint
 from alphac4.arena.players import BuildOptions, SearchingPlayer
 from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
-from alphac4.game.position import count_of
+from alphac4.game.position import describe_bound
 from alphac4.machine import worker_threads
 from alphac4.mcts.network_search import PREFETCH
 from alphac4.mcts.results import NodeView, SearchedPosition
@@ -154,7 +154,7 @@ class SearchService:
         # Skip proofs that are in use: this is the only thread for exact scores, and must not wait for them.
         known = None if self._reading.locked() else self.proven_result(position)
         if known is not None and known.column is not None and known.plies is not None:
-            wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
+            wins = describe_bound(1, (known.plies + 1) // 2)
             return Hint(column=known.column, outcome=wins, source="proven")
         searched = self._player(f"{self._network}@auto", cache=CACHE).search([position])
         likely, values = int(searched.moves[0]), searched.values[0]
