@@ -292,6 +292,13 @@ def test_moves_do_not_wait_for_loading_proofs(
     assert_a_move_does_not_wait(client, early, application.proof_reads, released)
 
 
+def test_search_is_compiled_before_it_is_needed(service: SearchService, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = threading.Event()
+    monkeypatch.setattr(searches.NetworkSearch, "compile", lambda _search: compiled.set())
+    service.prepare()
+    assert compiled.wait(TIMEOUT_S)
+
+
 def test_hints_do_not_wait_for_loading_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact scores and the perfect level would wait for the hint."""
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)

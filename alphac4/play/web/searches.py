@@ -17,7 +17,7 @@ from alphac4.compute import choose_compute
 from alphac4.game import Geometry, Position
 from alphac4.game.position import describe_bound
 from alphac4.machine import worker_threads
-from alphac4.mcts.network_search import PREFETCH
+from alphac4.mcts.network_search import PREFETCH, NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import NodeView, SearchedPosition
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
@@ -116,9 +116,10 @@ class SearchService:
         self._rng = np.random.default_rng()
 
     def prepare(self) -> None:
-        """Start to load the proofs in a thread, which takes seconds."""
+        """Start a thread that compiles the search, once for a machine, and loads the proofs, which takes seconds."""
 
         def read() -> None:
+            NetworkSearch(UniformEvaluator(), geometry=self.geometry).compile()
             with contextlib.suppress(Stopped):
                 self.proven_result(Position(geometry=self.geometry))
 
