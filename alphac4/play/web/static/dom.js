@@ -37,6 +37,11 @@ export function element(name, className, ...content) {
 export const enable = (id, enabled) => $(id).setAttribute("aria-disabled", String(!enabled));
 export const isEnabled = (id) => $(id).getAttribute("aria-disabled") !== "true" && !$(id).hidden;
 
+// Make one of some elements a stop of the Tab key, and skip the others.
+export function stopAt(current, elements) {
+  for (const each of elements) each.tabIndex = each === current ? 0 : -1;
+}
+
 // Write the text of a button beside its icon.
 export const relabel = (id, text) => ($(id).querySelector("span").textContent = text);
 
