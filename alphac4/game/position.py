@@ -82,6 +82,11 @@ def describe_end(sign: int, moves: int) -> str:
     return f"{'wins' if sign > 0 else 'loses'} in {count_of(moves, 'move')}"
 
 
+def describe_bound(sign: int, moves: int) -> str:
+    """Return a win or loss at the latest, such as "wins within 3 moves", but "wins in 1 move"."""
+    return describe_end(sign, moves).replace(" in ", " in " if moves == 1 else " within ")
+
+
 def count_of(number: int, noun: str) -> str:
     """Return a number with its noun, such as "1 move" or "2,000 moves"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

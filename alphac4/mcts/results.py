@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Position, column_name
-from alphac4.game.position import count_of, percents
+from alphac4.game.position import count_of, describe_bound, percents
 from alphac4.machine import format_table
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
@@ -104,7 +104,7 @@ def describe_proof(proof: int) -> str:
     if proof == PROVEN_DRAW:
         return "draws"
     moves = (PROVEN_WIN - abs(proof) + 1) // 2  # the winner's, who moves first or second
-    return f"{'wins' if proof > 0 else 'loses'} within {count_of(moves, 'move')}"
+    return describe_bound(proof, moves)
 
 
 def describe_columns(statistics: Mapping[str, npt.NDArray[Any]], row: int) -> tuple[ColumnAnalysis, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from alphac4.arena import PlayerError
 from alphac4.arena.players import Player, checked_moves
 from alphac4.game import IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, chance, column_name, count_of
+from alphac4.game.position import COLUMN_NAMES, chance, column_name, count_of, describe_bound
 from alphac4.game.reasons import strength, weakness
 from alphac4.mcts.results import SearchResult
 from alphac4.play.analysis import Analyst
@@ -242,14 +242,13 @@ class TerminalGame:
             return False, None
         if known is None or known.plies is None:
             known = best
-        moves = None if best.plies is None else count_of((best.plies + 1) // 2, "move")
-        result = "does not lose" if moves is None else f"wins in at most {moves}"
+        result = "does not lose" if best.plies is None else describe_bound(1, (best.plies + 1) // 2)
         move = ""
         if known.column is not None:
             name = column_name(known.column)
             move = f" with {name}" if known.column == best.column else f"; {name} wins too"
         self.screen.line(f"proven: {self.screen.side(0 if best.first else 1)} {result}{move}")
-        return moves is not None, known.column
+        return best.plies is not None, known.column
 
     def _analysis(self) -> SearchResult:
         if self._analyst is None:

@@ -13,7 +13,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from operator import attrgetter
 from types import CellType
@@ -32,7 +32,7 @@ from alphac4.nn.network import Network, NetworkBuilder
 from alphac4.selfplay.config import MAX_TEMPERATURE
 from alphac4.selfplay.games import MAX_STARTS, Games
 from alphac4.selfplay.samples import Samples, Target
-from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, first_line, setting_names
+from alphac4.storage.records import MAX_SIMULATIONS, did_you_mean, find_synonyms, first_line, setting_names
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.losses import Losses
 
@@ -205,6 +205,16 @@ class Functions(TypedDict, total=False):
     gate: Gate | None
 
 
+def _setting_advice(name: str) -> str:
+    """Return where a setting belongs that was passed as an argument; "" for other names."""
+    groups = [item.name for item in fields(TrainConfig)]
+    found = find_synonyms(name, [*groups, *setting_names(TrainConfig)])
+    text = "..."
+    for part in reversed(found[0].split(".") if found else []):
+        text = f"{{{part!r}: {text}}}"
+    return f"; it is a setting: settings={text}" if found else ""
+
+
 class Extensions:
     """User functions of a run."""
 
@@ -212,8 +222,7 @@ class Extensions:
         given = {name: function for name, function in functions.items() if function is not None}
         for name, function in given.items():
             if name not in Functions.__annotations__:
-                is_setting = any(name == path.rpartition(".")[2] for path in setting_names(TrainConfig))
-                advice = "; it is a setting" if is_setting else did_you_mean(name, Functions.__annotations__)
+                advice = _setting_advice(name) or did_you_mean(name, Functions.__annotations__)
                 raise TypeError(f"there is no argument {name!r}{advice}")
             if name != "selection_rule" and not callable(function):
                 raise TypeError(f"{name} must be a function, not {function!r:.60}; see `alphac4.iterate`")

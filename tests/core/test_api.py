@@ -320,6 +320,8 @@ def test_an_argument_of_a_wrong_type_raises_a_clear_type_error() -> None:
         (lambda: alphac4.draw_board("44", 0.5), r"policy must be a list of float, not 0\.5"),
         (lambda: next(alphac4.iterate("quick")), "config must be a TrainConfig, .*, not 'quick'"),
         (lambda: next(alphac4.iterate(alphac4.TrainConfig(), start="best")), "start must be a network, .*, not 'best'"),
+        (lambda: alphac4.train(iterations=3), r"it is a setting: settings=\{'iterations': \.\.\.\}"),
+        (lambda: alphac4.train(lr=0.1), r"it is a setting: settings=\{'learning': \{'learning_rate': \.\.\.\}\}"),
         (lambda: alphac4.train(losses=len), r"there is no argument 'losses' \(is it loss\?\)"),
         (lambda: alphac4.train(batch_size=8), "there is no argument 'batch_size'; it is a setting"),
         (lambda: type("Mine", (alphac4.Callback,), {"on_iterations": len}), r"never called \(is it on_iteration\?\)"),

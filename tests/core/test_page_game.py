@@ -165,6 +165,7 @@ def test_undo_takes_back_a_new_game_and_a_swap_with_their_players(browser: Brows
     page.select_option("#second", "expert")
     press(page, "u")
     expect_moves(page, "4455")
+    expect(page, "#announcement", r"^Your move\.")
     assert [page.input_value(side) for side in players] == ["", "club"]
     press(page, "s")
     expect_moves(page, "44551")  # the level has moved for Red
@@ -376,6 +377,22 @@ def test_positions_are_opened_from_moves_links_and_stones(browser: Browser, addr
     expect_moves(page, "44437")
 
 
+def test_cells_and_moves_are_one_tab_stop_each(browser: Browser, address: str) -> None:
+    """Arrow keys move among the cells, and step through the game; the focus follows."""
+    page = browser.open(address + "#1212")
+    for selector in ("#open-cells", "#moves", "#board"):
+        expect_count(page, f"{selector} [tabindex='0']", 1)
+    page.focus("#moves [tabindex='0']")
+    press(page, ["ArrowLeft", "ArrowLeft"])
+    expect(page, "#moves button:focus", "^22$")
+    press(page, ["o", "Tab", "Tab"])
+    assert not page.locator("#open-cells :focus").count()
+    press(page, ["Shift+Tab", "ArrowUp", "ArrowLeft"])
+    assert page.get_attribute(":focus", "aria-label") == "Column 6, row 2: empty"
+    press(page, ["ArrowRight", "ArrowDown", "ArrowDown", "Enter"])
+    assert page.get_attribute(":focus", "aria-label") == "Column 7, row 1: red"
+
+
 def test_pasted_moves_and_links_are_opened(browser: Browser, address: str) -> None:
     """Another text, and a link with illegal moves, lead to a message that is announced."""
     page = browser.open(address + "#12")
@@ -477,7 +494,7 @@ def test_analysis_and_tree_are_shown_on_request(browser: Browser, address: str) 
 def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str) -> None:
     """Yellow is to move; the bar and the curve are for Red."""
     columns = [
-        {"column": 0, "visits": 1, "visit_share": 0.03, "prior": 0.12, "value": -0.5, "proof": "loses within 1 move"},
+        {"column": 0, "visits": 1, "visit_share": 0.03, "prior": 0.12, "value": -0.5, "proof": "loses in 1 move"},
         {"column": 2, "visits": 0, "visit_share": 0, "prior": 0.25, "value": None, "proof": ""},
         {"column": 3, "visits": 31, "visit_share": 0.97, "prior": 0.63, "value": 0.25, "proof": ""},
     ]
@@ -495,7 +512,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
     page.goto(address + "#444")
     page.check("#analyse")
     expect(page, "#outlook", r"^The network's opinion: 60\s% \(wins 50\s%, draws 20\s%, loses 30\s%\)$")
-    expect(page, "#viewpoint", r"for\s+Yellow \(to move\)")
+    expect(page, "#viewpoint", r"for\s+Yellow")
     expect(page, "#variation", "^Its best line: 413$")
     expect(page, "#effort", r"^1,234 simulations, 0\.5 s$")
     expect(page, "#bar-text", "^60%$")
@@ -503,7 +520,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
     assert page.get_attribute("#chart", "aria-label").endswith("3: 40\u00a0%")
     assert page.locator(".word").all_text_contents() == ["loss 1", "63\u00a0%"]
     assert page.locator("#columns tbody tr").all_text_contents() == [
-        "13\u00a0%12\u00a0%25\u00a0%loses within 1 move",
+        "13\u00a0%12\u00a0%25\u00a0%loses in 1 move",
         "30\u00a0%25\u00a0%\u2013",
         "497\u00a0%63\u00a0%63\u00a0%",
     ]
@@ -514,7 +531,7 @@ def test_analysis_shows_the_numbers_of_the_search(browser: Browser, address: str
     expect_count(page, "#nodes li", 2)
     assert page.locator("#nodes li").all_text_contents() == [
         "4: 31 visits (97\u00a0%), chance 63\u00a0%, prior 63\u00a0%",
-        "1: 1 visit (3\u00a0%), chance 25\u00a0%, prior 12\u00a0%, loses within 1 move",
+        "1: 1 visit (3\u00a0%), chance 25\u00a0%, prior 12\u00a0%, loses in 1 move",
     ]
 
 
@@ -528,7 +545,7 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     expect(page, "#effort", "2,000 simulations")
     assert button.evaluate("button => button.isConnected")  # otherwise a click during the analysis could be lost
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
-    expect(page, "#viewpoint", r"for\s+Red \(to move\)")
+    expect(page, "#viewpoint", r"for\s+Red")
     expect(page, "#outlook", "The network's opinion: .*wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".pill.opinion", 0)
@@ -548,15 +565,15 @@ def test_proven_results_are_shown_before_the_networks_opinion(browser: Browser, 
     other.route("**/api/proof", lambda route: route.fulfill(json={"result": result}))
     other.goto(address + "#44")
     other.check("#analyse")
-    expect(other, "#verdict", r"Red wins in at most 19 moves \(proven\)")
+    expect(other, "#verdict", r"Red wins within 19 moves \(proven\)")
     expect_count(other, ".pill.opinion", 7)
     expect_count(other, ".pill.opinion.strong", 1)
     other.goto(address + "#444")
-    expect(other, "#viewpoint", r"for\s+Yellow \(to move\)")
-    expect(other, "#verdict", r"Yellow loses in at most 18 moves \(proven\)")
+    expect(other, "#viewpoint", r"for\s+Yellow")
+    expect(other, "#verdict", r"Yellow loses within 18 moves \(proven\)")
     other.goto(address + "#4444")  # the same proof, but a sooner win follows from the earlier one
-    expect(other, "#verdict", r"Red wins in at most 18 moves \(proven\)")
-    hint = {"column": 3, "outcome": "wins in at most 19 moves", "source": "proven"}
+    expect(other, "#verdict", r"Red wins within 18 moves \(proven\)")
+    hint = {"column": 3, "outcome": "wins within 19 moves", "source": "proven"}
     other.route("**/api/hint", lambda route: route.fulfill(json=hint))
     other.click("#hint")
     expect(other, "#status", r"^Hint: 4 wins \(proven\)")  # without the larger number

@@ -191,7 +191,7 @@ def test_a_proof_by_the_search_is_not_presented_as_the_fastest_win(monkeypatch: 
     _, text = run_game(["hint"], "445511")
     assert re.search(r"proven by the search: x wins within \d moves with [36]\n", text)
     _, text = run_game(["hint"], "4455116")
-    assert "proven by the search: every move loses within 1 move\n" in text
+    assert "proven by the search: every move loses in 1 move\n" in text
     assert re.search(r"uct:200 would play \d \(0 %\)", text)
     assert "holds out longest" not in text
 
@@ -287,9 +287,9 @@ def test_a_proven_result_is_shown_if_the_solver_takes_longer(monkeypatch: pytest
     monkeypatch.setattr("alphac4.play.terminal.exact", Mock(side_effect=TimeIsUp))
     _, text = run_game(["hint", "4", "hint", "1", "hint", "load 3", "hint"], "4524")
     assert re.findall(r"proven: (.*)", text) == [
-        "x wins in at most 19 moves with 4",
-        "x wins in at most 18 moves",
-        "x wins in at most 18 moves; 3 wins too",
+        "x wins within 19 moves with 4",
+        "x wins within 18 moves",
+        "x wins within 18 moves; 3 wins too",
         "o does not lose with 3",
     ]
 

@@ -37,10 +37,10 @@ def test_search_finds_and_proves_forced_moves(kind: str) -> None:
     search = make_search(kind)
     win = search.search([Position.from_moves("414141")], Budget(simulations=10))  # proven without a simulation
     assert (win.moves[0], win.value[0]) == (3, 1.0)
-    assert describe_proof(int(win.proofs[0, 3])) == "wins within 1 move"
+    assert describe_proof(int(win.proofs[0, 3])) == "wins in 1 move"
     block = search.search([Position.from_moves("12121")], Budget(simulations=50))
     assert block.moves[0] == 0
-    assert [describe_proof(int(block.proofs[0, c])) for c in range(1, 7)] == ["loses within 1 move"] * 6
+    assert [describe_proof(int(block.proofs[0, c])) for c in range(1, 7)] == ["loses in 1 move"] * 6
     open_three = search.search([Position.from_moves("4455")], Budget(simulations=500))
     assert open_three.moves[0] in (2, 5)
     assert open_three.value[0] == 1.0

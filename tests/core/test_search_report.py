@@ -72,7 +72,7 @@ RESULT = SearchResults(
 )
 TABLE = """\
 column  visits   value  prior   score
-     1       1  -0.500  0.125  +0.125  loses within 1 move
+     1       1  -0.500  0.125  +0.125  loses in 1 move
      3       0       -  0.250       -
      4      31  +0.250  0.625  -0.375  *
 
@@ -90,7 +90,7 @@ def test_prior_is_unknown_where_the_rules_decide_the_position() -> None:
     agent = alphac4.load("quick", backend="torch-fp32")
     won, raw = agent.search("112233", simulations=20), agent.search("112233", simulations=0)
     assert [item.prior for item in won.columns.values()] == [None] * 7
-    assert "4 0 - - - * wins within 1 move" in " ".join(won.table().split())
+    assert "4 0 - - - * wins in 1 move" in " ".join(won.table().split())
     assert raw.columns[3].prior > 0.9
     alphac4.draw_board("112233", [item.prior for item in won.columns.values()])
 
@@ -158,7 +158,7 @@ def test_drawing_of_a_search() -> None:
     """The widths of the edges are 1 + 7 times the shares of the visits: 1 / 32, 31 / 32, 20 / 30 and 9 / 30."""
     cards = [
         ("", "card", ".x../.o../oxx.", "o", "Yellow to move; 32 visits; +0.20 for Yellow"),
-        ("1.2", "card", ".x../oo../oxx.", "o", "Yellow plays 1; 1 visit; -0.50 for Yellow; loses within 1 move"),
+        ("1.2", "card", ".x../oo../oxx.", "o", "Yellow plays 1; 1 visit; -0.50 for Yellow; loses in 1 move"),
         ("7.8", "card best", ".x../.o../oxxo", "o", "Yellow plays 4; 31 visits; +0.25 for Yellow"),
         ("5.7", "card best", ".x../xo../oxxo", "x", "Red plays 1; 20 visits; -0.10 for Red; draws"),
         ("3.1", "card", ".x../.o.x/oxxo", "x", "Red plays 4; 9 visits; wins within 3 moves"),
@@ -168,7 +168,7 @@ def test_drawing_of_a_search() -> None:
         "card best",
         ".x../oo.x/oxxo",
         "o",
-        "Yellow plays 1; 1 visit; -0.50 for Yellow; loses within 1 move",
+        "Yellow plays 1; 1 visit; -0.50 for Yellow; loses in 1 move",
     )
     assert read_drawing(draw_tree(find_node, depth=2, width=2)) == cards
     assert read_drawing(draw_tree(find_node, depth=3, width=2)) == [*cards, third]

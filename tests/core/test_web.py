@@ -147,7 +147,7 @@ def test_hint_names_its_source(service: SearchService, client: TestClient, monke
     shared_solver.cache_clear()
     known = ProvenResult(first=True, plies=39, column=3)
     monkeypatch.setattr(service, "proven_result", Mock(side_effect=[known, None]))
-    expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "proven"}
+    expected = {"column": 3, "outcome": "wins within 20 moves", "source": "proven"}
     assert ask(client, "hint", moves="2266") == expected
     hint = ask(client, "hint", moves="22661")
     assert hint["outcome"] == ""
@@ -290,6 +290,13 @@ def test_moves_do_not_wait_for_loading_proofs(
     early = [threading.Thread(target=lambda: ask(client, "proof", moves="4")) for _ in range(cores() + 1)]
     early += [threading.Thread(target=lambda: ask(client, "move", **MOVE | {"level": "master"}))]
     assert_a_move_does_not_wait(client, early, application.proof_reads, released)
+
+
+def test_search_is_compiled_before_it_is_needed(service: SearchService, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = threading.Event()
+    monkeypatch.setattr(searches.NetworkSearch, "compile", lambda _search: compiled.set())
+    service.prepare()
+    assert compiled.wait(TIMEOUT_S)
 
 
 def test_hints_do_not_wait_for_loading_proofs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from alphac4.arena.kinds import CACHE, named_checkpoint
 from alphac4.arena.players import BuildOptions, SearchingPlayer
 from alphac4.compute import choose_compute
 from alphac4.game import Board, Position
-from alphac4.game.position import count_of
+from alphac4.game.position import describe_bound
 from alphac4.machine import worker_threads
-from alphac4.mcts.network_search import PREFETCH
+from alphac4.mcts.network_search import PREFETCH, NetworkSearch, UniformEvaluator
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analyst
@@ -116,9 +116,10 @@ class SearchService:
         self._rng = np.random.default_rng()
 
     def prepare(self) -> None:
-        """Start to load the proofs in a thread, which takes seconds."""
+        """Start a thread that compiles the search, once for a machine, and loads the proofs, which takes seconds."""
 
         def read() -> None:
+            NetworkSearch(UniformEvaluator(), board=self.board).compile()
             with contextlib.suppress(Stopped):
                 self.proven_result(Position(board=self.board))
 
@@ -154,7 +155,7 @@ class SearchService:
         # Skip proofs that are in use: this is the only thread for exact scores, and must not wait for them.
         known = None if self._reading.locked() else self.proven_result(position)
         if known is not None and known.column is not None and known.plies is not None:
-            wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
+            wins = describe_bound(1, (known.plies + 1) // 2)
             return Hint(column=known.column, outcome=wins, source="proven")
         searched = self._player(f"{self._network}@auto", cache=CACHE).search([position])
         likely, values = int(searched.moves[0]), searched.values[0]

@@ -29,7 +29,7 @@ def test_master_keeps_wins_as_first_player() -> None:
 
 def test_the_terminal_shows_a_proven_win(run_command: Callable[..., str]) -> None:
     text = run_command("play --moves 4524 human human", given="hint\n4\nhint\n2\n1\nhint\nquit\n")
-    assert re.findall(r"proven: (.) wins in at most (\d+) moves(.*)", text) == [("x", "19", " with 4"), ("x", "18", "")]
+    assert re.findall(r"proven: (.) wins within (\d+) moves(.*)", text) == [("x", "19", " with 4"), ("x", "18", "")]
 
 
 def test_loading_stops_with_the_server() -> None:
@@ -48,4 +48,4 @@ def test_the_page_shows_proven_wins(browser: Browser, address: str) -> None:
     page.route("**/api/exact", lambda _route: None)  # never answers
     page.goto(address + "#44")
     page.check("#analyse")
-    expect(page, "#verdict", r"Red wins in at most \d+ moves \(proven\)")
+    expect(page, "#verdict", r"Red wins within \d+ moves \(proven\)")

@@ -59,7 +59,7 @@ def test_exported_page_works_offline_and_is_updated(browser: Browser, static_add
     expect(page, "#status", r"Hint: \d")
     expect_count(page, ".hinted", 1)
     page.goto(address + "#112233")
-    expect(page, "#columns tr.best", "^4.*wins within 1 move")
+    expect(page, "#columns tr.best", "^4.*wins in 1 move")
     page.uncheck("#analyse")
     page.goto(address + "#2266137")  # takes long
     page.click("#exact")

@@ -12,7 +12,7 @@ from page_node import ENGINE, NODE, SOLVER, RunInNode, columns_of, random_positi
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Board, Position, make_board
 from alphac4.game.planes import PLANES, make_planes, stones
-from alphac4.game.position import count_of, percents
+from alphac4.game.position import describe_bound, percents
 from alphac4.game.reasons import strength, weakness
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.network_search import NetworkSearch
@@ -311,7 +311,7 @@ def test_engine_of_the_page_agrees_on_a_board_without_a_solver(run_in_node: RunI
         if known is not None:
             column, plies = known
             assert answer["proof"] == {"side": side, "plies": plies, "column": column}
-            wins = f"wins in at most {count_of((plies + 1) // 2, 'move')}"
+            wins = describe_bound(1, (plies + 1) // 2)
             assert hint == {"column": column, "outcome": wins, "source": "proven"}
             assert answer["master"] == column
             seen.add(("won", side))

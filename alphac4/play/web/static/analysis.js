@@ -72,7 +72,7 @@ export class Analysis {
     if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner);
     else if (this.found) this.showBar(this.found.moves.length % 2 ? -this.found.value : this.found.value);
     else this.showBar(null);
-    $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]} (to move)`] : []));
+    $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]}`] : []));
     $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the best move." : "Thinking …";
     $("analysis").classList.toggle("waiting", !this.found); // it still shows another position
     if (live && this.found) this.showFound(this.found);

@@ -231,7 +231,7 @@ function show() {
   $("threat-note").hidden = !$("threats").checked || isOpen;
   analysis.show(game, isOpen);
   opponents.show();
-  $("story").hidden = !setup.story || (game.moves.length > 0 && !result);
+  $("story").hidden = !setup.story || game.moves.length > 0;
   showResult();
   showStatus(status());
   const watched = player && !waits && !game.people.length, waiting = player && waits;
@@ -337,6 +337,7 @@ function undo() {
     previous = null;
   }
   update();
+  announce($("status").textContent);
 }
 
 function swap() {
@@ -344,6 +345,7 @@ function swap() {
   choosePlayers([...game.players].reverse());
   game.paused = false;
   update();
+  announce($("status").textContent);
 }
 
 function rematch() {
@@ -465,6 +467,7 @@ function prepare() {
     $(id).addEventListener("change", apply);
   }
   $("exact").hidden = !setup.exact;
+  $("parity").hidden = rules.rows % 2 > 0;
   $("story").textContent = setup.story;
   $("modes").hidden = Object.keys(modes).length < 2;
   addEventListener("popstate", () => load(false)); // even if another link is typed in

@@ -1,6 +1,6 @@
 // The board as SVG: a focusable lane per column, and above the lanes the columns' numbers and labels.
 
-import { svg } from "./dom.js";
+import { stopAt, svg } from "./dom.js";
 
 const CELL = 80, HEAD = 64, RIM = 9, RADIUS = 0.41 * CELL; // RADIUS of a hole
 const SIDES = ["red", "yellow"];
@@ -33,14 +33,14 @@ export class Board {
     this.labelGroup = svg("g", { "pointer-events": "none", "aria-hidden": "true" }, this.svg);
     this.lanes = Array.from({ length: rules.columns }, (_, column) => this.lane(column, height));
     this.current = Math.floor(rules.columns / 2);
-    this.lanes[this.current].setAttribute("tabindex", "0");
+    stopAt(this.lanes[this.current], this.lanes);
   }
 
   x(column) { return (column + 0.5) * CELL; }
   y(row) { return (this.rules.rows - row - 0.5) * CELL; }
 
   lane(column, height) {
-    const lane = svg("g", { class: "column", role: "button", tabindex: "-1" }, this.svg);
+    const lane = svg("g", { class: "column", role: "button" }, this.svg);
     svg("rect", { class: "lane", x: column * CELL + 2, y: 2 - HEAD, width: CELL - 4, height: height + HEAD - 4, rx: 14 }, lane);
     svg("circle", { class: "ghost", r: CELL * 0.4, cx: this.x(column) }, lane);
     lane.addEventListener("mousedown", (event) => event.preventDefault()); // so that arrow keys still step through the game
@@ -58,7 +58,7 @@ export class Board {
 
   focus(column = this.current) {
     this.current = column;
-    this.lanes.forEach((lane, index) => lane.setAttribute("tabindex", index === column ? "0" : "-1"));
+    stopAt(this.lanes[column], this.lanes);
     this.lanes[column].focus({ preventScroll: true });
   }
 

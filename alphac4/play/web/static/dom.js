@@ -6,6 +6,9 @@ export const percent = (share) => percents([share])[0];
 // A value in [-1, 1] as the expected points in per cent; a draw counts half.
 export const chance = (value) => percent((1 + value) / 2);
 export const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+// A win or loss at the latest, such as "wins within 3 moves", but "wins in 1 move".
+export const describeBound = (verb, moves) => `${verb} ${moves === 1 ? "in" : "within"} ${counted(moves, "move")}`;
+export const eitherOf = (words) => new Intl.ListFormat("en-GB", { type: "disjunction" }).format(words); // "1, 2 or 3"
 
 // Shares as whole per cent; the largest remainders are rounded up to reach the sum.
 export function percents(shares) {
@@ -33,6 +36,11 @@ export function element(name, className, ...content) {
 // Not `disabled`, because a disabled button loses the focus.
 export const enable = (id, enabled) => $(id).setAttribute("aria-disabled", String(!enabled));
 export const isEnabled = (id) => $(id).getAttribute("aria-disabled") !== "true" && !$(id).hidden;
+
+// Make one of some elements a stop of the Tab key, and skip the others.
+export function stopAt(current, elements) {
+  for (const each of elements) each.tabIndex = each === current ? 0 : -1;
+}
 
 // Write the text of a button beside its icon.
 export const relabel = (id, text) => ($(id).querySelector("span").textContent = text);

@@ -1,6 +1,6 @@
 // Opening of another position: of moves or a link, typed or pasted, or of stones that are set up by clicking.
 
-import { $, COLOURS, isDialogOpen, makeButton } from "./dom.js";
+import { $, COLOURS, isDialogOpen, makeButton, stopAt } from "./dom.js";
 
 // What a text names, such as "4455" or "puzzles/4455": a link's part after its last "#" or "=", without separators.
 export const nameIn = (text) => (text.match(/[#=]([^#=&]*)$/)?.[1] ?? text).replace(/[\s,;.-]/g, "");
@@ -14,6 +14,15 @@ export class Opener {
     for (let row = rules.rows - 1; row >= 0; row--)
       for (let column = 0; column < rules.columns; column++)
         $("open-cells").append(makeButton("", () => this.press(column, row), { type: "button", "data-cell": `${column} ${row}` }));
+    const cells = [...$("open-cells").children];
+    stopAt(cells.at(-1), cells);
+    $("open-cells").addEventListener("focusin", ({ target }) => stopAt(target, cells));
+    $("open-cells").addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -rules.columns, ArrowDown: rules.columns }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      cells[cells.indexOf(event.target) + step]?.focus();
+    });
     $("open").addEventListener("click", () => this.open());
     $("open-text").addEventListener("input", () => this.read());
     $("open-cancel").addEventListener("click", () => $("open-dialog").close());

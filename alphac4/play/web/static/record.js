@@ -1,6 +1,6 @@
 // Record of a game: a curve of its evaluation, its moves, and the controls to step through it.
 
-import { $, COLOURS, chance, clickByKeys, element, enable, makeButton, onPress, svg } from "./dom.js";
+import { $, COLOURS, chance, clickByKeys, element, enable, makeButton, onPress, stopAt, svg } from "./dom.js";
 
 const LEFT = 66, TOP = 10, TALL = 130;
 const MIN_PLIES = 10; // minimum width of the curve
@@ -53,8 +53,13 @@ export class Record {
 
   label(index) { return `${index + 1}. ${COLOURS[index % 2]} plays ${this.rules.name(this.moves[index])}`; }
 
-  // Mark a move as the current one.
-  mark(ply) { this.buttons.forEach((button, index) => button.setAttribute("aria-current", String(index + 1 === ply))); }
+  // Mark a move as the current one; the focus follows it.
+  mark(ply) {
+    const { buttons } = this, current = buttons[ply - 1] ?? buttons[0];
+    buttons.forEach((button, index) => button.setAttribute("aria-current", String(index + 1 === ply)));
+    stopAt(current, buttons);
+    if (buttons.includes(document.activeElement)) current.focus();
+  }
 
   drawList() {
     $("moves").replaceChildren(...this.moves.map((column, index) => {

@@ -1,6 +1,6 @@
 // Proven results of positions, by the exact solver, its opening book or proofs; they are cached by position.
 
-import { COLOURS, announce, counted, relabel } from "./dom.js";
+import { COLOURS, announce, describeBound, eitherOf, relabel } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
 const SOLVER_TIMEOUT_MS = 2000; // time for the proven result of a position that is analysed
@@ -53,11 +53,11 @@ export class Solver {
     const side = moves.length % 2, best = this.best(moves), proof = this.proofs.get(moves), bound = this.bounds.get(moves), colour = COLOURS[side];
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
-      const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
+      const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : eitherOf(best.map(({ column }) => this.rules.name(column)));
       return { winner, text: `${colour} ${score ? outcome : "draws"}`, source: `exact; best: ${names}` };
     }
     if (bound) {
-      const does = `${bound.side === side ? "wins" : "loses"} in at most ${counted(Math.ceil(bound.plies / 2), "move")}`;
+      const does = describeBound(bound.side === side ? "wins" : "loses", Math.ceil(bound.plies / 2));
       return { winner: bound.side, text: `${colour} ${does}`, source: "proven" };
     }
     return proof ? { winner: undefined, text: `${colour} ${proof.side === side ? "does not lose" : "does not win"}`, source: "proven" } : null;
@@ -67,7 +67,7 @@ export class Solver {
   verdict(moves) {
     const best = this.requested.has(moves) && this.best(moves);
     if (!best) return "";
-    const [{ score, outcome }] = best, names = best.map(({ column }) => this.rules.name(column)).join(" or ");
+    const [{ score, outcome }] = best, names = eitherOf(best.map(({ column }) => this.rules.name(column)));
     if (score < 0) return `Exact: every move loses; ${longestResistance(names, outcome)}.`;
     return `Exact: ${COLOURS[moves.length % 2]} ${score ? outcome : "draws"} with ${names}.`;
   }

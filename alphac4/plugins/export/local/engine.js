@@ -1,6 +1,6 @@
 // The page's engine in the browser: one worker for the opponent, one for the analysis, and several for the exact solver.
 
-import { counted } from "./dom.js";
+import { describeBound } from "./dom.js";
 import { Judge } from "./judge.js";
 import { Rules } from "./rules.js";
 
@@ -133,7 +133,7 @@ class Local {
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
       return { column, outcome: score ? outcome : "draws", source: "exact" };
     }
-    if (entry) return { column: entry.column, outcome: `wins in at most ${counted(Math.ceil(entry.plies / 2), "move")}`, source: "proven" };
+    if (entry) return { column: entry.column, outcome: describeBound("wins", Math.ceil(entry.plies / 2)), source: "proven" };
     const finished = new AbortController(), both = AbortSignal.any([signal, finished.signal]);
     const ranked = this.opponent.ask("rank", { moves: played }, both);
     ranked.catch(() => {}); // errors are thrown where it is awaited

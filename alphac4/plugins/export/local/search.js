@@ -3,6 +3,7 @@
 // Statistics are stored on edges, for the side to move in the node. A proven win in d plies is WIN - d, a loss d - WIN,
 // a draw 0, so that larger is better.
 
+import { describeBound } from "./dom.js";
 import { Rules } from "./rules.js";
 
 const WIN = 100, DRAW = 0, ILLEGAL = -128, UNPROVEN = 127;
@@ -14,7 +15,7 @@ export function describeProof(proof) {
   if (proof === ILLEGAL || proof === UNPROVEN) return "";
   if (proof === DRAW) return "draws";
   const moves = Math.floor((WIN - Math.abs(proof) + 1) / 2); // those of the winner
-  return `${proof > 0 ? "wins" : "loses"} within ${moves} move${moves === 1 ? "" : "s"}`;
+  return describeBound(proof > 0 ? "wins" : "loses", moves);
 }
 
 class Node {

@@ -1,6 +1,6 @@
 // Puzzles: only one move wins, and the win is played out against the best defence. Progress is stored in this browser.
 
-import { $, COLOURS, announce, counted, enable, onPress, recall, relabel, remember, showStatus } from "../dom.js";
+import { $, COLOURS, announce, counted, eitherOf, enable, onPress, recall, relabel, remember, showStatus } from "../dom.js";
 
 const MIN_ANSWER_MS = 600; // minimum time before a move of the page, so that the previous stone has fallen
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -38,7 +38,8 @@ class Puzzles {
     onPress("puzzle-previous", () => this.turn(this.seen[this.index - 1]));
     onPress("puzzle-again", () => this.begin(this.puzzle, this.helped || this.over));
     onPress("puzzle-analyse", () => {
-      open(this.moves, this.ply);
+      const isAtEnd = Boolean(rules.result(this.moves.slice(0, this.ply)));
+      open(this.moves, isAtEnd ? this.start.length : this.ply); // nothing to analyse at the end
       if (!$("analyse").checked) $("analyse").click();
     });
     onPress("daily", () => this.turn(this.daily));
@@ -239,7 +240,7 @@ class Puzzles {
       .map((column) => [Math.random(), column]).sort(([a], [b]) => a - b).map(([, column]) => column);
     this.endStreak();
     for (const column of wrong.slice(0, Math.ceil((wrong.length - 1) / 2))) this.wrong.set(column, { text: "no", spoken: "does not win", isDisabled: true });
-    this.say(`It is one of ${this.possible.map((column) => this.rules.name(column)).join(", ")}.`);
+    this.say(`It is ${eitherOf(this.possible.map((column) => this.rules.name(column)))}.`);
   }
 
   // Play out the win by best play of both sides, the most central of equal moves.
