@@ -25,13 +25,13 @@ from alphac4.storage.files import add_path_to_errors
 
 PICTURE_INTERVAL_S = 30.0  # drawing takes two seconds
 
-# TensorBoard sorts groups by name, capital letters first, so Strength comes first.
-# All curves of a run have one colour, so each chart has one curve; the image "mistakes/by set" shows all sets.
+# TensorBoard sorts groups by name, capital letters first: Mistakes and Strength come first.
+# All curves of a run have one colour, so each chart has one curve; the image "Mistakes/by set" shows all sets.
 # The opponents of the run take the place of *.
 CHARTS = {
     "Is it getting stronger?": (
-        *("mistakes/raw", "mistakes/with search"),
-        *("mistakes/raw begin-hard", "mistakes/with search begin-hard"),  # the hardest set
+        *("Mistakes/raw", "Mistakes/with search"),
+        *("Mistakes/raw begin-hard", "Mistakes/with search begin-hard"),  # the hardest set
         *("Strength/against *", "Strength/closing match against *"),
         *("Strength/value error raw", "Strength/value error with search"),
     ),
@@ -157,7 +157,7 @@ class Monitor:
         }
         judged = [past for past in self._history if past.evaluation is not None]
         if judged:
-            shown["mistakes/by set"] = figures.mistakes_figure(judged)
+            shown["Mistakes/by set"] = figures.mistakes_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
             shown[f"sample games/{index + 1}"] = figures.game_figure(game, self._board, moments=6, columns=2, width=3.5)
         return shown
@@ -206,8 +206,8 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     values |= selfplay.statistics
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("with search", report.evaluation.search)):
-            values[f"mistakes/{name}"] = figures.mistake_rate
-            values |= {f"mistakes/{name} {part}": error for part, error in figures.mistakes_by_set.items()}
+            values[f"Mistakes/{name}"] = figures.mistake_rate
+            values |= {f"Mistakes/{name} {part}": error for part, error in figures.mistakes_by_set.items()}
             values[f"Strength/value error {name}"] = figures.value_error
     values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
     return {tag: value for tag, value in values.items() if value is not None}

@@ -109,7 +109,7 @@ def test_every_shipped_network_has_a_name_and_a_description() -> None:
     assert files == {checkpoint_file(Path(name)).name for name in SHIPPED}
     described = (folder / "README.md").read_text(encoding="utf-8")
     for file in files:
-        assert f"## {file}" in described
+        assert f"| `{file.removesuffix('.safetensors')}` |" in described
         assert load_checkpoint(Path(file.removesuffix(".safetensors"))).board == make_board()
 
 

@@ -364,7 +364,7 @@ def test_options_of_a_checkpoint_change_the_measured_search(
     sets, budget = packaged_positions(8), Budget(simulations=200)
     measurement = Measurement(sets=sets, budgets=[200], compute=choose_compute("cpu", "torch-fp32", threads=1))
     evaluator = Evaluator(network, backend="torch-fp32", device="cpu")
-    given: dict[str, Any] = {"c-init=20": {"selection_rule": Puct(c_init=20)}, "proofs=off": {"proofs": False}}[option]
+    given: dict[str, Any] = {"c-init=20": {"selection": Puct(c_init=20)}, "proofs=off": {"proofs": False}}[option]
     expected = []
     for options in (given, {}):
         search = NetworkSearch(evaluator, **options)

@@ -160,12 +160,12 @@ THIRD = dataclasses.replace(  # an iteration played elsewhere, without an evalua
     evaluation=None,
 )
 CURVES = {  # of the second iteration
-    "mistakes/raw": 0.375,
-    "mistakes/with search": 0.0625,
-    "mistakes/raw begin-hard": 0.5,
-    "mistakes/raw end-easy": 0.25,
-    "mistakes/with search begin-hard": 0.125,
-    "mistakes/with search end-easy": 0.0,
+    "Mistakes/raw": 0.375,
+    "Mistakes/with search": 0.0625,
+    "Mistakes/raw begin-hard": 0.5,
+    "Mistakes/raw end-easy": 0.25,
+    "Mistakes/with search begin-hard": 0.125,
+    "Mistakes/with search end-easy": 0.0,
     "Strength/value error raw": 0.6875,
     "Strength/value error with search": 0.4375,
     "Strength/against uct:1000": 0.65,
@@ -224,7 +224,7 @@ def test_curves_have_the_values_of_the_reports(tmp_path: Path) -> None:
     assert {tag: steps[2] for tag, steps in points.items() if 2 in steps} == pytest.approx(CURVES)
     assert {tag: steps[3] for tag, steps in points.items() if 2 not in steps} == pytest.approx(LAST_CURVES)
     assert points["gate/promotions"] == {1: 1, 2: 2, 3: 2}
-    assert points["mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
+    assert points["Mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
     layout = Layout.FromString(events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0])
     charts = {chart.title: list(chart.multiline.tag) for group in layout.category for chart in group.chart}
     assert {"Strength/against uct:1000", "Strength/closing match against uct:1000", "loss/policy"} < charts.keys()
@@ -313,7 +313,7 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
         "games/first moves",
         "games/openings",
         "value/calibration",
-        "mistakes/by set",
+        "Mistakes/by set",
         "sample games/1",
     ]
 
@@ -335,7 +335,7 @@ def test_images_show_the_data_of_the_reports(tmp_path: Path, monkeypatch: pytest
     assert "root value" in axes.get_xlabel()
     assert "outcome" in axes.get_ylabel()
 
-    panels = drawn["mistakes/by set"].axes
+    panels = drawn["Mistakes/by set"].axes
     assert [axes.get_title() for axes in panels] == ["raw network", "64 simulations"]
     curves = [{line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines} for axes in panels]
     assert curves == [

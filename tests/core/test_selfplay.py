@@ -203,7 +203,7 @@ def test_budgets_of_a_plan_depend_on_ply_and_kind_of_search() -> None:
     """Each search has its budget of visits, or more if the reused tree has them already."""
     config = replace(SMALL, parallel_games=4, full_search_prob=0.5, opening_prob=0.0)
     plies = np.arange(STANDARD.cells)
-    plan = make_plan(STANDARD, config)._replace(simulations=np.stack([4 + 3 * plies, 24 + 3 * plies]))
+    plan = make_plan(STANDARD, config)._replace(visits=np.stack([4 + 3 * plies, 24 + 3 * plies]))
     actor = Actor(STANDARD, config, UniformEvaluator(), 4, np.random.default_rng(0), max_simulations=200)
     compared = 0
     for block in actor.play(2 * STANDARD.cells, lambda: False, plan):
