@@ -330,7 +330,7 @@ class AuditCommand(CheckedSettings):
 
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
-    """Update a bar with the progress among the positions of this number of stones."""
+    """Show in a bar how many of the ``total`` positions with ``stones`` stones are done."""
     from alphac4.game.position import count_of
 
     if done == 0:

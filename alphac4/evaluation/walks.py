@@ -139,7 +139,7 @@ class KnownMoves:
 
 
 def _pack(moves: Moves) -> dict[str, Any]:
-    """Return an entry of the journal: 8 bytes per key and one per column and kind, compressed by zlib, as Base64."""
+    """Return a journal entry: 8-byte keys, then columns and kinds of a byte each; compressed by zlib, as Base64."""
     content = moves.keys.astype("<u8").tobytes() + moves.columns.tobytes() + moves.kinds.tobytes()
     return {"count": len(moves.keys), "moves": base64.b64encode(zlib.compress(content)).decode()}
 

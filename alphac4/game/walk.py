@@ -41,7 +41,7 @@ NO_MOVE = -2
 
 @dataclass(frozen=True, kw_only=True)
 class Games:
-    """All games of one player after some first moves.
+    """A board, some first moves, and the side whose moves a player decides while its opponent may reply anything.
 
     Raises:
         IllegalMove: if those moves are not legal.

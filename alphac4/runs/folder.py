@@ -3,7 +3,7 @@
 ::
 
     config.json                      the settings
-    lock                             held by the process that owns the run
+    .alphac4.lock                    held by the process that owns the run
     costs.json                       the run's costs so far
     replay/000012.safetensors        samples of iteration 12
     checkpoints/000012.safetensors   the networks of the latest iterations, and the best

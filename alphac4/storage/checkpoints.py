@@ -54,7 +54,7 @@ def _weights(network: "Network") -> Arrays:
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
-    """Load a checkpoint from a path, or by a name: "best", or one with a scheme."""
+    """Load a checkpoint from a path, or by a name such as "best" or "hf://OWNER/NAME"."""
     import torch
 
     from alphac4.nn.config import NetworkConfig

@@ -34,7 +34,7 @@ def find_with_scheme(name: str) -> Callable[[], Path] | None:
 
 
 def check_network(name: str) -> None:
-    """Raise a `ValueError` unless a network's file exists; one with a scheme is only checked when it is loaded."""
+    """Raise a `ValueError` unless a network's file exists; names such as ``hf://OWNER/NAME`` are not looked up here."""
     if name not in SHIPPED and find_with_scheme(name) is None and (not Path(name).exists() or Path(name).is_dir()):
         problem = "is a folder, not a network's file" if Path(name).exists() else "no such file"
         raise ValueError(f"{shorten(name)}: {problem}{did_you_mean(name, SHIPPED)}")

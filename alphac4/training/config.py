@@ -35,8 +35,8 @@ class SearchConfig(CheckedSettings):
     """Settings of every search of a run: self-play, gate, matches and evaluation."""
 
     c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
-    """Weight of the prior (AlphaZero 2018: 1.25); `alphac4.mcts.puct` has the formula. The priors differ: the policy's
-    logits are divided by 1 in self-play, which learns from them, and by 1.4 in all other searches
+    """Weight of the prior (AlphaZero 2018: 1.25); `alphac4.mcts.puct` has the formula. Self-play uses the
+    policy's priors unchanged, because it learns from them. All other searches divide the policy's logits by 1.4
     (``prior_temperature`` of `alphac4.Puct`)."""
 
     def puct(self, prior_temperature: float | None = None) -> "Puct":
@@ -154,7 +154,7 @@ class TrainConfig(CheckedSettings):
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
     """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
     start_from: str = ""
-    """Checkpoint (FILE.safetensors, best or quick) of the network to start from, instead of random
+    """Checkpoint (FILE.safetensors, hf://OWNER/NAME, best or quick) of the network to start from, instead of random
     weights. It must have the run's number of channels. Blocks and input planes that it lacks are added."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
