@@ -131,7 +131,7 @@ def test_gpu_report_repeats_failed_steps(tmp_path: Path) -> None:
 def test_share_of_best_defences_is_that_of_all_games() -> None:
     """The levels of merged positions give the probability that a recursion over single games gives."""
     script = runpy.run_path(str(ROOT / "experiments" / "keeping_the_win.py"))
-    player, solver, opening = alphac4.load("quick@0").player, Solver(), "44444222266662634332"
+    player, solver, opening = alphac4.load("quick@0").player, Solver(), "4444413666633161154113"
 
     def kept(position: Position) -> float:
         after = position.play(player.choose([position])[0])
