@@ -53,8 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # defined by pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two processes more than there are cores, because many tests wait for a browser, a process or Ray."""
-    return min(cores() + 2, 8)
+    """Return one process more than there are cores, because some tests wait for a browser, a process or Ray."""
+    return min(cores() + 1, 8)
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marks
