@@ -67,7 +67,7 @@ def write_all(tests: Path = TESTS) -> None:
 def read(path: Path) -> Any:
     """Return the content of a file as plain values of JSON, by the reader of its kind."""
     reader = next(reader for pattern, reader in READERS.items() if re.search(pattern, path.as_posix()))
-    return json.loads(json.dumps(_plain(reader(path))))
+    return json.loads(json.dumps(plain(reader(path))))
 
 
 def differences(expected: Any, actual: Any, name: str = "") -> Iterator[str]:
@@ -154,18 +154,18 @@ def _read_certificate(path: Path) -> Any:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Convert records to objects, and arrays to their types, shapes and digests."""
     if isinstance(value, torch.Tensor | np.ndarray):
         array = np.asarray(value)
         return [array.dtype.name, list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return plain(value._asdict())
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 BEST = "run/checkpoints/best.safetensors"

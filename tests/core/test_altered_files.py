@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from campaigns.tiny_run import tiny_run
 from hypothesis import given
 from hypothesis import strategies as st
+from release_files import plain
 
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
@@ -28,9 +27,7 @@ from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_board
 from alphac4.game.walk import NO_MOVE, stones_of
 from alphac4.runs.costs import CostCounter
-from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
-from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import Costs, load_state
 from alphac4.selfplay.replay import load_shard
 from alphac4.solver.book import KnownScores, load_book, save_book
@@ -38,6 +35,7 @@ from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.journal import Journal
 from alphac4.training.config import load_config
 
+RUN = Path(__file__).parent / "data" / "1.0" / "run"  # as `release_files` wrote it
 MAX_SECONDS = 5.0  # CPU time for a file of a few kilobytes
 MAX_MEMORY = 3 << 30  # bytes beyond what the process has
 NUMBERS = [b"0", b"-1", b"1e999", b"NaN", b"100000", b"4000000000", b"9" * 30, b"9" * 5000, b'"7"', b"null", b"1.5"]
@@ -54,19 +52,6 @@ class Format:
     read: Callable[[Path], Any]  # as plain values; a set if its lines are independent
     source: str = ""  # in a run's folder; empty if the fixture writes it
     signed: bool = True  # has a digest
-
-
-def plain(value: Any) -> Any:
-    """Convert to comparable values: tensors and arrays to bytes, records to dictionaries."""
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return str(value.dtype), tuple(value.shape), np.asarray(value).tobytes()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return plain({item.name: getattr(value, item.name) for item in dataclasses.fields(value)})
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
 
 
 def read_checkpoint(path: Path) -> Any:
@@ -111,16 +96,9 @@ FORMATS = (
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file of each format."""
     folder = tmp_path_factory.mktemp("files")
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        TrainingSession(RunFolder(folder / "run", tiny_run(iterations=1))) as session,
-    ):
-        patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})  # they take seconds
-        session.train()
-        session.play_closing_matches()
     for form in FORMATS:
         if form.source:
-            shutil.copyfile(next((folder / "run").glob(form.source)), folder / form.name)
+            shutil.copyfile(next(RUN.glob(form.source)), folder / form.name)
     tournament = Journal(folder / "tournament.jsonl", TOURNAMENT_FORMAT, TOURNAMENT)
     walk = KnownMoves(STANDARD, folder / "walk.jsonl", WALK)
     result = MatchResult(
