@@ -194,12 +194,12 @@ def load(
     search: dict[str, Any] = {"proofs": proofs, "mirror": mirror}
     packages = sys.modules.get("alphac4.nn.network")  # imported if there is an instance of its class
     is_network = packages is not None and isinstance(player, packages.Network)
-    is_file = is_network or runs_network(player)
+    has_backend = is_network or runs_network(player)
     has_network = is_own_network or (is_written and find_network(str(player)) is not None)
     for name, value, default, applies in (
-        ("device", device, "auto", is_file),
-        ("backend", backend, "auto", is_file),
-        ("batch_size", batch_size, 1, is_file),
+        ("device", device, "auto", has_backend),
+        ("backend", backend, "auto", has_backend),
+        ("batch_size", batch_size, 1, has_backend),
         ("seed", seed, 0, not is_object),
         ("threads", threads, None, is_written),
         ("planes", planes, None, is_own_network and not is_network),
@@ -225,12 +225,11 @@ def load(
     evaluator: SupportsEvaluate
     if is_network:
         own = cast("Network", player)
-        if (own.config.rows, own.config.columns) != (board.rows, board.columns):
-            raise PlayerError(f"the network is for {own.config.rows} x {own.config.columns}; pass its board as board=")
+        rows, columns = own.config.rows, own.config.columns
+        if (rows, columns) != (board.rows, board.columns):
+            raise PlayerError(f"the network is for {rows} x {columns}; pass its board as board=")
         name = type(getattr(own, "module", own)).__name__  # the user's own, of a `CustomNetwork`
-        evaluator = choose_compute(device, backend, threads=threads).evaluator(
-            own, batch_size=max(batch_size, PREFETCH)
-        )
+        evaluator = choose_compute(device, backend).evaluator(own, batch_size=max(batch_size, PREFETCH))
     else:
         evaluator = function = own_evaluator(player, board, planes)
         name = function.name

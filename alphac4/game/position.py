@@ -84,7 +84,7 @@ def describe_end(sign: int, moves: int) -> str:
 
 def describe_bound(sign: int, moves: int) -> str:
     """Return a win or loss at the latest, such as "wins within 3 moves", but "wins in 1 move"."""
-    return describe_end(sign, moves).replace(" in ", " in " if moves == 1 else " within ")
+    return f"{'wins' if sign > 0 else 'loses'} {'in' if moves == 1 else 'within'} {count_of(moves, 'move')}"
 
 
 def count_of(number: int, noun: str) -> str:

@@ -98,9 +98,9 @@ def backend_names(device: str, network: NetworkConfig | None = None) -> list[str
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """Return the backends for a network, fastest first, for usual batches of ``batch`` positions.
 
-    The order follows measurements (docs/speed.md). int8 is the fastest, except for small networks with AMX; then
-    bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain from Winograd's
-    filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    The order follows measurements (docs/speed.md): int8, although bf16 is a little faster for small networks with AMX;
+    then bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain from
+    Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
