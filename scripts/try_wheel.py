@@ -1,7 +1,7 @@
 """Install a wheel into an empty environment and use it as a user would: commands, a training, Python, the page.
 
     python -m build && python scripts/try_wheel.py dist/alphac4-1.0.0-py3-none-any.whl
-    python3.14 scripts/try_wheel.py dist/alphac4-1.0.0-py3-none-any.whl --extras onnx web --folder /tmp/kept
+    python3.14 scripts/try_wheel.py dist/alphac4-1.0.0-py3-none-any.whl --extras onnx web --folder trial
 
 The environment has the version of Python that runs this script, and the newest packages within the wheel's ranges. pip
 reads its own settings, such as PIP_EXTRA_INDEX_URL and PIP_CONSTRAINT. The folder's name has blanks and an umlaut.

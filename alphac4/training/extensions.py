@@ -223,7 +223,7 @@ class Extensions:
         for name, function in given.items():
             if name not in Functions.__annotations__:
                 advice = _setting_advice(name) or did_you_mean(name, Functions.__annotations__)
-                raise TypeError(f"there is no argument {name!r}{advice}")
+                raise TypeError(f"unknown argument {name!r}{advice}")
             if name != "selection_rule" and not callable(function):
                 raise TypeError(f"{name} must be a function, not {function!r:.60}; see `alphac4.iterate`")
         optimizer = given.get("optimizer")
