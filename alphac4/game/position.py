@@ -259,13 +259,12 @@ class Position:
         return (own, opponent) if self.first_to_move else (opponent, own)
 
     def is_legal(self, column: int) -> bool:
-        """Whether the 0-based column has room for a stone, even if the game is over.
+        """Whether the side to move can play the 0-based column; False after the end of the game.
 
         Raises:
             TypeError: if the column is not an integer.
         """
-        board, column = self.board, as_integer(column, "column")
-        return 0 <= column < board.columns and bool(rules.landing_cell(board, self.occupied, column))
+        return as_integer(column, "column") in self.legal_columns()
 
     def legal_columns(self) -> list[int]:
         """Return the 0-based columns of all legal moves; none after the end of the game."""

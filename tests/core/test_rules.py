@@ -57,6 +57,7 @@ def test_the_largest_boards_use_every_bit() -> None:
     full = Position.from_moves("8888888", make_board(7, 8, 8))
     assert not full.is_legal(7)
     assert full.is_legal(6)
+    assert not position.is_legal(1)  # the game is over
     assert int(legal_cells(full.board, full.occupied)).bit_count() == 7
 
 
