@@ -96,7 +96,7 @@ class RunFolder:
                 changes = ", ".join(f"{name} {changed[name][0]} -> {changed[name][1]}" for name in refused)
                 raise ValueError(
                     f"{self.path} holds a run with other settings: {changes}; choose another folder, "
-                    "or leave out the settings to resume the run with its own"
+                    "or leave out the preset and the settings to resume the run with its own"
                 )
             if state.iteration:
                 check_names(state.extensions, self.extensions.names())

@@ -31,7 +31,7 @@ from alphac4.runs.reports import (
     find_warnings,
     time_shares,
 )
-from alphac4.runs.state import stored_settings
+from alphac4.runs.state import CHANGEABLE, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, weights_digest
 from alphac4.training.config import TrainConfig, from_dict, load_config, random_generator
@@ -56,9 +56,10 @@ CLOSING_PAIRS = 50  # pairs of games in each closing match: the score's interval
 def find_config(
     folder: Path, preset: TrainConfig | str | None, settings: Path | Mapping[str, Any] | None
 ) -> TrainConfig:
-    """Return the settings of a run: a preset's, by default those of the run in the folder, with changes.
+    """Return the settings of a run: by default those of the run in the folder, or "standard", with changes.
 
-    Without a preset and without a run, the preset is "standard". The changes are a mapping or a JSON file.
+    A preset by name gives a new run all of its settings, and a run in the folder only those that cannot change when it
+    resumes, so that a command can be repeated. The changes are a mapping or a JSON file.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
@@ -66,10 +67,10 @@ def find_config(
         raise FileNotFoundError(errno.ENOENT, f"is a link to {folder.readlink()}, which does not exist", str(folder))
     if isinstance(preset, TrainConfig):
         base = preset
-    elif preset is not None:
-        base = TrainConfig.preset(preset)
     else:
-        base = stored_settings(folder) or TrainConfig.preset("standard")
+        stored = stored_settings(folder)
+        base = stored if stored and preset is None else TrainConfig.preset(preset or "standard")
+        base = replace(base, **{name: getattr(stored or base, name) for name in CHANGEABLE})
     if settings is None or isinstance(settings, Mapping):
         return from_dict(settings or {}, base)
     return load_config(settings, base)
