@@ -23,7 +23,8 @@ from alphac4.runs.reports import IterationReport
 from alphac4.runs.state import flatten
 from alphac4.storage.files import add_path_to_errors
 
-PICTURE_INTERVAL_S = 30.0  # drawing takes two seconds
+PICTURE_INTERVAL_S = 30.0
+PICTURE_SHARE = 0.02  # largest share of a run's time that drawing may take
 
 # TensorBoard sorts groups by name, capital letters first: Mistakes and Strength come first.
 # All curves of a run have one colour, so each chart has one curve; the image "Mistakes/by set" shows all sets.
@@ -118,11 +119,13 @@ class Monitor:
         """Write the images of the last iteration, unless earlier ones are recent; or always."""
         if self._undrawn is None or (time.monotonic() < self._next_pictures and not always):
             return
+        started = time.monotonic()
         with add_path_to_errors(self._folder):
             for tag, figure in self._figures(self._undrawn).items():
                 self._write(step=self._undrawn.iteration, summary=_image(tag, figure))
             self._file.flush()
-        self._next_pictures, self._undrawn = time.monotonic() + PICTURE_INTERVAL_S, None
+        now = time.monotonic()
+        self._next_pictures, self._undrawn = now + max(PICTURE_INTERVAL_S, (now - started) / PICTURE_SHARE), None
 
     def record_closing(self, matches: Sequence[MatchResult], iteration: int) -> None:
         """Write the closing matches of a run, as points at its last ``iteration`` and as text."""
@@ -178,12 +181,12 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     values: dict[str, float | None] = {
         **{f"loss/{name}": loss for name, loss in learning.losses.items()},
         **{f"metrics/{name}": figure for name, figure in report.metrics.items()},
-        "learning/learning_rate": learning.learning_rate,
+        "learning/learning rate": learning.learning_rate,
         "learning/gradient norm": learning.gradient_norm,
         "learning/window": learning.window,
         "policy/target entropy": selfplay.policy_entropy,
         "policy/network entropy": learning.policy_entropy,
-        "policy/surprise": selfplay.root_surprise,
+        "policy/surprise": selfplay.policy_surprise,
         "value/calibration error": selfplay.calibration_error,
         "games/plies": selfplay.mean_plies,
         "games/first player wins": selfplay.first_player_wins,
@@ -195,7 +198,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "speed/memory MB": report.memory_mb,
         **({"gate/score": report.gate.score} if report.gate.played else {}),
         # Cumulative, because TensorBoard's smoothing hides a curve of 0 and 1.
-        "gate/promotions": sum(bool(past.gate.accepted) for past in history),
+        "gate/promotions": sum(bool(past.gate.promoted) for past in history),
         "gate/best iteration": report.best_iteration,
         "total/games": report.games_total,
         "total/samples": report.samples_total,
