@@ -195,7 +195,7 @@ def random_samples(count: int) -> Samples:
         board=STANDARD,
         own=own,
         occupied=occupied,
-        policy=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),
+        policy_target=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),
         full_searches=rng.random(count) < 0.4,
         outcome=rng.integers(-1, 2, count).astype(np.int8),
         value=np.zeros(count, np.float32),

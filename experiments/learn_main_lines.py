@@ -160,7 +160,7 @@ def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float
         board=STANDARD,
         own=own,
         occupied=occupied,
-        policy=policies.astype(np.float16),
+        policy_target=policies.astype(np.float16),
         full_searches=np.ones(len(every), np.bool_),
         outcome=np.zeros(len(every), np.int8),
         value=(wdl[:, 0] - wdl[:, 2]).astype(np.float32),
@@ -199,14 +199,14 @@ def play(network: Network, config: TrainConfig, count: int, seed: int) -> Sample
 
     with ThreadPoolExecutor(cores()) as pool:
         samples = concatenate([samples for part in pool.map(work, actors) for samples in part])
-    policies, values = np.empty_like(samples.policy), np.empty_like(samples.value_target)
+    policies, values = np.empty_like(samples.policy_target), np.empty_like(samples.value_target)
     for first in range(0, len(samples), SEARCHED_TOGETHER):
         rows = slice(first, first + SEARCHED_TOGETHER)
         own, occupied = samples.own[rows], samples.occupied[rows]
         logits, wdl = evaluator.evaluate(make_planes(STANDARD, own, occupied, evaluator.input_planes))
         weights = np.exp(logits - logits.max(axis=1, keepdims=True)) * (occupied[:, None] & COLUMNS != COLUMNS)
         policies[rows], values[rows] = weights / weights.sum(axis=1, keepdims=True), wdl
-    return replace(samples, policy=policies, value_target=values, full_searches=np.ones(len(samples), np.bool_))
+    return replace(samples, policy_target=policies, value_target=values, full_searches=np.ones(len(samples), np.bool_))
 
 
 def learn(

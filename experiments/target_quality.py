@@ -95,7 +95,7 @@ def main() -> None:
     decisive = judged & (np.where(legal, exact, 2).min(axis=2) < best)
     row, column = np.indices(judged.shape)
     errs = exact[row, column, games.moves] < best  # the move played
-    target_errs = exact[row, column, games.policy.argmax(axis=2)] < best
+    target_errs = exact[row, column, games.policy_target.argmax(axis=2)] < best
     result = games.outcome[:, None] * np.where(ply % 2 == 0, 1, -1)
     returns = lambda_returns(games, config.td_lambda, config.td_max_regret)
     returned = returns[..., 0] - returns[..., 2]
