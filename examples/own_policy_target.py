@@ -22,7 +22,7 @@ def sharper(games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
     ``games`` has arrays by game and ply: the root's ``visits`` [G, C, A], ``values`` and ``priors`` of its moves, the
     stones (``own``, ``occupied``), the search's ``value``, the ``outcome``, and more.
     """
-    squared = games.policy**2
+    squared = games.policy_target**2
     return np.asarray(squared / np.maximum(squared.sum(axis=-1, keepdims=True), 1e-9), np.float32)
 
 

@@ -39,7 +39,7 @@ class MatchResult:
     pair_scores: tuple[float, ...] = field(default=(), repr=False)  # points of the two games of each pair, in [0, 2]
     games: tuple[str, ...] = field(default=(), repr=False)  # move strings, openings included
     seconds: float = field(default=0.0, compare=False)
-    accepted: bool | None = None  # whether a gate promoted the candidate; None for other matches
+    promoted: bool | None = None  # whether a gate promoted the candidate; None for other matches
     evaluator: str = ""  # backend of the player's network; several, separated by commas, if they differ in a pool
     opponent_evaluator: str = ""  # "" without a network
 

@@ -25,7 +25,7 @@ class PlayerFactory:
 
 
 def call_method(factory: PlayerFactory, method: str, *arguments: Any) -> Any:
-    """Call a method of the factory's player, which the process keeps for later calls."""
+    """Call a method of the player that the factory makes; a process makes it once."""
     return getattr(_make(factory), method)(*arguments)
 
 

@@ -196,7 +196,7 @@ def requirements() -> dict[str, list[Requirement]]:
 
 
 def unmet_requirements(extra: str = "") -> list[str]:
-    """Return the packages that an extra needs, or alphac4 itself, and that are missing or of an unsupported version."""
+    """Return the packages of an extra ("" for alphac4 itself) that are missing or of an unsupported version."""
     unmet = []
     for requirement in requirements()[extra]:
         if requirement.name == "alphac4":  # an extra that includes others

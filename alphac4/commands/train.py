@@ -47,7 +47,7 @@ class TrainCommand:
     """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
     preset: Literal["auto", "tiny", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 24 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, nearly as strong as `best`. tiny:
+    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, as few mistakes as `best`. tiny:
     seconds, to check a program. auto: the settings of the run in the folder, or standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
@@ -100,7 +100,7 @@ class SelfplayCommand(CheckedSettings):
         alphac4 selfplay best --samples 100000 --output runs/games
 
     Positions are stored as shards of samples, games as move strings. Games in progress at the end are discarded, so
-    short games are too frequent: quick draws 0 % of its games in 1,000 positions, 18 % in 20,000 and 21 % in 300,000.
+    that few samples come mostly from short games: of quick's, 0 % are draws in 1,000 positions, 21 % in 300,000.
     """
 
     checkpoint: Annotated[Path, tyro.conf.Positional, metavar("[NETWORK]")] = Path("best")

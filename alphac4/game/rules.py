@@ -265,7 +265,7 @@ def canonical_key(board: Board, own: np.uint64, occupied: np.uint64) -> np.uint6
 
 @allocating
 def canonical_keys(board: Board, own: Words, occupied: Words) -> tuple[Words, npt.NDArray[np.bool_]]:
-    """Return the `canonical_key` [B] of B positions, and whether [B] it is the mirror image's key."""
+    """Return the canonical keys [B] of B positions, and a mask [B] of those that are the mirror image's."""
     keys = np.empty(len(own), np.uint64)
     mirrored = np.empty(len(own), np.bool_)
     for i in range(len(own)):

@@ -47,7 +47,7 @@ LARGEST_SAFE_WEIGHT = 64
 
 
 def learning_precision(device: torch.device) -> str:
-    """Return `BF16` if the hardware multiplies it faster than `FP32`; without a timing, so learning is reproducible."""
+    """Return `BF16` if this kind of processor is faster with it; nothing is timed, so that runs are reproducible."""
     fast = is_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 

@@ -130,7 +130,7 @@ class _Tower(nn.Sequential):
 
 
 def filter_tower(network: Network) -> None:
-    """Replace the convolutions of the tower by filtering with the same parameters, if `is_supported` returns True."""
+    """Compute the tower's convolutions by Winograd's method, if `is_supported`; the parameters stay the same."""
     config, tower = network.config, cast(nn.Sequential, network.tower)
     replace_layers(tower, nn.Conv2d, lambda layer: _Convolution(layer, config.rows, config.columns))
     network.tower = _Tower(*tower)

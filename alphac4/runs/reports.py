@@ -94,7 +94,7 @@ class IterationReport:
         cells = [
             f"{self.iteration:>4} {self.seconds_total / 60:>6.1f}  {raw:>5} {searched:>6}",
             f"{score:>4} {classic:>8}  {learned.policy_loss:>6.3f} {learned.value_loss:>5.3f}",
-            f"{self.selfplay.evaluations_per_second:>7,.0f}  {'pass' if self.gate.accepted else '':<4}  {left:>8}",
+            f"{self.selfplay.evaluations_per_second:>7,.0f}  {'pass' if self.gate.promoted else '':<4}  {left:>8}",
         ]
         return "  ".join(cells).rstrip()
 
@@ -132,7 +132,7 @@ class TrainedRun:
             for match in self.closing
         ]
         if len(self.history) == self.iterations:
-            promoted = sum(bool(report.gate.accepted) for report in self.history)
+            promoted = sum(bool(report.gate.promoted) for report in self.history)
             lines.append(f"{promoted} of {count_of(len(self.history), 'candidate')} promoted.")
         return "\n".join([*lines, f"The best network: {self.best}"])
 
@@ -215,7 +215,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     """
     gate, now, warnings = report.gate, report.evaluation, []
     recent = [*history, report][-STALL_ITERATIONS:]
-    if len(recent) == STALL_ITERATIONS and not any(past.gate.accepted for past in recent):
+    if len(recent) == STALL_ITERATIONS and not any(past.gate.promoted for past in recent):
         warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
     if gate.played and gate.score < 0.3 and gate.interval.high < 0.5:
         warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has become worse")
@@ -227,7 +227,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
                 f"score against {match.opponent} fell to {match.score:.2f}, from {best.score:.2f} at its highest"
             )
     judged = [(past.evaluation, past.iteration) for past in history if past.evaluation is not None]
-    if now is None or not gate.accepted or not judged:
+    if now is None or not gate.promoted or not judged:
         return warnings
     for name, budget in (("raw", "raw"), ("search", f"with {count_of(now.simulations, 'simulation')}")):
         metrics: ExactPlayMetrics = getattr(now, name)

@@ -62,7 +62,7 @@ class Games(NamedTuple):
     moves: Annotated[npt.NDArray[np.int8], "T C"]  # columns played
     own: Annotated[npt.NDArray[np.uint64], "T C"]  # the position before each move
     occupied: Annotated[npt.NDArray[np.uint64], "T C"]
-    policy: Annotated[npt.NDArray[np.float32], "T C A"]  # policy target
+    policy_target: Annotated[npt.NDArray[np.float32], "T C A"]  # policy target
     surprise: Annotated[npt.NDArray[np.float32], "T C"]  # KL(policy target || network's policy), nats
     value: Annotated[npt.NDArray[np.float32], "T C"]  # the root's value in [-1, 1]
     draw: Annotated[npt.NDArray[np.float32], "T C"]  # the root's probability of a draw
@@ -248,7 +248,7 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
-    policy = games.policy[t, ply]
+    policy = games.policy_target[t, ply]
     if plan.completed_q[0]:
         improved_policy(trees, t, games.prior[t], C_SCALE, policy)
     else:

@@ -17,14 +17,14 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Games, join_finished, make_games
 from alphac4.storage.records import checked
 
-MIRRORED_TARGET = "mirrored_target"  # prefix of the names of mirrored targets in files; "target" of the others
+COLUMN_TARGET = "column_target"  # prefix of the names of targets per column in files; "target" of the others
 
 
 class Target(NamedTuple):
     """Values to learn that a function computed from finished games."""
 
     values: npt.NDArray[np.float32]  # [G, C, ...] by game and ply, or [S, ...] by sample
-    mirrored: bool  # whether the last axis is the board's columns, so that it is reversed when a position is mirrored
+    per_column: bool  # whether the last axis is the columns, so that it is reversed when a position is mirrored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Samples:
     board: Board
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
-    policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
+    policy_target: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
     full_searches: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; others weigh less
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
@@ -51,7 +51,7 @@ class Samples:
         targets = {name: array for name, array in arrays.items() if "." in name}
         fields: dict[str, Any] = {name: array for name, array in arrays.items() if name not in targets}
         named = {
-            name.partition(".")[2]: Target(array, name.partition(".")[0] == MIRRORED_TARGET)
+            name.partition(".")[2]: Target(array, name.partition(".")[0] == COLUMN_TARGET)
             for name, array in targets.items()
         }
         return cls(board=board, targets=named, **fields)
@@ -92,13 +92,13 @@ class Samples:
                 position = position.play(column)
             finished.plies[number] = len(columns)
             finished.moves[number, : len(columns)] = columns
-            finished.policy[number, : len(columns)] = policy
+            finished.policy_target[number, : len(columns)] = policy
             finished.outcome[number] = 0 if end.outcome() == 0 else 1 if len(columns) % 2 else -1  # the last move wins
         finished.full_searches[:] = True
         finished.value[:] = finished.outcome[:, None] * np.where(np.arange(board.cells) % 2 == 0, 1, -1)
         finished.draw[:] = (finished.outcome == 0)[:, None]
         samples = make_samples(board, SelfPlayConfig(td_lambda=1.0), finished)
-        return samples.take(np.flatnonzero(samples.policy.any(axis=1)))
+        return samples.take(np.flatnonzero(samples.policy_target.any(axis=1)))
 
     @property
     def boards(self) -> npt.NDArray[np.int8]:
@@ -118,7 +118,7 @@ class Samples:
         """Return all arrays by name; those of targets have names such as "target.reply"."""
         names = (item.name for item in dataclasses.fields(self) if item.name not in ("board", "targets"))
         targets = {
-            f"{MIRRORED_TARGET if target.mirrored else 'target'}.{name}": target.values
+            f"{COLUMN_TARGET if target.per_column else 'target'}.{name}": target.values
             for name, target in self.targets.items()
         }
         return {name: getattr(self, name) for name in names} | targets
@@ -213,14 +213,14 @@ def make_samples(
     ply = np.broadcast_to(np.arange(board.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
     final_own, final_occupied = final_stones(board, games)
-    policy = games.policy if policy is None else policy
+    policy = games.policy_target if policy is None else policy
     if value_target is None:
         value_target = lambda_returns(games, config.td_lambda, config.td_max_regret).astype(np.float32)
     return Samples(
         board=board,
         own=games.own[mask],
         occupied=games.occupied[mask],
-        policy=policy[mask].astype(np.float16),
+        policy_target=policy[mask].astype(np.float16),
         full_searches=games.full_searches[mask],
         outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
         value=games.value[mask],

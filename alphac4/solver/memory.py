@@ -151,7 +151,7 @@ def bounds(table: Table, key: np.uint64) -> tuple[int, int]:
 
 @compiled
 def tighten(table: Table, key: np.uint64, lower: int, upper: int) -> None:
-    """Store the tighter of these bounds and those in the table; replace another position's entry."""
+    """Narrow the stored bounds of a position; overwrite an entry of another position."""
     slot, tag = slot_and_tag(table, key)
     entry = table.entries[slot]
     if entry != U64_0 and (entry >> _BOTH_BOUNDS_BITS) == tag:

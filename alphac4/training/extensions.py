@@ -374,9 +374,9 @@ def own_targets(values: Any, used: npt.NDArray[np.bool_], board: Board) -> dict[
     for name, target in values.items():
         sizes = (*used.shape, *np.shape(target.values)[2:])
         array = RESULTS["targets"].check(f"targets[{name!r}]", target.values, sizes, used)
-        if target.mirrored and sizes[2:][-1:] != (board.columns,):
-            raise ValueError(f"targets[{name!r}] returned {list(sizes)}, mirrored; expected the columns as last axis")
-        targets[str(name)] = Target(array.astype(np.float32), bool(target.mirrored))
+        if target.per_column and sizes[2:][-1:] != (board.columns,):
+            raise ValueError(f"targets[{name!r}] returned {list(sizes)} per column; expected the columns as last axis")
+        targets[str(name)] = Target(array.astype(np.float32), bool(target.per_column))
     return targets
 
 
@@ -394,7 +394,7 @@ def check_samples(samples: Samples, like: Samples, name: str) -> None:
             raise ValueError(f"{name} returned {actual} as {key}; expected {expected}, as in the run's other samples")
     if len({len(array) for array in samples.arrays().values()}) > 1:
         raise ValueError(f"{name} returned arrays of different lengths; expected one entry for each sample")
-    for key in ("policy", "value_target"):
+    for key in ("policy_target", "value_target"):
         values = getattr(samples, key)
         Result(axes=("sample",), sums_to_1=True).check(f"{name}().{key}", values, values.shape)
 

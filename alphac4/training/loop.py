@@ -202,7 +202,7 @@ class TrainingLoop:
             gate = self.matches.gate(
                 candidate, self.best, None if "gate" not in self.extensions else partial(self.extensions.call, "gate")
             )
-            if gate.accepted:
+            if gate.promoted:
                 self.best = candidate
                 self.actors.update(candidate.network)
             yield Iteration(
@@ -295,7 +295,7 @@ class TrainingLoop:
         rng = partial(random_generator, self.config.seed, self.number)
         policy = value = None
         if "policy_target" in extensions:
-            arguments, sizes = (copy.deepcopy(games), rng("policy target")), games.policy.shape
+            arguments, sizes = (copy.deepcopy(games), rng("policy target")), games.policy_target.shape
             policy = extensions.numbers("policy_target", *arguments, sizes=sizes, used=used)
             check_columns(policy, games.occupied, used, self.board)
         if "value_target" in extensions:

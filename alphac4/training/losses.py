@@ -71,7 +71,7 @@ def batches(
         chosen = samples.take(rows)
         seen = make_planes(board, chosen.own, chosen.occupied, planes)
         final_stones = make_planes(board, chosen.final_own, chosen.final_occupied)
-        policy_target = chosen.policy.astype(np.float32)
+        policy_target = chosen.policy_target.astype(np.float32)
         seen[flip] = seen[flip][..., ::-1]
         final_stones[flip] = final_stones[flip][..., ::-1]
         policy_target[flip] = policy_target[flip][:, ::-1]
@@ -79,7 +79,7 @@ def batches(
         value_target = chosen.value_target.astype(np.float32)
         targets = {}
         for name, target in chosen.targets.items():
-            if target.mirrored:
+            if target.per_column:
                 target.values[flip] = target.values[flip][..., ::-1]
             targets[name] = torch.from_numpy(target.values)
         arrays = seen, policy_target, policy_weight, value_target, final_stones

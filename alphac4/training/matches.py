@@ -74,12 +74,12 @@ class Matches:
             played.append(self._play(players, opponents, pairs, rng))
             return played[-1]
 
-        accepted = play().score >= config.threshold if decide is None else decide(play)
-        if not isinstance(accepted, bool | np.bool_):
-            raise ValueError(f"gate returned {accepted!r:.80}; expected True or False")
+        promoted = play().score >= config.threshold if decide is None else decide(play)
+        if not isinstance(promoted, bool | np.bool_):
+            raise ValueError(f"gate returned {promoted!r:.80}; expected True or False")
         names = f"iteration {candidate.iteration}", f"iteration {best.iteration}"
         nothing = MatchResult(player=names[0], opponent=names[1])
-        return replace(played[-1] if played else nothing, accepted=bool(accepted))
+        return replace(played[-1] if played else nothing, promoted=bool(promoted))
 
     def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchResult]:
         """Play one match against each budget of classic MCTS, in simulations per move."""

@@ -48,7 +48,7 @@ class SelfPlayReport:
     openings: dict[str, int]  # games from the empty board by their first four moves, the 200 most frequent
     distinct_openings: int
     policy_entropy: float  # nats, mean over recorded policy targets
-    root_surprise: float  # nats, mean KL(policy target || network policy)
+    policy_surprise: float  # nats, mean KL(policy target || network policy)
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     evaluator: str  # backend
     sample_games: list[GameRecord]
@@ -112,7 +112,7 @@ def selfplay_report(board: Board, played: Block, samples: Samples, started: floa
     outcomes = games.outcome.tolist()
     firsts = games.moves[games.opening == 0, 0].tolist()
     openings = Counter(text[:OPENING_LENGTH] for text in moves if "?" not in text[:OPENING_LENGTH])
-    policy = samples.policy.astype(np.float64)
+    policy = samples.policy_target.astype(np.float64)
     surprise = math.fsum(games.surprise[recorded_plies(games)].tolist())
     shown = (row for row, text in enumerate(moves) if games.opening[row] <= 2 and "?" not in text)
     count, positions = max(len(moves), 1), max(len(samples), 1)
@@ -132,7 +132,7 @@ def selfplay_report(board: Board, played: Block, samples: Samples, started: floa
         openings=dict(openings.most_common(200)),
         distinct_openings=len(openings),
         policy_entropy=-float((policy * np.log(np.maximum(policy, 1e-12))).sum()) / positions,
-        root_surprise=surprise / positions,
+        policy_surprise=surprise / positions,
         value_calibration=_calibration(samples),
         evaluator=actors.backend,
         sample_games=[_record(games, row) for row in islice(shown, MAX_SAMPLE_GAMES)],
@@ -155,6 +155,6 @@ def _record(games: Games, row: int) -> GameRecord:
         moves=move_string(games, row),
         opening=first,
         values=[round(float(value), 4) for value in games.value[row, first:last]],
-        policies=[[round(float(p), 4) for p in policy] for policy in games.policy[row, first:last]],
+        policies=[[round(float(p), 4) for p in policy] for policy in games.policy_target[row, first:last]],
         outcome=int(games.outcome[row]),
     )

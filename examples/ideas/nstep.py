@@ -30,7 +30,7 @@ def later_values(games: alphac4.Games, _rng: np.random.Generator) -> dict[str, a
     draw = np.where(is_over, result == 0, games.draw[:, later])
     value = np.where(is_over, result, games.value[:, later]).clip(draw - 1, 1 - draw)
     wdl = np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)
-    return {"later": alphac4.Target(wdl, mirrored=False)}
+    return {"later": alphac4.Target(wdl, per_column=False)}
 
 
 def with_later_value(outputs: alphac4.Outputs, batch: alphac4.TrainingBatch) -> dict[str, Tensor]:

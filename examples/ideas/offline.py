@@ -24,7 +24,7 @@ def policy_loss(network: alphac4.Network, samples: alphac4.Samples) -> float:
     """Return the mean cross-entropy of the policy, in nats."""
     with torch.no_grad():
         policy, _ = network(torch.from_numpy(samples.planes("lines")))
-    return float(alphac4.cross_entropy(policy, torch.from_numpy(samples.policy.astype(np.float32))).mean())
+    return float(alphac4.cross_entropy(policy, torch.from_numpy(samples.policy_target.astype(np.float32))).mean())
 
 
 if __name__ == "__main__":

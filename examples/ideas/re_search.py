@@ -31,7 +31,7 @@ class ReSearch(alphac4.Callback):
 
     def __call__(self, games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """Return policies [G, C, A] of the games, those of surprising fast searches by new searches."""
-        policy, plies = games.policy.copy(), np.arange(games.moves.shape[1])
+        policy, plies = games.policy_target.copy(), np.arange(games.moves.shape[1])
         played = (plies >= games.opening[:, None]) & (plies < games.plies[:, None])
         fast = np.argwhere(played & ~games.full_searches)
         surprise = games.surprise[tuple(fast.T)]

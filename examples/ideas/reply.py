@@ -23,9 +23,9 @@ WEIGHT = 0.15
 
 def replies(games: alphac4.Games, _rng: np.random.Generator) -> dict[str, alphac4.Target]:
     """Return the policy [G, C, A] of the next position at each ply, zeros at the end of a game."""
-    following = np.roll(games.policy, -1, axis=1)
-    has_reply = np.arange(games.policy.shape[1]) + 1 < games.plies[:, None]
-    return {"reply": alphac4.Target(following * has_reply[:, :, None], mirrored=True)}
+    following = np.roll(games.policy_target, -1, axis=1)
+    has_reply = np.arange(games.policy_target.shape[1]) + 1 < games.plies[:, None]
+    return {"reply": alphac4.Target(following * has_reply[:, :, None], per_column=True)}
 
 
 def with_reply(outputs: alphac4.Outputs, batch: alphac4.TrainingBatch) -> dict[str, Tensor]:

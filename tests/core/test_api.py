@@ -462,7 +462,7 @@ def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
     (tmp_path / "reports.jsonl").write_bytes(REPORTS.read_bytes())  # a folder is read like its file
     reports, lines = alphac4.read_reports(tmp_path), [json.loads(line) for line in REPORTS.read_text().splitlines()]
     assert reports == alphac4.read_reports(REPORTS)
-    assert [report.gate.accepted for report in reports] == [line["gate"]["accepted"] for line in lines]
+    assert [report.gate.promoted for report in reports] == [line["gate"]["promoted"] for line in lines]
     last, line = reports[-1], lines[-1]
     gate, calibration = line["gate"], line["selfplay"]["value_calibration"]
     assert last.evaluation is not None

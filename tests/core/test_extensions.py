@@ -61,7 +61,7 @@ def test_functions_equal_to_the_builtin_ones_change_nothing(plain: Iteration) ->
         loss=alphac4.default_losses,
         temperature=lambda _iteration, ply: 0.25 + 0.75 * 0.5 ** (ply / 10),
         noise=lambda _iteration, _ply: selfplay.dirichlet_fraction,
-        policy_target=lambda games, _rng: games.policy,
+        policy_target=lambda games, _rng: games.policy_target,
         visits=lambda _iteration, _ply, full: selfplay.full_visits if full else selfplay.fast_visits,
         start_positions=lambda _window, _rng: [""],
         gate=lambda play: play().score >= CONFIG.gate.threshold,
@@ -112,7 +112,7 @@ def test_budgets_may_exceed_those_of_the_settings() -> None:
 
     def policy_target(games: Games, _rng: Any) -> Any:
         visits.extend(games.visits.sum(axis=2).flat)
-        return games.policy
+        return games.policy_target
 
     train(policy_target=policy_target, visits=lambda *_: budget)
     assert max(visits) == budget  # less in positions that are proven before
@@ -123,7 +123,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
 
     def policy_target(games: Any, _rng: Any) -> Any:
         seen["games"] = games
-        return games.policy
+        return games.policy_target
 
     def start_positions(window: Any, _rng: Any) -> list[str]:
         seen["windows"] = [*seen.get("windows", []), window]
@@ -158,9 +158,9 @@ class Boldest:
 
     def __call__(self, games: Games, rng: np.random.Generator) -> Any:
         """Return the policies [G, C, A]."""
-        policy, surprise = games.policy.copy(), games.surprise.sum(axis=1)
+        policy, surprise = games.policy_target.copy(), games.surprise.sum(axis=1)
         changed = (surprise >= np.quantile(surprise, 0.9)) | (rng.random(len(surprise)) < 0.2)
-        policy[changed] = games.policy[changed] ** 2
+        policy[changed] = games.policy_target[changed] ** 2
         return policy / np.maximum(policy.sum(axis=-1, keepdims=True), 1e-9)
 
 
@@ -183,7 +183,7 @@ def test_targets_do_not_depend_on_the_number_of_cores(idea: str, monkeypatch: py
 
 def test_functions_may_change_their_arguments(plain: Iteration) -> None:
     def policy_target(games: Games, _rng: Any) -> Any:
-        policy = games.policy.copy()
+        policy = games.policy_target.copy()
         for array in games:
             array[:] = 0
         return policy
@@ -200,8 +200,8 @@ def test_functions_may_change_their_arguments(plain: Iteration) -> None:
     careless = train(policy_target=policy_target, sample_weights=sample_weights)[0]
     careful = train(sample_weights=lambda window, _rng: window.value_target[:, 1] + np.float16(0.5))[0]
     assert same_weights(careless, careful)
-    assert careless.selfplay.root_surprise == plain.selfplay.root_surprise
-    assert train(value_target=value_target)[0].selfplay.root_surprise == plain.selfplay.root_surprise
+    assert careless.selfplay.policy_surprise == plain.selfplay.policy_surprise
+    assert train(value_target=value_target)[0].selfplay.policy_surprise == plain.selfplay.policy_surprise
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -322,7 +322,7 @@ class Masked(Linear):
             r"policy_target returned ndarray float32 \[\d+, 42\]; expected probabilities that sum to 1, .*, 42, 7\] by",
         ),
         (
-            {"policy_target": lambda games, _rng: np.full(games.policy.shape, 1 / 7)},
+            {"policy_target": lambda games, _rng: np.full(games.policy_target.shape, 1 / 7)},
             "policy_target returned 0.143 for column . in game .*, ply .* because the column is full",
         ),
         (
@@ -414,7 +414,7 @@ def test_own_optimizer_has_a_constant_rate_without_a_schedule() -> None:
 def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: Path) -> None:
     """The error names the function, and the corrected function continues as if nothing had happened."""
     correct: dict[str, Any] = {
-        "policy_target": lambda games, _rng: games.policy,
+        "policy_target": lambda games, _rng: games.policy_target,
         "loss": alphac4.default_losses,
         "sample_weights": lambda window, _rng: window.full_searches + 1.0,
         "gate": lambda play: play().score > 0.4,
@@ -486,7 +486,7 @@ def test_budgets_by_a_function_limit_the_number_of_iterations() -> None:
 
 def test_gate_can_promote_without_a_match() -> None:
     history = train(gate=lambda _play: True)
-    assert [iteration.gate.accepted for iteration in history] == [True, True]
+    assert [iteration.gate.promoted for iteration in history] == [True, True]
     assert [iteration.best.iteration for iteration in history] == [1, 2]
     assert history[0].gate.games == ()
 
@@ -503,7 +503,7 @@ def test_run_records_the_targets_of_user_functions(tmp_path: Path) -> None:
     config = tiny_run(iterations=1)
     alphac4.train(config, run=tmp_path, progress=False, policy_target=leftmost, value_target=drawn)
     samples = load_shard(tmp_path / "replay" / "000001.safetensors")
-    np.testing.assert_array_equal(samples.policy, leftmost(samples))
+    np.testing.assert_array_equal(samples.policy_target, leftmost(samples))
     assert (samples.value_target == [0, 1, 0]).all()
     assert set(samples.outcome) <= {-1, 0, 1}
 
@@ -627,8 +627,11 @@ def replies(games: Games, _rng: Any) -> dict[str, alphac4.Target]:
     plies = np.arange(games.moves.shape[1])
     following = np.roll(games.moves, -1, axis=1)
     has_reply = plies + 1 < games.plies[:, None]
-    reply = np.eye(games.policy.shape[2])[following] * has_reply[:, :, None]
-    return {"reply": alphac4.Target(reply, mirrored=True), "left": alphac4.Target(games.plies[:, None] - plies, False)}
+    reply = np.eye(games.policy_target.shape[2])[following] * has_reply[:, :, None]
+    return {
+        "reply": alphac4.Target(reply, per_column=True),
+        "left": alphac4.Target(games.plies[:, None] - plies, False),
+    }
 
 
 def with_reply(outputs: Any, batch: Any) -> dict[str, Tensor]:
@@ -697,8 +700,8 @@ def test_own_targets_are_stored_and_learned_by_a_further_head(tmp_path: Path) ->
 def test_targets_are_mirrored_with_their_positions_as_declared() -> None:
     samples = alphac4.Samples.from_games(["1212121"])
     targets = {
-        "column": alphac4.Target(samples.policy.astype(np.float32), mirrored=True),
-        "row": alphac4.Target(samples.policy.astype(np.float32), mirrored=False),
+        "column": alphac4.Target(samples.policy_target.astype(np.float32), per_column=True),
+        "row": alphac4.Target(samples.policy_target.astype(np.float32), per_column=False),
     }
     samples = dataclasses.replace(samples, targets=targets)
     (batch,) = batches(samples, STANDARD, 7, 1, np.random.default_rng(1))
@@ -714,7 +717,7 @@ def test_samples_of_games_agree_with_the_game_by_hand() -> None:
     assert len(samples) == 7  # of the first game only
     assert samples.outcome.tolist() == [1, -1, 1, -1, 1, -1, 1]
     assert samples.value_target[:2].tolist() == [[1, 0, 0], [0, 0, 1]]
-    assert samples.policy.argmax(axis=1).tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert samples.policy_target.argmax(axis=1).tolist() == [0, 1, 0, 1, 0, 1, 0]
     board = np.zeros((6, 7), int)
     board[:2, 0], board[0, 1] = 1, -1  # after 121, for the second player
     np.testing.assert_array_equal(samples.boards[3], -board)
@@ -763,7 +766,7 @@ def test_extra_samples_take_a_part_of_an_iteration(tmp_path: Path) -> None:
         ),
         (
             {"targets": lambda games, _rng: {"reply": alphac4.Target(games.value, True)}},
-            r"targets\['reply'\] returned \[\d+, 42\], mirrored; expected the columns as last axis",
+            r"targets\['reply'\] returned \[\d+, 42\] per column; expected the columns as last axis",
         ),
         ({"extra_samples": lambda *_: None}, "extra_samples returned NoneType; expected alphac4.Samples"),
         (
@@ -777,10 +780,10 @@ def test_extra_samples_take_a_part_of_an_iteration(tmp_path: Path) -> None:
         (
             {
                 "extra_samples": lambda *_: dataclasses.replace(
-                    alphac4.Samples.from_games(["1212121"]), policy=np.zeros((7, 7), np.float16)
+                    alphac4.Samples.from_games(["1212121"]), policy_target=np.zeros((7, 7), np.float16)
                 )
             },
-            r"extra_samples\(\).policy returned \[0.*\] in sample 0; expected probabilities",
+            r"extra_samples\(\).policy_target returned \[0.*\] in sample 0; expected probabilities",
         ),
         (
             {"network": lambda config: alphac4.PolicyValueNetwork(dataclasses.replace(config, rows=5))},
@@ -803,7 +806,7 @@ def test_learning_from_samples_of_a_run_needs_no_selfplay(tmp_path: Path) -> Non
     losses = []
     for network in networks:
         policy, _ = network(torch.from_numpy(samples.planes("lines")))
-        target = torch.from_numpy(samples.policy.astype(np.float32))
+        target = torch.from_numpy(samples.policy_target.astype(np.float32))
         losses.append(float(alphac4.cross_entropy(policy, target).mean()))
     assert losses[0] == losses[1] < losses[2]
     own = alphac4.learn(

@@ -289,7 +289,7 @@ def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
     trees.value_sum[0, ROOT] = [1.5, -4.5, 0, 0]
     record_search(trees, games, 0, make_plan(NARROW, SelfPlayConfig(policy_target="visits")))
     shares = np.array([3, 9, 5]) / 17
-    np.testing.assert_allclose(games.policy[0, 0], [*shares, 0], rtol=1e-6)
+    np.testing.assert_allclose(games.policy_target[0, 0], [*shares, 0], rtol=1e-6)
     assert games.surprise[0, 0] == pytest.approx((shares * np.log(shares / PRIOR[:3])).sum(), rel=1e-5)
     assert games.priors[0, 0].tolist() == PRIOR.tolist()
     assert games.visits[0, 0].tolist() == [3, 9, 5, 0]
@@ -299,7 +299,7 @@ def test_recorded_policies_and_surprise_use_priors_without_noise() -> None:
     record_search(trees, games, 0, make_plan(NARROW, SelfPlayConfig(policy_target="completed_q")))
     policy, trees.priors[0, ROOT] = np.empty(4, np.float32), PRIOR
     improved_policy(trees, 0, PRIOR, C_SCALE, policy)
-    assert games.policy[0, 0].tolist() == policy.tolist()
+    assert games.policy_target[0, 0].tolist() == policy.tolist()
 
 
 def test_variation_follows_the_most_visited_moves_that_do_not_lose() -> None:

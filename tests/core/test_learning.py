@@ -58,7 +58,7 @@ def some_samples(count: int, seed: int = 0) -> Samples:
         board=STANDARD,
         own=own,
         occupied=occupied,
-        policy=rng.dirichlet(np.ones(7), count).astype(np.float16),
+        policy_target=rng.dirichlet(np.ones(7), count).astype(np.float16),
         full_searches=rng.random(count) < 0.5,
         outcome=rng.integers(-1, 2, count).astype(np.int8),
         value=rng.uniform(-1, 1, count).astype(np.float32),
@@ -272,7 +272,7 @@ def test_positions_are_mirrored_together_with_their_targets() -> None:
     for actual, expected in (
         (batch.planes, make_planes(STANDARD, samples.own, samples.occupied)),
         (batch.final_stones, make_planes(STANDARD, samples.final_own, samples.final_occupied)),
-        (batch.policy_target, samples.policy.astype(np.float32)),
+        (batch.policy_target, samples.policy_target.astype(np.float32)),
     ):
         for part, row, is_mirrored in zip(actual.numpy(), rows, flip, strict=True):
             np.testing.assert_array_equal(part, expected[row][..., ::-1] if is_mirrored else expected[row])

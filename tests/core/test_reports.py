@@ -69,7 +69,7 @@ SELFPLAY = SelfPlayReport(
     openings={"4444": 3, "5555": 1},
     distinct_openings=6,
     policy_entropy=1.25,
-    root_surprise=0.1875,
+    policy_surprise=0.1875,
     value_calibration=[(-0.5, -0.75, 50), (0.25, 0.75, 150)],
     evaluator="torch-fp32",
     sample_games=[GAME],
@@ -90,7 +90,7 @@ GATE = MatchResult(
     draws=2,
     losses=1,
     seconds=1.0,
-    accepted=True,
+    promoted=True,
     pair_scores=(2.0, 2.0, 1.5, 0.5),
 )
 CLASSIC = MatchResult(
@@ -156,7 +156,7 @@ THIRD = dataclasses.replace(  # an iteration played elsewhere, without an evalua
         seconds_waited=1.5,
         statistics={"farm/nodes": 2, "farm/staleness": 0.75},
     ),
-    gate=dataclasses.replace(GATE, wins=0, draws=0, losses=0, accepted=False),
+    gate=dataclasses.replace(GATE, wins=0, draws=0, losses=0, promoted=False),
     evaluation=None,
 )
 CURVES = {  # of the second iteration
@@ -173,7 +173,7 @@ CURVES = {  # of the second iteration
     "loss/policy": 1.5,
     "loss/value": 0.875,
     "metrics/temperature": 21.0,
-    "learning/learning_rate": 0.004,
+    "learning/learning rate": 0.004,
     "learning/gradient norm": 0.5625,
     "learning/window": 300,
     "policy/target entropy": 1.25,
@@ -396,9 +396,9 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
     games.value[0, 1:5] = (-0.25, 0.5, -0.25, 1.0)  # for the side to move; the first player wins after 11223
     games.value[1, 3:5] = (-0.25, 1.0)
     games.surprise[:] = 0.25
-    games.policy[:, :, 0] = 1.0
-    games.policy[0, 1] = (0.5, 0.5, 0.0, 0.0)
-    games.policy[1, :] = (0.25, 0.25, 0.25, 0.25)
+    games.policy_target[:, :, 0] = 1.0
+    games.policy_target[0, 1] = (0.5, 0.5, 0.0, 0.0)
+    games.policy_target[1, :] = (0.25, 0.25, 0.25, 0.25)
     blocks = [
         Block(
             games=Games._make(array[rows] for array in games),
@@ -429,7 +429,7 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
         openings={"1122": 1, "1221": 1, "1234": 1},
         distinct_openings=3,
         policy_entropy=0.0,
-        root_surprise=0.25,
+        policy_surprise=0.25,
         value_calibration=[(-0.25, -1.0, 3), (0.0, 0.0, 8), (0.5, 1.0, 1), (1.0, 1.0, 2)],
         evaluator="torch-fp32",
         sample_games=[],
@@ -467,7 +467,7 @@ def judged(error: float, iteration: int, like: IterationReport) -> IterationRepo
 
 def test_rise_of_mistakes_is_a_warning_if_the_gate_promotes() -> None:
     like = SECOND
-    passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
+    passed, refused = (dataclasses.replace(like.gate, promoted=accepted) for accepted in (True, False))
     history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
     warnings = find_warnings(dataclasses.replace(judged(0.2, 4, like), gate=passed), history)
     assert warnings == [
@@ -553,7 +553,7 @@ def test_failures_of_an_iteration_are_warnings(part: str, changes: dict[str, Any
 
 
 def test_eight_iterations_without_a_promotion_are_a_warning() -> None:
-    refused = dataclasses.replace(SECOND, gate=dataclasses.replace(GATE, accepted=False))
+    refused = dataclasses.replace(SECOND, gate=dataclasses.replace(GATE, promoted=False))
     warning = "no candidate has been promoted for 8 iterations"
     recent = [SECOND, *[refused] * 6]
     for history, expected in (
@@ -573,7 +573,7 @@ def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationRep
         matches=[],
         evaluation=None,
         selfplay=dataclasses.replace(like.selfplay, openings={}),
-        gate=dataclasses.replace(like.gate, wins=6, draws=0, losses=4, accepted=False),
+        gate=dataclasses.replace(like.gate, wins=6, draws=0, losses=4, promoted=False),
     )
     return [
         dataclasses.replace(

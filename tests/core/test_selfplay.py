@@ -72,7 +72,7 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
                 assert samples.outcome[row] == first_player * (1 if ply % 2 == 0 else -1)
                 for name in ("value", "draw"):
                     assert getattr(samples, name)[row] == getattr(block.games, name)[game, ply]
-                policy = samples.policy[row].astype(np.float64)
+                policy = samples.policy_target[row].astype(np.float64)
                 legal = position.legal_columns()
                 assert (policy >= 0).all()
                 assert policy.sum() == pytest.approx(policy[legal].sum()) == pytest.approx(1.0, abs=5e-3)
@@ -259,7 +259,7 @@ def some_samples(count: int, start: int = 0) -> Samples:
         board=STANDARD,
         own=own,
         occupied=occupied,
-        policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
+        policy_target=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
         full_searches=np.ones(count, np.bool_),
         outcome=(np.arange(count) % 3 - 1).astype(np.int8),
         value=np.arange(start, start + count).astype(np.float32) / 100,

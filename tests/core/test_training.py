@@ -123,13 +123,20 @@ def test_any_settings_train_or_are_rejected_before_anything_is_written(changes: 
 
 
 def test_settings_override_those_of_the_named_preset_or_of_the_run(tmp_path: Path) -> None:
-    run, file, change = tmp_path / "run", tmp_path / "part.json", {"iterations": 3}
+    run, file, change = tmp_path / "run", tmp_path / "part.json", {"gate": {"pairs": 3}}
     run.mkdir()
-    (run / "config.json").write_text(json.dumps(dataclasses.asdict(PRESETS["quick"])))
+    stored = dataclasses.replace(PRESETS["quick"], iterations=40, seed=7)
+    (run / "config.json").write_text(json.dumps(dataclasses.asdict(stored)))
     file.write_text(json.dumps(change))
     for settings in (change, file):
-        assert find_config(run, None, settings) == from_dict(change, PRESETS["quick"])
-        assert find_config(run, "standard", settings) == from_dict(change, PRESETS["standard"])
+        assert find_config(run, None, settings) == from_dict(change, stored)
+        again = find_config(run, "quick", settings)
+        assert (again.iterations, again.gate.pairs, again.seed) == (
+            40,
+            3,
+            0,
+        )  # the seed cannot change, which is an error
+        assert find_config(tmp_path / "new", "quick", settings) == from_dict(change, PRESETS["quick"])
         assert find_config(tmp_path / "new", None, settings) == from_dict(change, PRESETS["standard"])
 
 
@@ -289,7 +296,7 @@ def test_candidate_with_infinite_outputs_loses_without_playing(
     with TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1, learning=learning))) as session:
         (report,) = session.train()
     assert (report.gate.wins, report.gate.draws, report.gate.losses) == (0, 0, 2)
-    assert report.gate.accepted is False
+    assert report.gate.promoted is False
     assert all(len(game) <= 5 for game in report.gate.games)  # the openings
     lost = [message for message in caplog.messages if "loses every game" in message]
     reason = "the network returned numbers that are not finite"
@@ -319,14 +326,14 @@ def recorded_matches(
     return Matches(providers, config, STANDARD, 0), played
 
 
-@pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])
+@pytest.mark.parametrize(("threshold", "promoted"), [(0.55, True), (0.56, False)])
 def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_threshold(
-    threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch
+    threshold: float, promoted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matches, played = recorded_matches(monkeypatch, GateConfig(pairs=10, threshold=threshold))
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     report = matches.gate(candidate, best)
-    assert report.accepted is accepted
+    assert report.promoted is promoted
     assert (report.evaluator, report.opponent_evaluator) == ("torch-fp32", "torch-bf16")  # of those that played
     assert (report.wins, report.draws, report.losses) == (10, 2, 8)
     half = 1.959964 * ((10 * 0.55**2 + 1 - 6.5**2 / 12) / 11 / 12) ** 0.5  # with a pair of each extreme
@@ -418,7 +425,7 @@ def test_actors_and_matches_get_promoted_candidates_only(tmp_path: Path, monkeyp
         )
         gate, update = loop.matches.gate, loop.actors.update
         monkeypatch.setattr(
-            loop.matches, "gate", lambda *match: dataclasses.replace(gate(*match), accepted=next(accepted))
+            loop.matches, "gate", lambda *match: dataclasses.replace(gate(*match), promoted=next(accepted))
         )
         monkeypatch.setattr(loop.actors, "update", lambda network: (updates.append(network), update(network)))
         session.train()

@@ -136,7 +136,7 @@ class Certificates:
         self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
 
     def look_up(self, positions: Sequence[Position], *, count_plies: bool = True) -> dict[int, ProvenResult]:
-        """Return the certified moves by row, for the rows that a certificate covers."""
+        """Return the certified moves by index in ``positions``, where a certificate has one."""
         keys, mirrored = canonical_keys(self.board, *stones(positions))
         found: dict[int, ProvenResult] = {}
         with _as_player_error():

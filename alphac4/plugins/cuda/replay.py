@@ -88,7 +88,7 @@ class DeviceReplay:
         rows = (self._next + torch.arange(len(samples))) % self.capacity
         rows = rows.to(self.device)
         arrays = {name: getattr(samples, name) for name in BOARD_FIELDS} | {
-            "policy": samples.policy.astype(np.float32),
+            "policy": samples.policy_target.astype(np.float32),
             "weight": np.where(samples.full_searches, 1.0, self._fast_search_weight).astype(np.float32),
             "value_target": samples.value_target.astype(np.float32),
         }
@@ -98,7 +98,7 @@ class DeviceReplay:
             values = to_tensor(target.values, self.device)
             if name not in self._targets:
                 stored = torch.zeros((self.capacity, *values.shape[1:]), device=self.device)
-                self._targets[name] = stored, target.mirrored
+                self._targets[name] = stored, target.per_column
             self._targets[name][0].index_copy_(0, rows, values)
         self._next = (self._next + len(samples)) % self.capacity
         self.count = min(self.capacity, self.count + len(samples))

@@ -88,7 +88,7 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
         games = block.games
         for row, plies in enumerate(games.plies):
             exact = (games.moves, games.own, games.occupied, games.full_searches)
-            rounded = (games.policy, games.value, games.draw, games.regret, games.surprise)
+            rounded = (games.policy_target, games.value, games.draw, games.regret, games.surprise)
             parts = [array[row, :plies].tobytes() for array in exact]
             parts += [(np.round(array[row, :plies], 3) + 0.0).tobytes() for array in rounded]
             counts[b"".join([*parts, bytes([plies, games.opening[row], games.outcome[row] + 1])])] += 1
@@ -263,7 +263,7 @@ def samples() -> Samples:
     games = [block.games for block in cpu_actor().play(60, lambda: False)]
     recorded = concatenate([make_samples(BOARD, CONFIG, part) for part in games])
     targets = {
-        "policy": Target(recorded.policy.astype(np.float32), mirrored=True),
+        "policy": Target(recorded.policy_target.astype(np.float32), per_column=True),
         "value": Target(recorded.value, False),
     }
     return replace(recorded, targets=targets)
@@ -447,7 +447,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
 
     def policy_target(games: Any, _rng: Any) -> Any:
         visits.append(games.visits.sum(axis=2).max())
-        return games.policy
+        return games.policy_target
 
     *_, last = alphac4.iterate(
         config,
