@@ -54,8 +54,8 @@ class SelfPlayConfig(CheckedSettings):
     With 1 and a ``td_max_regret`` of 2, the target is the outcome (AlphaZero). Retune it with the temperature:
     exploring moves make outcomes less reliable."""
     td_max_regret: Annotated[float, Range(0, 2)] = 0.1
-    """Regret of a move, which is the best move's value less its own, above which the rest of the game does not count for
-    the value target; the target is then the search's value. In searches of a few dozen simulations, the values of
+    """Regret of a move, which is the best move's value less its own, above which the rest of the game does not count
+    for the value target; the target is then the search's value. In searches of a few dozen simulations, the values of
     equally good moves often differ by less than 0.1. With 2, the largest regret, the rest of the game always counts
     (AlphaZero)."""
 
