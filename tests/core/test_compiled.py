@@ -1,10 +1,14 @@
 """Compiled code: selections of users, and machine code cached on disk."""
 
+import io
 import itertools
 import math
 import os
+import re
 import resource
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +20,11 @@ from numba.core import event
 
 import alphac4
 from alphac4 import compiled
+from alphac4.arena.players import NetworkPlayer
+from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.game.rules import has_run
-from alphac4.mcts.network_search import NetworkSearch, step
+from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator, step
 from alphac4.mcts.puct import Puct
 from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import REUSES, Budget
@@ -79,6 +85,25 @@ def test_a_users_selection_selects_the_moves() -> None:
     assert saved_files() == saved_before
     with pytest.raises(ValueError, match="a selection is a NamedTuple"):
         NetworkSearch(RISING_PRIOR, POSITIONS[0])  # type: ignore[arg-type]
+
+
+def selection_with_nan() -> NetworkPlayer:
+    """Return a player; a game with it ends in an error."""
+    search = NetworkSearch(UniformEvaluator(), OwnSelection(prior_temperature=1.0, c_init=math.nan), reuse="trees")
+    return NetworkPlayer("mine", search, Budget(simulations=10))
+
+
+@pytest.mark.slow
+def test_a_selection_with_nan_scores_ends_search_and_play_with_one_error(
+    error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    player = f"{__name__}:{selection_with_nan.__name__}"
+    assert "OwnSelection.score returned" in error_line(f"search 44 --player {player}")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("4\n"))
+    assert main(["play", "human", player]) == 2
+    output = capsys.readouterr()
+    assert output.out.endswith("The game so far: 4\n")
+    assert re.fullmatch("alphac4 play: .*OwnSelection.score returned.*\n", output.err)
 
 
 def saved_files() -> set[str]:

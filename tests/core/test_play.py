@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -441,30 +441,6 @@ def test_board_shows_letters_on_a_terminal_without_unicode(
     Screen(terminal).board(Position.from_moves("4"))
     terminal.seek(0)
     assert stone in terminal.read().replace(BOLD, "").replace(UNDERLINE, "")
-
-
-class Undefined(NamedTuple):
-    prior_temperature: float = 1.0
-
-    def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:  # noqa: ARG002
-        return np.nan
-
-
-def selection_with_nan() -> NetworkPlayer:
-    search = NetworkSearch(UniformEvaluator(), Undefined(), reuse="trees")
-    return NetworkPlayer("mine", search, Budget(simulations=10))
-
-
-def test_a_selection_with_nan_scores_ends_search_and_play_with_one_error(
-    error_line: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    player = f"{__name__}:{selection_with_nan.__name__}"
-    assert "Undefined.score returned" in error_line(f"search 44 --player {player}")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("4\n"))
-    assert main(["play", "human", player]) == 2
-    output = capsys.readouterr()
-    assert output.out.endswith("The game so far: 4\n")
-    assert re.fullmatch("alphac4 play: .*Undefined.score returned.*\n", output.err)
 
 
 class ReturnsNan:

@@ -249,7 +249,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (replay_kernels.write_boards, (STANDARD, boards)),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
-        code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba")
+        code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba", opt=False)
         assert ".entry" in code
 
 
@@ -459,7 +459,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         value_target=lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
         selection_rule=LeastVisited(),
         policy_target=policy_target,
-        visits=lambda iteration, _ply, _full: 22 + iteration,  # more than in the settings
+        visits=lambda iteration, _ply, _full: 9 + iteration,  # more than in the settings
         temperature=lambda iteration, _ply: 1.0 / iteration,
         noise=lambda _iteration, ply: 0.5 if ply < 4 else 0.0,
         start_positions=lambda _window, _rng: ["32"],
@@ -467,7 +467,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
     assert last.selfplay.evaluator == "cuda-trees"
     assert last.selfplay.games > 0
     assert last.selfplay.openings == {}  # all games begin at the start position
-    assert max(visits) in (23, 24)  # the budgets; fewer visits prove most of these positions
+    assert max(visits) in (10, 11)  # the budgets; fewer visits prove most of these positions
     assert 1.4 < last.learning.policy_loss / 3 < 1.7  # of five moves, log 5 is 1.61
     assert last.learning.skipped_steps == 0
     assert seen
