@@ -26,7 +26,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from alphac4.game.position import count_of
 from alphac4.runs.reports import REPORTS_FILE, IterationReport, TrainedRun, read_reports
 from alphac4.runs.state import (
     CHANGEABLE,
@@ -85,10 +84,12 @@ class RunFolder:
         try:
             state = load_state(self.path / STATE_FILE) if has_state(self.path) else RunState()
             before = from_dict(state.config) if state.iteration else stored_settings(self.path)
-            if before is None and (shards := find_shards(self.replay_path)):
+            last = max(find_shards(self.replay_path), default=0)
+            if last > (0 if before is None else state.iteration + 1):  # a kill may leave one that is not committed
                 raise ValueError(
-                    f"{self.replay_path} holds {count_of(len(shards), 'shard')} of samples, but {self.path} holds no "
-                    "run: a new run would replace them; choose another folder"
+                    f"{self.replay_path} holds samples up to iteration {last}, which a run would replace, because "
+                    f"{self.path} has no state after iteration {state.iteration}: restore {STATE_FILE}, or "
+                    "choose another folder"
                 )
             changed = {} if before is None else changed_settings(before, self.config)
             refused = [name for name in changed if name.split(".")[0] not in CHANGEABLE]
@@ -198,5 +199,5 @@ class RunFolder:
             config=self.config,
             iterations=self.state.iteration,
             history=self.reports(),
-            closing=self.state.closing or (),
+            closing_matches=self.state.closing_matches or (),
         )

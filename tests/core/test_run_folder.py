@@ -108,7 +108,7 @@ def test_new_run_does_not_replace_the_samples_of_another(run: Path, tmp_path: Pa
     folder = tmp_path / "copied"
     shutil.copytree(run / "replay", folder / "replay")
     before = sorted(path.name for path in (folder / "replay").iterdir())
-    with pytest.raises(ValueError, match=r"replay holds \d shards of samples, but .* holds no run: a new run would"):
+    with pytest.raises(ValueError, match=r"replay holds samples up to iteration 2, .* has no state after iteration 0"):
         train(folder)
     assert sorted(path.name for path in (folder / "replay").iterdir()) == before
 
@@ -221,10 +221,10 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
 def test_closing_matches_of_an_earlier_end_are_forgotten(run: Path) -> None:
     longer = tiny_run(iterations=3)
     with TrainingSession(RunFolder(run, longer)) as session:
-        assert session.state.closing is not None
+        assert session.state.closing_matches is not None
         session.train()
     state = load_state(run / STATE_FILE)
-    assert state.closing is None
+    assert state.closing_matches is None
     assert not state.is_finished(longer)
 
 
@@ -377,6 +377,14 @@ def test_missing_reports_are_announced_and_their_candidates_not_counted(
     assert "promoted" not in str(resumed)
 
 
+def test_a_run_without_its_state_is_not_replaced_by_a_new_one(run: Path) -> None:
+    (run / "state.safetensors").unlink()
+    before = {path: path.read_bytes() for path in run.rglob("*.safetensors")}
+    with pytest.raises(ValueError, match=r"up to iteration 2, .* has no state after .* 0: restore state.safetensors"):
+        RunFolder(run, tiny_run(iterations=3))
+    assert {path: path.read_bytes() for path in run.rglob("*.safetensors")} == before
+
+
 def test_costs_in_provenance_include_interrupted_attempts(tmp_path: Path) -> None:
     first = interrupt(TrainingSession(RunFolder(tmp_path, tiny_run(iterations=1))), 1)
     (report,) = train(tmp_path, iterations=1)
@@ -472,7 +480,7 @@ def test_stopped_run_returns_the_reports_of_committed_iterations(run: Path) -> N
     stopped = alphac4.train(tiny_run(iterations=3), run=run, callbacks=[StopAtOnce()], progress=False)
     assert [report.iteration for report in stopped.history] == [1, 2]
     assert str(stopped).startswith("Trained 2 iterations")
-    assert stopped.closing == ()
+    assert stopped.closing_matches == ()
     assert stopped.best == run / "checkpoints" / "best.safetensors"
 
 
@@ -556,7 +564,7 @@ def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, An
 def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
     """Surplus samples count toward the next iteration, so the replay ratio stays the same.
 
-    The window has N samples, and beyond ``min_window`` c samples ``c (1 + 0.4 ((N / c)^0.75 - 1) / 0.75)``.
+    The window has N samples, and beyond ``full_window`` c samples ``c (1 + 0.4 ((N / c)^0.75 - 1) / 0.75)``.
     """
     requested: dict[int, int] = {}
 
@@ -565,7 +573,7 @@ def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
             if progress.phase == "self-play":
                 requested[progress.iteration] = progress.total
 
-    config = tiny_run(iterations=4, positions_per_iteration=100, learning=SETTINGS["learning"] | {"min_window": 250})
+    config = tiny_run(iterations=4, positions_per_iteration=100, learning=SETTINGS["learning"] | {"full_window": 250})
     with TrainingSession(RunFolder(tmp_path, config), callbacks=[Watch()]) as session:
         history = session.train()
     before = 0
