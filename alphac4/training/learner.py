@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -44,6 +44,14 @@ MAX_GRAD_NORM = 1.0
 
 Schedule = Callable[[int], float]
 """Returns the factor of all learning rates in a gradient step, given the number of steps before it."""
+
+
+class NetworkTensors(NamedTuple):
+    """Lists of a network's tensors, in the same order for all copies."""
+
+    parameters: list[Tensor]
+    buffers: list[Tensor]
+    state: list[Tensor]  # of its state_dict
 
 
 class Learner:
@@ -100,6 +108,7 @@ class Learner:
             ", convolutions by Winograd's filtering" if by_winograd else "",
             f"{self._workers} cores" if on_cpu else self.device,
         )
+        self._tensors: dict[int, NetworkTensors] = {}  # by the id of a network
         self.steps = 0
         self._terms: list[str] = []  # names of the losses, from the first step on
         # Whether the module or the losses may draw random numbers. The user's are watched, from the first step on.
@@ -228,10 +237,11 @@ class Learner:
         parts = batch.split(count, self.device)
         replicas = self._replicas[:count]
         sums = self._differentiate_all(replicas, parts, positions, pool)
-        for ours, *theirs in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
+        parameters = self._tensors_of(self.network).parameters
+        for ours, *theirs in zip(parameters, *(self._tensors_of(r).parameters for r in replicas), strict=True):
             gradients = [each.grad for each in theirs if each.grad is not None]
             ours.grad = reduce(Tensor.add_, gradients) if gradients else None
-        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
         figures = np.append(np.sum(sums, axis=0) / positions, float(norm))
         if np.isfinite(figures).all():
             # Some optimisers add noise; the package's own draw nothing.
@@ -306,28 +316,40 @@ class Learner:
             )
         return {name: losses[name] for name in self._terms}, entropy
 
+    def _tensors_of(self, network: Network) -> NetworkTensors:
+        """Return a network's tensors, listed once for the package's network: a user's may replace its buffers."""
+        known = self._tensors.get(id(network))
+        if known is None:
+            known = NetworkTensors(
+                list(network.parameters()), list(network.buffers()), list(network.state_dict().values())
+            )
+            if type(network) is PolicyValueNetwork:
+                self._tensors[id(network)] = known
+        return known
+
     @torch.no_grad()
     def _take_statistics(self, replicas: list[Network]) -> None:
         """Set the network's running statistics to the mean of its replicas' statistics, one per part of the batch."""
-        for ours, *theirs in zip(self.network.buffers(), *(r.buffers() for r in replicas), strict=True):
-            ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
+        theirs = zip(*(self._tensors_of(replica).buffers for replica in replicas), strict=True)
+        for ours, parts in zip(self._tensors_of(self.network).buffers, theirs, strict=True):
+            ours.copy_(torch.stack(parts).mean(dim=0) if ours.is_floating_point() else parts[0])
 
     @torch.no_grad()
     def _share_statistics(self) -> None:
         for replica in self._replicas:
-            for theirs, ours in zip(replica.buffers(), self.network.buffers(), strict=True):
-                theirs.copy_(ours)
+            if buffers := self._tensors_of(replica).buffers:
+                torch._foreach_copy_(buffers, self._tensors_of(self.network).buffers)
 
     @torch.no_grad()
     def _update_average(self) -> None:
         """Compute ``average <- d average + (1 - d) network``, running statistics included."""
-        decay = self.average_decay(self.steps)
-        ours = self.network.state_dict()
-        for name, value in self.average.state_dict().items():
-            if value.is_floating_point():
-                value.lerp_(ours[name], 1.0 - decay)
+        weight = 1.0 - self.average_decay(self.steps)
+        averages, values = self._tensors_of(self.average).state, self._tensors_of(self.network).state
+        for average, ours in zip(averages, values, strict=True):
+            if average.is_floating_point():
+                average.lerp_(ours, weight)
             else:
-                value.copy_(ours[name])
+                average.copy_(ours)
 
     def average_decay(self, step: int) -> float:
         """Return `LearningConfig.ema_decay`, less in the first hundreds of steps, so that untrained weights fade."""
