@@ -50,13 +50,13 @@ class SelfPlayConfig(CheckedSettings):
     temperature_halflife: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 10.0
     """Plies in which the difference between T and ``temperature_end`` halves (KataGo: the board's width)."""
     td_lambda: Annotated[float, Range(0, 1)] = 0.95
-    """Share of the next position's value target in a position's own; the rest is the value of the position's search.
+    """Weight of the next position's value target in this one's; the rest is the search's value.
     With 1 and a ``td_max_regret`` of 2, the target is the outcome (AlphaZero). Retune it with the temperature:
     exploring moves make outcomes less reliable."""
     td_max_regret: Annotated[float, Range(0, 2)] = 0.1
-    """Regret of a move, which is the best move's value less its own, above which the rest of the game does not count
-    for the value target; the target is then the search's value. In searches of a few dozen simulations, the values of
-    equally good moves often differ by less than 0.1. With 2, the largest regret, the rest of the game always counts
+    """If a move's regret (the best move's value less its own) is above this, the rest of the game does not count for
+    the value target, which is then the search's value. In searches of a few dozen simulations, the values of equally
+    good moves often differ by less than 0.1. With 2, the largest regret, the rest of the game always counts
     (AlphaZero)."""
 
     def tree_nodes(self, max_simulations: int = 0) -> int:
