@@ -16,7 +16,7 @@ from alphac4.version import __version__
 HELP_WORDS = ("-h", "--help", "help")
 EXAMPLES = """\
   alphac4 play 5                                  play against level 5 of 8
-  alphac4 train --preset quick --run runs/mine    train a network in 8 to 24 minutes
+  alphac4 train --preset quick --run runs/mine    train a network in 8 to 18 minutes
   alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
 

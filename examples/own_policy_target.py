@@ -3,7 +3,7 @@
 Self-play records a policy target for each position, by default the prior improved by the search's values. A function of
 finished games can replace it. `examples/ideas` changes other parts of the algorithm in the same way.
 
-Without --fast it trains the preset "quick", which takes 8 to 24 minutes.
+Without --fast it trains the preset "quick", which takes 8 to 18 minutes.
 """
 
 import sys

@@ -196,7 +196,7 @@ def random_samples(count: int) -> Samples:
         own=own,
         occupied=occupied,
         policy_target=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),
-        full_searches=rng.random(count) < 0.4,
+        is_full_search=rng.random(count) < 0.4,
         outcome=rng.integers(-1, 2, count).astype(np.int8),
         value=np.zeros(count, np.float32),
         draw=np.zeros(count, np.float32),

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import alphac4
 from alphac4.evaluation.positions import PositionSet, choose_sets
 from alphac4.selfplay.samples import lambda_returns
-from alphac4.storage.checkpoints import load_checkpoint, shipped_file
+from alphac4.storage.checkpoints import load_checkpoint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "ideas"))
 from nstep import later_values, with_later_value
@@ -54,7 +54,7 @@ class Deeper(alphac4.Callback):
         """Return win, draw and loss [G, C, 3] for the side to move."""
         wdl = lambda_returns(games, self._settings.td_lambda, self._settings.td_max_regret)
         plies = np.arange(games.moves.shape[1])
-        rows = np.argwhere((plies >= games.opening[:, None]) & (plies < games.plies[:, None]))
+        rows = np.argwhere((plies >= games.opening_plies[:, None]) & (plies < games.plies[:, None]))
         entropy = -(wdl * np.log(np.maximum(wdl, 1e-9))).sum(axis=-1)[tuple(rows.T)]  # nats
         chosen = rows[np.argsort(-entropy, kind="stable")[: int(LONGER_SHARE * len(rows))]]
         positions = [alphac4.Position(games.own[g, p], games.occupied[g, p]) for g, p in chosen]
@@ -130,7 +130,7 @@ def by_disagreement(window: alphac4.Samples, _rng: np.random.Generator) -> npt.N
 def with_head(config: Any) -> alphac4.PolicyValueNetwork:
     """Return the network to start from with a further head."""
     network = alphac4.PolicyValueNetwork(config, heads={"later": 3})
-    trained = load_checkpoint(shipped_file(START)).network
+    trained = load_checkpoint(Path(START)).network
     if not network.policy.weight.is_meta:
         network.load_state_dict(trained.state_dict(), strict=False)
     return network
@@ -139,7 +139,7 @@ def with_head(config: Any) -> alphac4.PolicyValueNetwork:
 def train(idea: str, seed: int) -> alphac4.Agent:
     """Return the last network of a continued run."""
     config = alphac4.TrainConfig.preset("quick", seed=seed, **CONFIG)
-    functions: dict[str, Any] = {"start": load_checkpoint(shipped_file(START)).network}
+    functions: dict[str, Any] = {"start": load_checkpoint(Path(START)).network}
     if idea == "deeper":
         target = Deeper(config)
         functions |= {"value_target": target, "callbacks": [target]}

@@ -161,7 +161,7 @@ def samples_of(nodes: Mapping[int, Node]) -> tuple[Samples, npt.NDArray[np.float
         own=own,
         occupied=occupied,
         policy_target=policies.astype(np.float16),
-        full_searches=np.ones(len(every), np.bool_),
+        is_full_search=np.ones(len(every), np.bool_),
         outcome=np.zeros(len(every), np.int8),
         value=(wdl[:, 0] - wdl[:, 2]).astype(np.float32),
         draw=wdl[:, 1].astype(np.float32),
@@ -206,7 +206,7 @@ def play(network: Network, config: TrainConfig, count: int, seed: int) -> Sample
         logits, wdl = evaluator.evaluate(make_planes(STANDARD, own, occupied, evaluator.input_planes))
         weights = np.exp(logits - logits.max(axis=1, keepdims=True)) * (occupied[:, None] & COLUMNS != COLUMNS)
         policies[rows], values[rows] = weights / weights.sum(axis=1, keepdims=True), wdl
-    return replace(samples, policy_target=policies, value_target=values, full_searches=np.ones(len(samples), np.bool_))
+    return replace(samples, policy_target=policies, value_target=values, is_full_search=np.ones(len(samples), np.bool_))
 
 
 def learn(

@@ -47,7 +47,7 @@ def main() -> None:
     schedule, rng = CosineSchedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
     started = time.process_time()
     report = learner.learn(replay, len(samples), steps=steps, schedule=schedule, rng=rng)
-    print(f"{len(samples)} recorded, {samples.full_searches.mean():.2f} with a full search: {report}")
+    print(f"{len(samples)} recorded, {samples.is_full_search.mean():.2f} with a full search: {report}")
     print(f"{time.process_time() - started:.0f} s of CPU time")
     save_checkpoint(
         options.output,

@@ -84,7 +84,7 @@ def main() -> None:
     games = play_games(options.network, config, options.samples, options.seed)
     count = len(games.plies)
     ply = np.broadcast_to(np.arange(STANDARD.cells), games.own.shape)
-    recorded = (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
+    recorded = (ply >= games.opening_plies[:, None]) & (ply < games.plies[:, None])
     print(f"{count} games, {recorded.sum()} positions; drawn {np.mean(games.outcome == 0):.2f}")
 
     chosen = np.arange(count) < options.judged
@@ -99,7 +99,7 @@ def main() -> None:
     result = games.outcome[:, None] * np.where(ply % 2 == 0, 1, -1)
     returns = lambda_returns(games, config.td_lambda, config.td_max_regret)
     returned = returns[..., 0] - returns[..., 2]
-    full, opened = games.full_searches, games.opening[:, None] > 0
+    full, opened = games.is_full_search, games.opening_plies[:, None] > 0
 
     table(
         "Mistakes in decisive positions, %",

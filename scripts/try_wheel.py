@@ -31,7 +31,7 @@ for name in alphac4.__all__:
 agent = alphac4.load("best")
 assert agent.search("4455", simulations=20).move in range(7)
 assert alphac4.solve("112233") == 18 and alphac4.explain("112233", 3)
-assert alphac4.play_match("random", "uct:2", games=2).played == 2
+assert alphac4.play_match("random", "uct:2", games=2).game_count == 2
 assert len(alphac4.read_reports("run")) > 0
 print(alphac4.__version__, alphac4.__file__)
 """

@@ -40,11 +40,11 @@ class MatchResult:
     games: tuple[str, ...] = field(default=(), repr=False)  # move strings, openings included
     seconds: float = field(default=0.0, compare=False)
     promoted: bool | None = None  # whether a gate promoted the candidate; None for other matches
-    evaluator: str = ""  # backend of the player's network; several, separated by commas, if they differ in a pool
-    opponent_evaluator: str = ""  # "" without a network
+    backend: str = ""  # of the player's network; several, separated by commas, if they differ in a pool
+    opponent_backend: str = ""  # "" without a network
 
     @property
-    def played(self) -> int:
+    def game_count(self) -> int:
         """The number of games."""
         return self.wins + self.draws + self.losses
 
@@ -56,7 +56,7 @@ class MatchResult:
     @property
     def score(self) -> float:
         """Points per game, in [0, 1]."""
-        return self.points / max(self.played, 1)
+        return self.points / max(self.game_count, 1)
 
     @property
     def interval(self) -> Interval:
@@ -110,8 +110,8 @@ def play_match(
         player=challengers[0].name,
         opponent=opponents[0].name,
         seconds=time.perf_counter() - started,
-        evaluator=backends_of(challengers),
-        opponent_evaluator=backends_of(opponents),
+        backend=backends_of(challengers),
+        opponent_backend=backends_of(opponents),
     )
 
 

@@ -39,7 +39,7 @@ def _make(factory: PlayerFactory) -> Player:
 
 
 class PoolPlayer:
-    """A player like the ``model`` in the ``index``-th process of a pool, where it keeps its trees and caches."""
+    """A copy of ``model`` that plays in the ``index``-th process of a pool, and keeps its trees and caches there."""
 
     def __init__(self, pool: "Pool", index: int, factory: PlayerFactory, model: SearchingPlayer) -> None:
         self.name, self.budget, self.reuse = model.name, model.budget, model.reuse

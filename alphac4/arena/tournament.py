@@ -144,7 +144,7 @@ def play_round_robin(
         if pairing in done:
             done[pairing][number] = result
     missing = sum(tournament.parts - len(parts) for parts in done.values() if not tournament.combine_parts(parts)[1])
-    recorded = sum(part.played for parts in done.values() for part in parts.values())
+    recorded = sum(part.game_count for parts in done.values() for part in parts.values())
     games = 2 * tournament.pairs * len(done)
     with (
         _workers(tournament, min(processes, missing), pool) as (count, start),
@@ -156,7 +156,7 @@ def play_round_robin(
             result = dataclasses.replace(result, player=first, opponent=second, seconds=0.0)
             done[part.pairing][part.number] = result
             journal.add({"part": part.number, **dataclasses.asdict(result)})
-            bar.update(result.played)
+            bar.update(result.game_count)
     return {pairing: tournament.combine_parts(parts)[0] for pairing, parts in done.items()}
 
 
@@ -283,7 +283,7 @@ def _end_with_parent() -> None:
 
 def rate_players(results: Results) -> tuple[str, dict[str, Rating]]:
     """Return the player whose rating is 0, and all ratings."""
-    points = {pairing: (result.points, result.played) for pairing, result in results.items()}
+    points = {pairing: (result.points, result.game_count) for pairing, result in results.items()}
     anchor = choose_anchor(points)
     return anchor, fit_ratings(points, anchor)
 
@@ -335,9 +335,9 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
     """Return a table of the players by rating: games, points, and the score in per cent against each other player."""
     points: dict[str, dict[str, tuple[float, int]]] = {name: {} for name in ratings}  # and games, by opponent
     for (a, b), result in results.items():
-        if result.played:
-            points[a][b] = result.points, result.played
-            points[b][a] = result.played - result.points, result.played
+        if result.game_count:
+            points[a][b] = result.points, result.game_count
+            points[b][a] = result.game_count - result.points, result.game_count
     totals = {
         name: (sum(won for won, _ in own.values()), sum(played for _, played in own.values()))
         for name, own in points.items()

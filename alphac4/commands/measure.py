@@ -216,7 +216,7 @@ class AuditCommand(CheckedSettings):
     player makes none, provided that it repeats its moves. Networks repeat theirs if simulations limit the search and
     they have no temperature. Only one of two mirror images is tested; the player might move differently in the other. A
     game ends early when the player's own search has proven a win, because the player then follows its search tree. The
-    number of positions grows four- to fivefold with every two stones, so start with --max-stones 10.
+    number of positions grows four- to sixfold with every two stones, so start with --max-stones 10.
     """
 
     player: Annotated[str, tyro.conf.Positional, metavar("[PLAYER]"), PlayerCheck()] = "best@600"

@@ -42,7 +42,7 @@ class PlayCommand(CheckedSettings):
 
         alphac4 play                      against level 1, a beginner
         alphac4 play 5 --analysis         against level 5, with analysis
-        alphac4 play best@600 human       second, against a network that searches
+        alphac4 play best@600 human       you move second, against a network
         alphac4 play human human          two people
         alphac4 play uct:1000 best@100    watch two programs
 

@@ -46,8 +46,8 @@ class TrainCommand:
     run: OutputFolder = Path("runs/latest")
     """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
     preset: Literal["auto", "tiny", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
-    """quick: 8 to 24 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, as few mistakes as `best`. tiny:
+    """quick: 8 to 18 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
+    AVX-512. On an NVIDIA GPU, gpu-quick: 42 seconds; gpu-best: 4 minutes, as few mistakes as `best`. tiny:
     seconds, to check a program. auto: the settings of the run in the folder, or standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
@@ -85,7 +85,7 @@ class TrainCommand:
         best = str(trained.best)
         is_standard = self.config.board.make() == STANDARD  # the package has positions of no other board
         for command in (
-            ("alphac4", "play", "--checkpoint", best),
+            ("alphac4", "play", f"{best}@600"),
             ("alphac4", "evaluate", best) if is_standard else ("alphac4", "arena", f"{best}@100", "uct:1000"),
             ("tensorboard", "--logdir", str(self.run)),
         ):

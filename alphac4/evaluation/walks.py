@@ -102,7 +102,7 @@ class KnownMoves:
         self.add([Moves.of_kind(MoveKind.TAKEN_BACK, keys, columns)])
 
     def is_taken_back(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Return whether a move of each position [B] was rejected."""
+        """Return for each position [B] whether one of its moves was rejected."""
         return np.isin(keys, np.fromiter(self.taken_back, np.uint64))
 
     def add(self, parts: Sequence[Moves]) -> None:

@@ -232,7 +232,7 @@ class Batch(NamedTuple):
 
 
 class EdgeLog(NamedTuple):
-    """At most E edges whose statistics `prefetch` changes, with their earlier sums of values."""
+    """Undo log of `prefetch`: at most E edges that it changed, with their earlier sums of values."""
 
     node: Annotated[npt.NDArray[np.int32], "E"]
     action: Annotated[npt.NDArray[np.int8], "E"]

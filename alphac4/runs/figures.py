@@ -74,7 +74,7 @@ def game_figure(record: GameRecord, board: Board, moments: int, columns: int = 4
     for axes in all_axes[len(shown) + 1 :]:
         axes.set_visible(False)
     for axes, index in zip(all_axes, shown, strict=False):
-        ply = record.opening + index
+        ply = record.opening_plies + index
         position = Position.from_moves(record.moves[:ply], board)
         side = "red" if position.first_to_move else "yellow"
         draw_board(axes, position, record.policies[index], f"{ply + 1}. {side}: {record.values[index]:+z.2f}")

@@ -26,7 +26,7 @@ def measure_network(network: Network, provider: PlayerProvider) -> EvaluationRep
         simulations=SIMULATIONS,
         raw=raw,
         search=_figures(players),
-        evaluator=backends_of(players),
+        backend=backends_of(players),
     )
 
 

@@ -51,7 +51,7 @@ class EvaluationReport:
     simulations: int  # per position, of the search
     raw: ExactPlayMetrics  # metrics of the network's policy and value
     search: ExactPlayMetrics
-    evaluator: str = ""  # backend of the network
+    backend: str = ""  # of the network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class IterationReport:
         raw, searched = (
             ("", "") if judged is None else (f"{judged.raw.mistake_rate:.1%}", f"{judged.search.mistake_rate:.1%}")
         )
-        score = f"{self.gate.score:.0%}" if self.gate.played else ""
+        score = f"{self.gate.score:.0%}" if self.gate.game_count else ""
         classic = " ".join(f"{match.score:.0%}" for match in self.matches)
         left = ""
         if first is not None and self.iteration < iterations:
@@ -101,14 +101,14 @@ class IterationReport:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A finished run in a folder."""
+    """A finished or stopped run in a folder."""
 
     folder: Path
     best: Path  # the best network
     config: TrainConfig
     iterations: int  # finished ones
     history: Sequence[IterationReport]  # one report per iteration, except those that were lost
-    closing: Sequence[MatchResult]  # matches of the best network against classic MCTS
+    closing_matches: Sequence[MatchResult]  # matches of the best network against classic MCTS
 
     def __str__(self) -> str:
         iterations = count_of(self.iterations, "iteration")
@@ -129,7 +129,7 @@ class TrainedRun:
             )
         lines += [
             f"At {BASELINE_MATCH_SIMULATIONS} simulations per move against {match.opponent}: {match}."
-            for match in self.closing
+            for match in self.closing_matches
         ]
         if len(self.history) == self.iterations:
             promoted = sum(bool(report.gate.promoted) for report in self.history)
@@ -217,7 +217,7 @@ def _regressions(report: IterationReport, history: Sequence[IterationReport]) ->
     recent = [*history, report][-STALL_ITERATIONS:]
     if len(recent) == STALL_ITERATIONS and not any(past.gate.promoted for past in recent):
         warnings.append(f"no candidate has been promoted for {STALL_ITERATIONS} iterations")
-    if gate.played and gate.score < 0.3 and gate.interval.high < 0.5:
+    if gate.game_count and gate.score < 0.3 and gate.interval.high < 0.5:
         warnings.append(f"the candidate scored {gate.score:.2f} against the best network: it has become worse")
     for match in report.matches:
         earlier = [other for past in history for other in past.matches if other.opponent == match.opponent]

@@ -101,7 +101,7 @@ def train(
                 session.train()
                 session.play_closing_matches()
             except StopTraining:
-                return replace(run.trained_run(), closing=())
+                return replace(run.trained_run(), closing_matches=())
             return run.trained_run()
 
 
@@ -210,14 +210,14 @@ class TrainingSession:
         budgets = self.config.baseline.simulations
         matches = self.loop.matches.against_classic(self.loop.best, self.config.iterations + 1, budgets, CLOSING_PAIRS)
         strength: dict[str, object] = {
-            match.opponent: {"score": match.score, "games": match.played, "evaluator": match.evaluator}
+            match.opponent: {"score": match.score, "games": match.game_count, "backend": match.backend}
             for match in matches
         }
         if self._monitor:
             self._monitor.record_closing(matches, self.state.iteration)
         if strength:
             self.folder.add_strength(strength)
-        self.state.closing = matches
+        self.state.closing_matches = matches
         self.folder.write_state()
         return matches
 
@@ -257,7 +257,7 @@ class TrainingSession:
         )
         self._iteration_started = after  # writing and drawing count as "other" of the next iteration
         report = replace(report, warnings=find_warnings(report, self.history))
-        state.learner, state.actors, state.closing = self.loop.learner.state(), self.loop.actors.state(), None
+        state.learner, state.actors, state.closing_matches = self.loop.learner.state(), self.loop.actors.state(), None
         if self._monitor:
             self._monitor.record(report)  # before the commit: a resumed run hides curves of iterations that it repeats
         self.folder.commit(report)

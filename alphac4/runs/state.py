@@ -53,7 +53,7 @@ class RunState:
     started_from: dict[str, Any] = field(default_factory=dict)  # provenance of the network that the run started from
     changes: list[dict[str, Any]] = field(default_factory=list)  # changes of settings when the run was resumed
     config: dict[str, Any] = field(default_factory=dict)  # all settings
-    closing: list[MatchResult] | None = None  # the closing matches; None before they are played
+    closing_matches: list[MatchResult] | None = None  # the closing matches; None before they are played
     learner: dict[str, Tensor] = field(default_factory=dict)
     actors: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -76,7 +76,9 @@ class RunState:
     def is_finished(self, config: TrainConfig) -> bool:
         """Return whether all iterations and closing matches of these settings are done."""
         opponents = [f"uct:{simulations}" for simulations in config.baseline.simulations]
-        has_closed = self.closing is not None and [match.opponent for match in self.closing] == opponents
+        has_closed = (
+            self.closing_matches is not None and [match.opponent for match in self.closing_matches] == opponents
+        )
         return self.iteration >= config.iterations and has_closed
 
 

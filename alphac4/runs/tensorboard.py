@@ -38,7 +38,7 @@ CHARTS = {
     ),
     "Is it learning?": (
         *("loss/policy", "loss/value", "loss/ownership", "policy/target entropy", "policy/network entropy"),
-        *("gate/score", "gate/promotions"),  # not a measure of strength: equal candidates are promoted as well
+        *("gate/score", "total/promotions"),  # not a measure of strength: equal candidates are promoted as well
     ),
     "Where does the time go?": (
         *("time/self-play: network", "time/self-play: tree", "time/learning", "time/gate"),
@@ -189,16 +189,16 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "policy/surprise": selfplay.policy_surprise,
         "value/calibration error": selfplay.calibration_error,
         "games/plies": selfplay.mean_plies,
-        "games/first player wins": selfplay.first_player_wins,
-        "games/draws": selfplay.draws,
+        "games/first player wins": selfplay.first_player_win_share,
+        "games/draws": selfplay.draw_share,
         "games/distinct openings": selfplay.distinct_openings,
         "speed/simulations per second": selfplay.simulations_per_second,
         "speed/evaluations per second": selfplay.evaluations_per_second,
         "speed/cache hits": selfplay.cache_hits,
         "speed/memory MB": report.memory_mb,
-        **({"gate/score": report.gate.score} if report.gate.played else {}),
+        **({"gate/score": report.gate.score} if report.gate.game_count else {}),
         # Cumulative, because TensorBoard's smoothing hides a curve of 0 and 1.
-        "gate/promotions": sum(bool(past.gate.promoted) for past in history),
+        "total/promotions": sum(bool(past.gate.promoted) for past in history),
         "gate/best iteration": report.best_iteration,
         "total/games": report.games_total,
         "total/samples": report.samples_total,

@@ -54,7 +54,7 @@ class Games(NamedTuple):
     left: Annotated[npt.NDArray[np.int64], "T"]  # moves that remain in this call of `play`
     full: Annotated[npt.NDArray[np.bool_], "T"]  # whether the current search is a full one
     plies: Annotated[npt.NDArray[np.int32], "T"]  # moves played, the random opening included
-    opening: Annotated[npt.NDArray[np.int32], "T"]  # random moves at the start
+    opening_plies: Annotated[npt.NDArray[np.int32], "T"]  # stones on the board before the first search
     outcome: Annotated[npt.NDArray[np.int8], "T"]  # of a finished game: +1 the first player won, 0 draw, -1 lost
     simulations: Annotated[npt.NDArray[np.int64], "T"]  # run in this slot since the host reset it
     prior: Annotated[npt.NDArray[np.float32], "T A"]  # the network's policy at the current root, without noise
@@ -67,7 +67,7 @@ class Games(NamedTuple):
     value: Annotated[npt.NDArray[np.float32], "T C"]  # the root's value in [-1, 1]
     draw: Annotated[npt.NDArray[np.float32], "T C"]  # the root's probability of a draw
     regret: Annotated[npt.NDArray[np.float32], "T C"]  # value of the best move less that of the move played, in [0, 2]
-    full_searches: Annotated[npt.NDArray[np.bool_], "T C"]  # whether the search was a full one
+    is_full_search: Annotated[npt.NDArray[np.bool_], "T C"]  # whether the search was a full one
     priors: Annotated[npt.NDArray[np.float32], "T C A"]  # as `prior` during the search; 0 where rules decide
     visits: Annotated[npt.NDArray[np.int32], "T C A"]  # of the root's moves
     values: Annotated[npt.NDArray[np.float32], "T C A"]  # of the root's moves; NaN without a visit or proof
@@ -158,7 +158,7 @@ def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
             games.plies[t] = ply + 1
         if occupied != board.playable and not has_run(board, own ^ occupied):
             break  # if the opening has ended the game, draw another one
-    games.opening[t] = games.plies[t]
+    games.opening_plies[t] = games.plies[t]
     games.stage[t] = NEW_MOVE
     reset_tree(trees, t, own, occupied)
 
@@ -243,7 +243,7 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
     proof = node_proof(trees, t, ROOT)
-    games.full_searches[t, ply] = games.full[t]
+    games.is_full_search[t, ply] = games.full[t]
     games.value[t, ply] = root_value(trees, t)
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:

@@ -35,7 +35,7 @@ class Samples:
     own: npt.NDArray[np.uint64]  # [S]
     occupied: npt.NDArray[np.uint64]  # [S]
     policy_target: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    full_searches: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; others weigh less
+    is_full_search: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; others weigh less
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
@@ -94,7 +94,7 @@ class Samples:
             finished.moves[number, : len(columns)] = columns
             finished.policy_target[number, : len(columns)] = policy
             finished.outcome[number] = 0 if end.outcome() == 0 else 1 if len(columns) % 2 else -1  # the last move wins
-        finished.full_searches[:] = True
+        finished.is_full_search[:] = True
         finished.value[:] = finished.outcome[:, None] * np.where(np.arange(board.cells) % 2 == 0, 1, -1)
         finished.draw[:] = (finished.outcome == 0)[:, None]
         samples = make_samples(board, SelfPlayConfig(td_lambda=1.0), finished)
@@ -196,7 +196,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
     """Return whether each ply of the games [G, C] is a sample: all but those of the random opening are."""
     ply = np.arange(games.moves.shape[1])
-    return (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
+    return (ply >= games.opening_plies[:, None]) & (ply < games.plies[:, None])
 
 
 def make_samples(
@@ -221,7 +221,7 @@ def make_samples(
         own=games.own[mask],
         occupied=games.occupied[mask],
         policy_target=policy[mask].astype(np.float16),
-        full_searches=games.full_searches[mask],
+        is_full_search=games.is_full_search[mask],
         outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
         value=games.value[mask],
         draw=games.draw[mask],

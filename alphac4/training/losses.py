@@ -75,7 +75,7 @@ def batches(
         seen[flip] = seen[flip][..., ::-1]
         final_stones[flip] = final_stones[flip][..., ::-1]
         policy_target[flip] = policy_target[flip][:, ::-1]
-        policy_weight = np.where(chosen.full_searches, 1.0, fast_search_weight).astype(np.float32)
+        policy_weight = np.where(chosen.is_full_search, 1.0, fast_search_weight).astype(np.float32)
         value_target = chosen.value_target.astype(np.float32)
         targets = {}
         for name, target in chosen.targets.items():

@@ -23,7 +23,7 @@ class GameRecord:
     """A game of self-play with the search's value and policy at each move."""
 
     moves: str  # from the empty board, random opening included
-    opening: int  # number of random opening moves
+    opening_plies: int  # number of random opening moves
     values: list[float]  # root value for the side to move, at each move after the opening
     policies: list[list[float]]  # policy target [A] at each of these moves
     outcome: int  # +1 the first player won, 0 draw, -1 lost
@@ -42,15 +42,15 @@ class SelfPlayReport:
     network_share: float  # share of the actors' time in the evaluator
     tree_share: float  # share of the actors' time in compiled search and game code
     mean_plies: float
-    first_player_wins: float  # share of games
-    draws: float  # share of games
+    first_player_win_share: float  # share of games
+    draw_share: float  # share of games
     first_moves: list[int]  # [A] games by first column, of those without a random opening
     openings: dict[str, int]  # games from the empty board by their first four moves, the 200 most frequent
     distinct_openings: int
     policy_entropy: float  # nats, mean over recorded policy targets
     policy_surprise: float  # nats, mean KL(policy target || network policy)
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
-    evaluator: str  # backend
+    backend: str  # of the network
     sample_games: list[GameRecord]
     seconds_waited: float | None = None  # part of `seconds` that the run spent waiting for actors elsewhere
     statistics: dict[str, float] = field(default_factory=dict)  # further figures of these actors, by curve
@@ -110,11 +110,11 @@ def selfplay_report(board: Board, played: Block, samples: Samples, started: floa
     games, stats = played.games, played.stats
     moves = [move_string(games, row) for row in range(len(games.plies))]
     outcomes = games.outcome.tolist()
-    firsts = games.moves[games.opening == 0, 0].tolist()
+    firsts = games.moves[games.opening_plies == 0, 0].tolist()
     openings = Counter(text[:OPENING_LENGTH] for text in moves if "?" not in text[:OPENING_LENGTH])
     policy = samples.policy_target.astype(np.float64)
     surprise = math.fsum(games.surprise[recorded_plies(games)].tolist())
-    shown = (row for row, text in enumerate(moves) if games.opening[row] <= 2 and "?" not in text)
+    shown = (row for row, text in enumerate(moves) if games.opening_plies[row] <= 2 and "?" not in text)
     count, positions = max(len(moves), 1), max(len(samples), 1)
     return SelfPlayReport(
         games=len(moves),
@@ -126,15 +126,15 @@ def selfplay_report(board: Board, played: Block, samples: Samples, started: floa
         network_share=stats.network_seconds / len(actors) / seconds,
         tree_share=stats.tree_seconds / len(actors) / seconds,
         mean_plies=sum(map(len, moves)) / count,
-        first_player_wins=outcomes.count(1) / count,
-        draws=outcomes.count(0) / count,
+        first_player_win_share=outcomes.count(1) / count,
+        draw_share=outcomes.count(0) / count,
         first_moves=[firsts.count(column) for column in range(board.columns)],
         openings=dict(openings.most_common(200)),
         distinct_openings=len(openings),
         policy_entropy=-float((policy * np.log(np.maximum(policy, 1e-12))).sum()) / positions,
         policy_surprise=surprise / positions,
         value_calibration=_calibration(samples),
-        evaluator=actors.backend,
+        backend=actors.backend,
         sample_games=[_record(games, row) for row in islice(shown, MAX_SAMPLE_GAMES)],
         seconds_waited=waited if actors.play_seconds else None,
         statistics=dict(actors.statistics),
@@ -150,10 +150,10 @@ def _calibration(samples: Samples) -> list[tuple[float, float, int]]:
 
 
 def _record(games: Games, row: int) -> GameRecord:
-    first, last = int(games.opening[row]), int(games.plies[row])
+    first, last = int(games.opening_plies[row]), int(games.plies[row])
     return GameRecord(
         moves=move_string(games, row),
-        opening=first,
+        opening_plies=first,
         values=[round(float(value), 4) for value in games.value[row, first:last]],
         policies=[[round(float(p), 4) for p in policy] for policy in games.policy_target[row, first:last]],
         outcome=int(games.outcome[row]),

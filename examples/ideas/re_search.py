@@ -32,8 +32,8 @@ class ReSearch(alphac4.Callback):
     def __call__(self, games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
         """Return policies [G, C, A] of the games, those of surprising fast searches by new searches."""
         policy, plies = games.policy_target.copy(), np.arange(games.moves.shape[1])
-        played = (plies >= games.opening[:, None]) & (plies < games.plies[:, None])
-        fast = np.argwhere(played & ~games.full_searches)
+        played = (plies >= games.opening_plies[:, None]) & (plies < games.plies[:, None])
+        fast = np.argwhere(played & ~games.is_full_search)
         surprise = games.surprise[tuple(fast.T)]
         chosen = fast[np.argsort(-surprise)[: int(REPEATED_SHARE * len(fast))]]
         if self.agent is not None and len(chosen):

@@ -285,7 +285,7 @@ def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
             raise alphac4.StopTraining
 
     run = alphac4.train("quick", run=tmp_path / "run", callbacks=[StopAtOnce()], progress=False, settings=SETTINGS)
-    assert (run.history, run.closing, run.best.is_file()) == ([], (), True)
+    assert (run.history, run.closing_matches, run.best.is_file()) == ([], (), True)
     config = alphac4.TrainConfig.preset("quick", **SETTINGS)
     assert list(alphac4.iterate(config, callbacks=[StopAtOnce()])) == []
 
@@ -431,7 +431,7 @@ def test_matches_accept_all_kinds_of_players_and_depend_on_the_seed(
     assert one == two
     assert one.score > 0.8
     assert len(one.games) == 6
-    assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
+    assert alphac4.play_match(load(checkpoint), "random", games=2).game_count == 2
     openings = [
         {game[:2] for game in alphac4.play_match(Leftmost(), Leftmost(), games=6, seed=seed).games} for seed in (4, 5)
     ]

@@ -293,7 +293,7 @@ def test_train_changes_only_the_given_settings_and_prints_commands_for_the_shell
 
     def train_nothing(_folder: Path, config: TrainConfig, **_options: Any) -> TrainedRun:
         trained.append(config)
-        return TrainedRun(folder=folder, best=best, config=config, iterations=0, history=(), closing=())
+        return TrainedRun(folder=folder, best=best, config=config, iterations=0, history=(), closing_matches=())
 
     monkeypatch.setattr("alphac4.runs.session.train", train_nothing)
     (tmp_path / "own.json").write_text('{"iterations": 7, "board": {"diagonals": true}, "gate": {"pairs": 3}}')
@@ -303,7 +303,7 @@ def test_train_changes_only_the_given_settings_and_prints_commands_for_the_shell
     assert trained == [from_dict(expected, PRESETS["quick"])]
     printed = [shlex.split(line) for line in page.partition("Next:\n")[2].splitlines()]
     assert printed == [
-        ["alphac4", "play", "--checkpoint", str(best)],
+        ["alphac4", "play", f"{best}@600"],
         ["alphac4", "arena", f"{best}@100", "uct:1000"],
         ["tensorboard", "--logdir", str(folder)],
     ]

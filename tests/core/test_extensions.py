@@ -91,7 +91,7 @@ def test_default_losses_have_the_weights_of_the_settings() -> None:
         {"loss": lambda outputs, batch: {"policy": 2 * alphac4.default_losses(outputs, batch)["policy"]}},
         {"optimizer": lambda network: torch.optim.SGD(network.parameters(), lr=0.1)},
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
-        {"sample_weights": lambda window, _rng: window.full_searches + 0.1},
+        {"sample_weights": lambda window, _rng: window.is_full_search + 0.1},
         {"value_target": lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
         {"selection_rule": Puct(c_init=20.0)},
         {"visits": lambda iteration, ply, _full: 2 + iteration + ply % 2},
@@ -135,7 +135,7 @@ def test_functions_are_called_with_the_documented_arguments() -> None:
 
     iteration = train(policy_target=policy_target, start_positions=start_positions, loss=losses)[0]
     games = seen["games"]
-    first = games.opening[0]
+    first = games.opening_plies[0]
     assert games.moves[0, :2].tolist() == [-1, -1]  # moves before the start position
     assert first >= 2
     assert games.visits[0, first].sum() > 0
@@ -416,7 +416,7 @@ def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: P
     correct: dict[str, Any] = {
         "policy_target": lambda games, _rng: games.policy_target,
         "loss": alphac4.default_losses,
-        "sample_weights": lambda window, _rng: window.full_searches + 1.0,
+        "sample_weights": lambda window, _rng: window.is_full_search + 1.0,
         "gate": lambda play: play().score > 0.4,
     }
     options: dict[str, Any] = {"progress": False, "tensorboard": False}
@@ -839,7 +839,7 @@ def test_callbacks_get_the_reports_of_committed_iterations(tmp_path: Path) -> No
         "tiny", run=tmp_path, settings=settings, callbacks=[callback], progress=False, tensorboard=False
     )
     assert callback.seen == run.history
-    assert [report.matches[0].played for report in callback.seen] == [2]
+    assert [report.matches[0].game_count for report in callback.seen] == [2]
     assert not (tmp_path / "tensorboard").exists()
 
 

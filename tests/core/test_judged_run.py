@@ -74,15 +74,15 @@ def test_run_writes_reports_checkpoints_and_curves(folder: Path) -> None:
 
 def test_run_is_finished_after_the_closing_matches_of_its_settings(folder: Path) -> None:
     state, config = load_state(folder / STATE_FILE), judged_run()
-    assert state.closing is not None
-    assert [match.opponent for match in state.closing] == ["uct:20"]
+    assert state.closing_matches is not None
+    assert [match.opponent for match in state.closing_matches] == ["uct:20"]
     assert state.is_finished(config)
     assert not state.is_finished(dataclasses.replace(config, iterations=3))
     more = dataclasses.replace(config.baseline, simulations=(20, 50))
     assert not state.is_finished(dataclasses.replace(config, baseline=more))
     other = dataclasses.replace(config.baseline, simulations=(50,))
     assert not state.is_finished(dataclasses.replace(config, baseline=other))
-    assert not dataclasses.replace(state, closing=None).is_finished(config)
+    assert not dataclasses.replace(state, closing_matches=None).is_finished(config)
 
 
 @pytest.mark.usefixtures("no_pictures")

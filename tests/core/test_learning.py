@@ -59,7 +59,7 @@ def some_samples(count: int, seed: int = 0) -> Samples:
         own=own,
         occupied=occupied,
         policy_target=rng.dirichlet(np.ones(7), count).astype(np.float16),
-        full_searches=rng.random(count) < 0.5,
+        is_full_search=rng.random(count) < 0.5,
         outcome=rng.integers(-1, 2, count).astype(np.int8),
         value=rng.uniform(-1, 1, count).astype(np.float32),
         draw=rng.uniform(0, 0.2, count).astype(np.float32),
@@ -243,7 +243,7 @@ def test_policies_of_fast_searches_have_the_configured_weight() -> None:
     """Weights have the mean 1 over the batch."""
     samples = some_samples(50)
     batch = next(batches(samples, STANDARD, 50, 1, np.random.default_rng(0), fast_search_weight=0.25))
-    weights = np.where(samples.full_searches, 1.0, 0.25)
+    weights = np.where(samples.is_full_search, 1.0, 0.25)
     weights /= weights.mean()
     expected = np.array(sorted(zip(samples.value_target[:, 0].tolist(), weights.tolist(), strict=True)))
     actual = sorted(zip(batch.value_target[:, 0].tolist(), batch.policy_weight.tolist(), strict=True))

@@ -44,7 +44,7 @@ from alphac4.training.reports import GameRecord, LearningReport, SelfPlayReport,
 # A game whose first two moves were random, and three iterations. The numbers are invented; related ones differ.
 GAME = GameRecord(
     moves="4455667",
-    opening=2,
+    opening_plies=2,
     values=[0.5, -0.25, 0.75, -0.5, 1.0],
     policies=[
         [0.0, 0.0, 0.0, 0.25, 0.75, 0.0, 0.0],
@@ -63,15 +63,15 @@ SELFPLAY = SelfPlayReport(
     network_share=0.5,
     tree_share=0.25,
     mean_plies=25.5,
-    first_player_wins=0.625,
-    draws=0.125,
+    first_player_win_share=0.625,
+    draw_share=0.125,
     first_moves=[1, 0, 0, 5, 2, 0, 0],
     openings={"4444": 3, "5555": 1},
     distinct_openings=6,
     policy_entropy=1.25,
     policy_surprise=0.1875,
     value_calibration=[(-0.5, -0.75, 50), (0.25, 0.75, 150)],
-    evaluator="torch-fp32",
+    backend="torch-fp32",
     sample_games=[GAME],
 )
 LEARNING = LearningReport(
@@ -189,7 +189,7 @@ CURVES = {  # of the second iteration
     "speed/cache hits": 0.25,
     "speed/memory MB": 800,
     "gate/score": 0.75,
-    "gate/promotions": 2,
+    "total/promotions": 2,
     "gate/best iteration": 2,
     "total/games": 17,
     "total/samples": 401,
@@ -223,7 +223,7 @@ def test_curves_have_the_values_of_the_reports(tmp_path: Path) -> None:
     points = {tag: {point.step: point.value for point in events.Scalars(tag)} for tag in events.Tags()["scalars"]}
     assert {tag: steps[2] for tag, steps in points.items() if 2 in steps} == pytest.approx(CURVES)
     assert {tag: steps[3] for tag, steps in points.items() if 2 not in steps} == pytest.approx(LAST_CURVES)
-    assert points["gate/promotions"] == {1: 1, 2: 2, 3: 2}
+    assert points["total/promotions"] == {1: 1, 2: 2, 3: 2}
     assert points["Mistakes/raw"].keys() == points["gate/score"].keys() == {1, 2}
     layout = Layout.FromString(events.Tensors("custom_scalars__config__")[-1].tensor_proto.string_val[0])
     charts = {chart.title: list(chart.multiline.tag) for group in layout.category for chart in group.chart}
@@ -249,7 +249,9 @@ def test_closing_text_equals_the_text_written_by_hand() -> None:
     def text(*history: IterationReport, iterations: int | None = None) -> str:
         count = len(history) if iterations is None else iterations
         best, config = Path("best.safetensors"), TrainConfig()
-        run = TrainedRun(folder=Path(), best=best, config=config, iterations=count, history=history, closing=[CLASSIC])
+        run = TrainedRun(
+            folder=Path(), best=best, config=config, iterations=count, history=history, closing_matches=[CLASSIC]
+        )
         return str(run)
 
     assert text(FIRST, SECOND, THIRD) == CLOSING_TEXT
@@ -391,7 +393,7 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
     board = make_board(2, 4, 3)
     games = make_games(3, board)
     for row, (moves, opening, outcome) in enumerate((("11223", 1, 1), ("12213", 3, 1), ("12341234", 0, 0))):
-        games.plies[row], games.opening[row], games.outcome[row] = len(moves), opening, outcome
+        games.plies[row], games.opening_plies[row], games.outcome[row] = len(moves), opening, outcome
         games.moves[row, : len(moves)] = [int(move) - 1 for move in moves]
     games.value[0, 1:5] = (-0.25, 0.5, -0.25, 1.0)  # for the side to move; the first player wins after 11223
     games.value[1, 3:5] = (-0.25, 1.0)
@@ -423,19 +425,22 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
         network_share=14.0 / 2 / 10,
         tree_share=6.0 / 2 / 10,
         mean_plies=18 / 3,
-        first_player_wins=2 / 3,
-        draws=1 / 3,
+        first_player_win_share=2 / 3,
+        draw_share=1 / 3,
         first_moves=[1, 0, 0, 0],  # without the games whose first move was random
         openings={"1122": 1, "1221": 1, "1234": 1},
         distinct_openings=3,
         policy_entropy=0.0,
         policy_surprise=0.25,
         value_calibration=[(-0.25, -1.0, 3), (0.0, 0.0, 8), (0.5, 1.0, 1), (1.0, 1.0, 2)],
-        evaluator="torch-fp32",
+        backend="torch-fp32",
         sample_games=[],
     )
     assert report.policy_entropy == pytest.approx((math.log(2) + 2 * math.log(4)) / 14)
-    assert [(game.moves, game.opening, game.outcome) for game in games_shown] == [("11223", 1, 1), ("12341234", 0, 0)]
+    assert [(game.moves, game.opening_plies, game.outcome) for game in games_shown] == [
+        ("11223", 1, 1),
+        ("12341234", 0, 0),
+    ]
     assert games_shown[0].values == [-0.25, 0.5, -0.25, 1.0]
     assert games_shown[0].policies == [[0.5, 0.5, 0, 0], *[[1, 0, 0, 0]] * 3]
 

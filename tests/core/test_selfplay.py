@@ -64,7 +64,7 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
             assert outcome is not None, "only finished games are recorded"
             first_player = 0 if outcome is Outcome.DRAW else (1 if len(moves) % 2 else -1)
             assert block.games.outcome[game] == first_player
-            for ply in range(int(block.games.opening[game]), len(moves)):
+            for ply in range(int(block.games.opening_plies[game]), len(moves)):
                 position, left = positions[ply], len(moves) - ply
                 assert (samples.own[row], samples.occupied[row]) == (position.own, position.occupied)
                 assert samples.final_own[row] == (end.own if left % 2 == 0 else end.own ^ end.occupied)
@@ -78,7 +78,7 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
                 assert policy.sum() == pytest.approx(policy[legal].sum()) == pytest.approx(1.0, abs=5e-3)
                 if left == 1 and outcome is not Outcome.DRAW:
                     assert samples.value[row] == 1.0
-                    if samples.full_searches[row]:
+                    if samples.is_full_search[row]:
                         wins = [c for c in legal if position.play(c).outcome() == Outcome.LOSS]
                         assert policy[wins].sum() == pytest.approx(1.0, abs=2e-3)
                         proven_wins += 1
@@ -95,8 +95,8 @@ def test_samples_tell_full_searches_and_games_the_regret_of_their_moves() -> Non
     for block in actor.play(60, lambda: False):
         games, recorded = block.games, list[bool]()
         for game, plies in enumerate(games.plies):
-            for ply in range(games.opening[game], plies):
-                recorded.append(bool(games.full_searches[game, ply]))
+            for ply in range(games.opening_plies[game], plies):
+                recorded.append(bool(games.is_full_search[game, ply]))
                 visits, values, regret = games.visits[game, ply], games.values[game, ply], games.regret[game, ply]
                 if abs(games.value[game, ply]) == 1.0:
                     assert regret == 0
@@ -104,7 +104,7 @@ def test_samples_tell_full_searches_and_games_the_regret_of_their_moves() -> Non
                     expected = max(0.0, values[visits.argmax()] - values[games.moves[game, ply]])
                     assert regret == pytest.approx(expected, abs=1e-6)
                     exploring += regret > 0.1
-        assert samples_in([block], config).full_searches.tolist() == recorded
+        assert samples_in([block], config).is_full_search.tolist() == recorded
         assert 0 < sum(recorded) < len(recorded)
     assert exploring > 10
 
@@ -210,7 +210,7 @@ def test_budgets_of_a_plan_depend_on_ply_and_kind_of_search() -> None:
         for game, length in enumerate(block.games.plies):
             visits = block.games.visits[game, :length].sum(axis=1)
             for ply in np.flatnonzero(np.abs(block.games.value[game, :length]) < 0.9):  # proven positions need fewer
-                kind = int(block.games.full_searches[game, ply])
+                kind = int(block.games.is_full_search[game, ply])
                 inherited = 0 if ply == 0 else block.games.visits[game, ply - 1, block.games.moves[game, ply - 1]]
                 assert visits[ply] == max(plan.visits[kind, ply], inherited - 1)
                 compared += 1
@@ -247,7 +247,7 @@ def test_play_together_stops_actors_at_once_if_a_check_raises() -> None:
 
 def test_selfplay_openings_have_random_lengths_including_zero() -> None:
     games = [block.games for block in play_blocks(SelfPlayConfig(full_visits=4, fast_visits=2), 8000)[0]]
-    openings = np.concatenate([game.opening for game in games])
+    openings = np.concatenate([game.opening_plies for game in games])
     assert 0.4 < (openings == 0).mean() < 0.7
     assert openings.max() == 8
 
@@ -260,7 +260,7 @@ def some_samples(count: int, start: int = 0) -> Samples:
         own=own,
         occupied=occupied,
         policy_target=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
-        full_searches=np.ones(count, np.bool_),
+        is_full_search=np.ones(count, np.bool_),
         outcome=(np.arange(count) % 3 - 1).astype(np.int8),
         value=np.arange(start, start + count).astype(np.float32) / 100,
         draw=np.full(count, 0.2, np.float32),

@@ -280,11 +280,11 @@ def test_matches_and_evaluation_never_use_int8(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(session.loop.actors, "play", play)
         (report,) = session.train()
         closing = session.play_closing_matches()
-    assert set(played) == {INT8} == {report.selfplay.evaluator}
+    assert set(played) == {INT8} == {report.selfplay.backend}
     assert report.evaluation is not None
     strength = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").strength
-    reported = {part.evaluator for part in (report.gate, report.evaluation, *report.matches, *closing)}
-    assert {strength["uct:20"]["evaluator"], *reported} == set(used) == {"torch-fp32"}
+    reported = {part.backend for part in (report.gate, report.evaluation, *report.matches, *closing)}
+    assert {strength["uct:20"]["backend"], *reported} == set(used) == {"torch-fp32"}
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -311,7 +311,7 @@ def recorded_matches(
 
     def play(players: Any, opponents: Any, openings: Any, _on_games: Any) -> MatchResult:
         played.append((players[0], opponents[0], [opening.moves for opening in openings]))
-        evaluators = {"evaluator": backends_of(players), "opponent_evaluator": backends_of(opponents)}
+        evaluators = {"backend": backends_of(players), "opponent_backend": backends_of(opponents)}
         points = (1.1,) * 10  # draws count half: 11 of 20 points
         return MatchResult(wins=10, draws=2, losses=8, pair_scores=points, **evaluators)
 
@@ -334,7 +334,7 @@ def test_gate_matches_the_candidate_against_the_best_network_and_accepts_at_its_
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     report = matches.gate(candidate, best)
     assert report.promoted is promoted
-    assert (report.evaluator, report.opponent_evaluator) == ("torch-fp32", "torch-bf16")  # of those that played
+    assert (report.backend, report.opponent_backend) == ("torch-fp32", "torch-bf16")  # of those that played
     assert (report.wins, report.draws, report.losses) == (10, 2, 8)
     half = 1.959964 * ((10 * 0.55**2 + 1 - 6.5**2 / 12) / 11 / 12) ** 0.5  # with a pair of each extreme
     assert (report.interval.low, report.interval.high) == pytest.approx((0.55 - half, 0.55 + half))
@@ -359,7 +359,7 @@ def test_matches_against_classic_mcts_have_the_documented_budgets(monkeypatch: p
     matches, played = recorded_matches(monkeypatch, GateConfig(simulations=48))
     best = Contender(network=Mock(), iteration=3)
     reports = matches.against_classic(best, 3, [20, 50], 4)
-    assert [(report.evaluator, report.opponent_evaluator) for report in reports] == [("torch-bf16", "")] * 2
+    assert [(report.backend, report.opponent_backend) for report in reports] == [("torch-bf16", "")] * 2
     assert [ours.network for ours, _, _ in played] == [best.network] * 2
     assert [ours.simulations for ours, _, _ in played] == [100] * 2
     assert [theirs.budget.simulations for _, theirs, _ in played] == [20, 50]

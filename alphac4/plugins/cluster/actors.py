@@ -231,7 +231,7 @@ class ClusterActors(Actors):
         return {}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:  # noqa: ARG002
-        """Begin new games; call this before the first `play`."""
+        """Begin new games, because actors keep their own, and return False. Call this before the first `play`."""
         self._seeds = seeds
         return False
 

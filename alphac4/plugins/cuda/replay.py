@@ -89,7 +89,7 @@ class DeviceReplay:
         rows = rows.to(self.device)
         arrays = {name: getattr(samples, name) for name in BOARD_FIELDS} | {
             "policy": samples.policy_target.astype(np.float32),
-            "weight": np.where(samples.full_searches, 1.0, self._fast_search_weight).astype(np.float32),
+            "weight": np.where(samples.is_full_search, 1.0, self._fast_search_weight).astype(np.float32),
             "value_target": samples.value_target.astype(np.float32),
         }
         for name, array in arrays.items():

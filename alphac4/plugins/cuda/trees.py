@@ -162,7 +162,7 @@ class DeviceActor:
             ended = self._ended()  # waits for the launched steps
             work.network_seconds += time.perf_counter() - now
             now = time.perf_counter()
-            pending = sum(int((part.plies - part.opening).sum()) for part in finished)
+            pending = sum(int((part.plies - part.opening_plies).sum()) for part in finished)
             is_done = recorded + pending >= samples or stopped()
             is_full = sum(len(part.plies) for part in finished) >= 2 * self.slots
             due = list(finished) if is_done or is_full or now - last_block > BLOCK_INTERVAL_S else []

@@ -187,7 +187,7 @@ def test_a_run_uses_the_gpus_of_a_cluster(cluster: Cluster, tmp_path: Path, monk
             assert (len(session.loop.actors), session.loop.actors.slots) == (1, 2)
     finally:
         cluster.remove_node(node)
-    assert report.selfplay.evaluator == "cuda-trees"
+    assert report.selfplay.backend == "cuda-trees"
     assert report.samples_total >= 20
 
 

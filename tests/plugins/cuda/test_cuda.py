@@ -87,11 +87,11 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
     for block in blocks:
         games = block.games
         for row, plies in enumerate(games.plies):
-            exact = (games.moves, games.own, games.occupied, games.full_searches)
+            exact = (games.moves, games.own, games.occupied, games.is_full_search)
             rounded = (games.policy_target, games.value, games.draw, games.regret, games.surprise)
             parts = [array[row, :plies].tobytes() for array in exact]
             parts += [(np.round(array[row, :plies], 3) + 0.0).tobytes() for array in rounded]
-            counts[b"".join([*parts, bytes([plies, games.opening[row], games.outcome[row] + 1])])] += 1
+            counts[b"".join([*parts, bytes([plies, games.opening_plies[row], games.outcome[row] + 1])])] += 1
     return counts
 
 
@@ -415,7 +415,7 @@ def test_a_run_on_the_device_resumes_on_cores(tmp_path: Path, caplog: pytest.Log
             history = session.train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.machine.device == "cuda":
-            assert history[-1].selfplay.evaluator == "cuda-trees"
+            assert history[-1].selfplay.backend == "cuda-trees"
         assert history[-1].samples_total >= 40 * count
         assert history[-1].learning.policy_loss > 0
     assert "new games begin" not in caplog.text
@@ -455,7 +455,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         loss=loss,
         optimizer=lambda network: torch.optim.SGD(network.parameters(), lr=0.01),
         schedule=lambda step, steps: 1 - step / steps,
-        sample_weights=lambda window, _rng: window.full_searches + 0.1,
+        sample_weights=lambda window, _rng: window.is_full_search + 0.1,
         value_target=lambda games, _rng: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3)),
         selection_rule=LeastVisited(),
         policy_target=policy_target,
@@ -464,7 +464,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         noise=lambda _iteration, ply: 0.5 if ply < 4 else 0.0,
         start_positions=lambda _window, _rng: ["32"],
     )
-    assert last.selfplay.evaluator == "cuda-trees"
+    assert last.selfplay.backend == "cuda-trees"
     assert last.selfplay.games > 0
     assert last.selfplay.openings == {}  # all games begin at the start position
     assert max(visits) in (10, 11)  # the budgets; fewer visits prove most of these positions

@@ -68,7 +68,7 @@ def test_a_program_that_follows_the_protocol_is_a_player(command: str, rng: np.r
     player = parse_player(f"engine:{command}", rng=rng)
     assert player.name == f"engine:{command}"
     assert player.choose([Position(), Position.from_moves("12"), Position.from_moves("123456")]) == [0, 2, 6]
-    assert play_match([player], [RandomPlayer(rng)], [Position.from_moves("12")]).played == 2
+    assert play_match([player], [RandomPlayer(rng)], [Position.from_moves("12")]).game_count == 2
 
 
 @pytest.mark.parametrize(
