@@ -11,7 +11,8 @@ position. Levels with more than ``--width`` positions are sampled in proportion 
 share's expectation as it is.
 
 It prints a row per network, budget and opening, and the mistakes. Both are also written, the mistakes to another file
-beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share, of runs over their time.
+beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share,
+of runs over their iterations.
 """
 
 import argparse
@@ -220,24 +221,31 @@ def write_csv(path: Path, rows: Sequence[dict[str, str]]) -> None:
 
 
 def draw(rows: Sequence[dict[str, str]], path: Path) -> None:
-    """Draw the share of the first opening: of runs over their minutes, of other networks by budget."""
+    """Draw the share of the first opening: of runs over their iterations, of other networks by budget."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 3.5), layout="constrained")
-    axes = figure.subplots()
-    curves: defaultdict[str, list[tuple[float | str, float]]] = defaultdict(list)
+    of_runs = bool(rows[0]["minutes"])
+    curves: defaultdict[tuple[str, str], list[tuple[float | str, float]]] = defaultdict(list)
     for row in rows:
-        if row["opening"] == rows[0]["opening"] and row["minutes"]:
-            run = Path(row["network"]).parts[-3]
-            curves[f"{run}@{row['budget']}"].append((float(row["minutes"]), 100 * float(row["kept"])))
-        elif row["opening"] == rows[0]["opening"]:
-            budget = {"0": "raw policy"}.get(row["budget"], row["budget"])
-            curves[Path(row["network"]).stem].append((budget, 100 * float(row["kept"])))
-    for name, points in curves.items():
-        axes.plot(*zip(*points, strict=True), "o-", markersize=4, label=name)
-    unit = "minutes of training" if rows[0]["minutes"] else "simulations per move"
-    axes.set(xlabel=unit, ylabel="best defences beaten, %", ylim=(0, 103))
-    axes.legend(fontsize=8)
+        if row["opening"] != rows[0]["opening"]:
+            continue
+        budget, kept = (
+            {"0": "raw policy", "100": "100 simulations"}.get(row["budget"], row["budget"]),
+            float(row["kept"]),
+        )
+        if row["minutes"]:
+            curves[budget, Path(row["network"]).parts[-3]].append((int(Path(row["network"]).stem), 100 * kept))
+        else:
+            curves["", Path(row["network"]).stem].append((budget, 100 * kept))
+    panels = list(dict.fromkeys(panel for panel, _ in curves))
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
+        for (budget, name), points in curves.items():
+            if budget == panel:
+                axes.plot(*zip(*points, strict=True), "o-", markersize=4, label=name)
+        axes.set(xlabel="iterations" if of_runs else "simulations per move", ylim=(0, 103), title=panel)
+        axes.legend(fontsize=8)
+    figure.supylabel("best defences beaten, %", fontsize="medium")
     figure.savefig(path, dpi=130)
 
 
@@ -250,7 +258,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=4096, help="positions of a level from which on it is sampled")
     parser.add_argument("--scores", type=Path, help="file that keeps the exact scores for the next call")
     parser.add_argument("--csv", type=Path, default=Path("keeping-the-win.csv"), help="file of the rows")
-    parser.add_argument("--picture", type=Path, help="draw the share over the minutes of runs, or by budget")
+    parser.add_argument("--picture", type=Path, help="draw the share over the iterations of runs, or by budget")
     options = parser.parse_args()
     mistakes_path = options.csv.with_name(f"{options.csv.stem}-mistakes.csv")
     rows, mistakes, scores = read_csv(options.csv), read_csv(mistakes_path), ExactScores(options.scores)
