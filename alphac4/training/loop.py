@@ -410,8 +410,7 @@ def iterate(
         functions: your own functions for parts of the algorithm: ``network``, ``loss``, ``optimizer``, ``schedule``,
             ``policy_target``, ``value_target``, ``targets``, ``extra_samples``, ``selection_rule``, ``visits``,
             ``temperature``, ``noise``, ``start_positions``, ``sample_weights``, ``gate``.
-            `alphac4.training.extensions` describes the arguments and the result of each, with shapes, units and
-            perspective.
+            docs/functions.md describes the arguments and the result of each, with shapes, units and perspective.
 
     Yields:
         The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.
