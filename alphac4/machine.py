@@ -330,7 +330,7 @@ class SharedSetting:
 
     @contextlib.contextmanager
     def changed_to(self, value: Any) -> Iterator[None]:
-        """Change the setting for the block. A value that others set meanwhile is kept."""
+        """Change the setting for the block, and restore it unless other code has changed it meanwhile."""
         with self._lock:
             if self._blocks == 0:
                 self._before = self._get()

@@ -157,13 +157,14 @@ def load(
               "uct:1000", "solver", "module:Class", ...;
             - your own `Player`;
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
-              planes [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A
-              function returns policy logits and win/draw/loss probabilities; a module returns logits or probabilities.
+              planes [B, P, rows, columns] and returns a policy [B, A] and a value: [B] in [-1, 1], or win/draw/loss
+              [B, 3]. A function returns policy logits and win/draw/loss probabilities; a module returns logits or
+              probabilities.
               An `alphac4.Network`, such as a run's, is copied and plays as fast as from its file.
         board: by default that of the network, or the standard board.
         seed: seed of the player's random numbers.
         device: device of networks: "cpu", "cuda", or "auto".
-        backend: inference backend; "auto" selects the fastest on this machine.
+        backend: inference backend; "auto" chooses by a fixed rule for this processor, without 8-bit integers.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
         selection_rule: selects the moves in a network's tree and replaces the specification's options: a `Puct`, or

@@ -36,7 +36,7 @@ class MatchResult:
     wins: int = 0
     draws: int = 0
     losses: int = 0
-    pair_scores: tuple[float, ...] = field(default=(), repr=False)  # points of the two games of each pair, in [0, 2]
+    pair_points: tuple[float, ...] = field(default=(), repr=False)  # points of the two games of each pair, in [0, 2]
     games: tuple[str, ...] = field(default=(), repr=False)  # move strings, openings included
     seconds: float = field(default=0.0, compare=False)
     promoted: bool | None = None  # whether a gate promoted the candidate; None for other matches
@@ -61,7 +61,7 @@ class MatchResult:
     @property
     def interval(self) -> Interval:
         """The score with its 95 % interval."""
-        return score_interval(self.pair_scores)
+        return score_interval(self.pair_points)
 
     def __str__(self) -> str:
         score = self.interval
@@ -72,7 +72,7 @@ class MatchResult:
 
     def __add__(self, other: "MatchResult") -> "MatchResult":
         """Return the result of both parts of a match."""
-        sums = ("wins", "draws", "losses", "pair_scores", "games", "seconds")
+        sums = ("wins", "draws", "losses", "pair_points", "games", "seconds")
         return replace(other, **{name: getattr(self, name) + getattr(other, name) for name in sums})
 
 
@@ -104,7 +104,7 @@ def play_match(
         games = tuple(opening.moves or "" for opening in openings for _ in range(2))
         wins = len(games) if forfeit.turn % 2 else 0  # it was the opponent's turn
         points = (2.0 if wins else 0.0,) * len(openings)
-        result = MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
+        result = MatchResult(wins=wins, losses=len(games) - wins, pair_points=points, games=games)
     return replace(
         result,
         player=challengers[0].name,
@@ -156,7 +156,7 @@ def _play(
         wins=points.count(1.0),
         draws=points.count(0.5),
         losses=points.count(0.0),
-        pair_scores=tuple(points[game] + points[game + 1] for game in range(0, len(points), 2)),
+        pair_points=tuple(points[game] + points[game + 1] for game in range(0, len(points), 2)),
         games=tuple(end.moves or "" for end in positions),
     )
 

@@ -246,7 +246,7 @@ class NetworkPlayer(TreePlayer):
         return dataclasses.replace(result, moves=moves, variations=variations)
 
     def proven_moves(self, index: int, least: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """Return the moves that prove a result in the ``index``-th position; see `TreeSearch.proven_moves`."""
+        """Return keys and moves that secure at least ``least`` in a position; see `mcts.tree.proven_moves`."""
         return self._search.proven_moves(index, least)
 
     def _drawn(self, result: SearchResults, row: int, *, is_raw: bool) -> int:

@@ -36,7 +36,7 @@ class Interval:
     high: float
 
 
-def score_interval(pair_scores: Sequence[float]) -> Interval:
+def score_interval(pair_points: Sequence[float]) -> Interval:
     """Return the mean score per game, from the points of colour-swapped pairs, each in [0, 2].
 
     The two games of a pair share an opening and are correlated, so pairs are the independent unit (Fishtest's
@@ -44,9 +44,9 @@ def score_interval(pair_scores: Sequence[float]) -> Interval:
     of fewer than 20 pairs are too narrow if both games of a pair always end alike: with 4 games, they contain the true
     score half of the time.
     """
-    if not pair_scores:
+    if not pair_points:
         return Interval(value=0.5, low=0.0, high=1.0)
-    scores = np.asarray(pair_scores, float) / 2
+    scores = np.asarray(pair_points, float) / 2
     padded = np.concatenate([scores, [0.0, 1.0]])
     error = Z95 * float(padded.std(ddof=1)) / math.sqrt(len(padded))
     mean = float(scores.mean())
@@ -58,9 +58,9 @@ def elo_interval(score: Interval) -> Interval:
     return Interval(value=elo_of_score(score.value), low=elo_of_score(score.low), high=elo_of_score(score.high))
 
 
-def pair_counts(pair_scores: Sequence[float]) -> tuple[int, int, int, int, int]:
+def pair_counts(pair_points: Sequence[float]) -> tuple[int, int, int, int, int]:
     """Count the colour-swapped pairs with 0, 1/2, 1, 3/2 and 2 points."""
-    doubled = [round(2 * score) for score in pair_scores]
+    doubled = [round(2 * score) for score in pair_points]
     return doubled.count(0), doubled.count(1), doubled.count(2), doubled.count(3), doubled.count(4)
 
 

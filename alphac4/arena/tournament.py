@@ -99,7 +99,7 @@ class Tournament:
 
     def test(self, result: MatchResult) -> SprtState | None:
         """Return the state of a pairing's sequential test; None without one."""
-        return None if self.sprt is None else sprt(pair_counts(result.pair_scores), *self.sprt)
+        return None if self.sprt is None else sprt(pair_counts(result.pair_points), *self.sprt)
 
     def combine_parts(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
         """Return the result of a pairing from its finished parts, and whether the result is final.

@@ -182,7 +182,7 @@ class PlayWebCommand(CheckedSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCommand(CheckedSettings):
-    """Search a position and show the visits, mean value, prior and score of each move.
+    """Search a position and show each move's visits, mean value, prior, and PUCT or UCB score for the next simulation.
 
         alphac4 search 4455
         alphac4 search 44 --player best@2000 --svg tree.svg --depth 3

@@ -218,7 +218,7 @@ def play_moves(board: Board, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Co
 
 @allocating
 def play_replies(board: Board, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
-    """Play the opponent's moves into the mask ``cells`` in positions [B]; full boards are skipped."""
+    """Play each reply that lands in ``cells``, in positions [B]; those that end the game count only in the outcomes."""
     size = len(own) * board.columns
     outcomes, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)

@@ -71,7 +71,7 @@ class NetworkConfig(NetworkSize):
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
-        """Raise ValueError unless this network adds at most blocks, planes and heads to ``other``."""
+        """Raise ValueError if this network differs from ``other`` by more than added blocks, planes and heads."""
         added = {name: getattr(self, name) for name in ("planes", "blocks", "ownership", "heads")}
         is_same = replace(other, **added) == self
         if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:

@@ -22,7 +22,7 @@ class ProvenResult:
 
 
 class Bounds:
-    """Proven wins, including those that follow from earlier positions: the announced distance to a win never grows."""
+    """Proven wins, and what follows from them later, so that the announced distance to a win never grows."""
 
     def __init__(self) -> None:
         self._known: dict[Position, ProvenResult] = {}

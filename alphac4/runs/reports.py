@@ -201,8 +201,8 @@ def _failures(report: IterationReport) -> list[str]:
     common = max(selfplay.openings.values(), default=0)
     if selfplay.games >= 50 and common > 0.6 * selfplay.games:
         warnings.append(f"{common / selfplay.games:.0%} of the games share one opening: exploration is collapsing")
-    if selfplay.policy_entropy < 0.05:
-        warnings.append(f"policy targets have an entropy of {selfplay.policy_entropy:.3f} nats: nothing is explored")
+    if selfplay.target_entropy < 0.05:
+        warnings.append(f"policy targets have an entropy of {selfplay.target_entropy:.3f} nats: nothing is explored")
     return warnings
 
 
@@ -247,7 +247,7 @@ def _stalling_signs(reports: Sequence[IterationReport]) -> dict[str, str]:
     if len(reports) < 2 * SMOOTHING_ITERATIONS:
         return {}
     signs = {}
-    entropies = _span_means([report.selfplay.policy_entropy for report in reports])
+    entropies = _span_means([report.selfplay.target_entropy for report in reports])
     entropy, most = entropies[-1], entropies[SMOOTHING_ITERATIONS // 2 : -1].max()
     if entropy < COLLAPSED_ENTROPY * most:
         signs["entropy"] = (

@@ -184,7 +184,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "learning/learning rate": learning.learning_rate,
         "learning/gradient norm": learning.gradient_norm,
         "learning/window": learning.window,
-        "policy/target entropy": selfplay.policy_entropy,
+        "policy/target entropy": selfplay.target_entropy,
         "policy/network entropy": learning.policy_entropy,
         "policy/surprise": selfplay.policy_surprise,
         "value/calibration error": selfplay.calibration_error,
@@ -194,7 +194,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "games/distinct openings": selfplay.distinct_openings,
         "speed/simulations per second": selfplay.simulations_per_second,
         "speed/evaluations per second": selfplay.evaluations_per_second,
-        "speed/cache hits": selfplay.cache_hits,
+        "speed/cache hit share": selfplay.cache_hit_share,
         "speed/memory MB": report.memory_mb,
         **({"gate/score": report.gate.score} if report.gate.game_count else {}),
         # Cumulative, because TensorBoard's smoothing hides a curve of 0 and 1.

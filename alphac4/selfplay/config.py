@@ -37,7 +37,7 @@ class SelfPlayConfig(CheckedSettings):
     about 10, which is 0.3 per move in chess)."""
     dirichlet_fraction: Annotated[float, Range(0, 1)] = 0.25
     """Share of noise in the root's priors, in full searches only (AlphaZero: 0.25)."""
-    opening_plies: Annotated[int, Range(0, 64)] = 8
+    max_opening_plies: Annotated[int, Range(0, 64)] = 8
     """Maximum number of random moves at the start of a game; the number is drawn uniformly from 0 to this maximum
     (KataGo: a share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
     opening_prob: Annotated[float, Range(0, 1)] = 0.5

@@ -91,7 +91,7 @@ class GamePlan(NamedTuple):
     # Settings of the same names.
     full_search_prob: npt.NDArray[np.float64]  # [1]
     dirichlet_concentration: npt.NDArray[np.float64]  # [1]
-    opening_plies: npt.NDArray[np.int64]  # [1]
+    max_opening_plies: npt.NDArray[np.int64]  # [1]
     opening_prob: npt.NDArray[np.float64]  # [1]
 
 
@@ -111,7 +111,7 @@ def make_plan(board: Board, config: SelfPlayConfig) -> GamePlan:
         completed_q=np.array([config.policy_target == "completed_q"]),
         full_search_prob=np.array([config.full_search_prob]),
         dirichlet_concentration=np.array([config.dirichlet_concentration]),
-        opening_plies=np.array([config.opening_plies]),
+        max_opening_plies=np.array([config.max_opening_plies]),
         opening_prob=np.array([config.opening_prob]),
     )
 
@@ -141,7 +141,7 @@ def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
             start = np.int64(random_state.below(trees.rng, t, plan.starts[0]))
         random_plies = 0
         if random_state.uniform(trees.rng, t) < plan.opening_prob[0]:
-            random_plies = random_state.below(trees.rng, t, plan.opening_plies[0] + 1)
+            random_plies = random_state.below(trees.rng, t, plan.max_opening_plies[0] + 1)
         own, occupied = plan.start_own[start], plan.start_occupied[start]
         first = count_stones(occupied)
         for ply in range(first):

@@ -81,8 +81,8 @@ class LearningConfig(CheckedSettings):
     """Decay per gradient step of the moving average of the weights; the average is the network that plays (KataGo:
     stochastic weight averaging). Lower it if an iteration has fewer steps."""
     full_window: Annotated[int, Range(1, MAX_NUMBER)] = 60_000
-    """Number of recorded positions up to which the replay window holds all of them (KataGo: 250 000). Beyond that, the
-    window grows sublinearly; see `alphac4.selfplay.replay.window_size`. Raise the number with
+    """While a run has recorded fewer positions than this, the replay window holds all of them (KataGo: 250 000).
+    Beyond, it grows sublinearly; see `alphac4.selfplay.replay.window_size`. Raise the number with
     `positions_per_iteration`."""
 
 
@@ -137,7 +137,8 @@ class MachineConfig(CheckedSettings):
     """Device that runs and trains the network: cpu, cuda, or auto (CUDA if there is a GPU). `alphac4 doctor` lists
     others, which also play the games. A run can move to another device. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
-    """Inference backend; auto uses the fastest one whose outputs match fp32 and do not depend on the batch."""
+    """Inference backend; auto takes the first of a fixed order whose outputs match fp32 and do not depend on the
+    batch."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5
     """Number of recent networks to keep besides the best."""
 
@@ -232,7 +233,7 @@ def random_generator(seed: int, iteration: int, purpose: str, index: int = 0) ->
 
 # Games of the larger presets: with many random openings, a lower temperature suffices.
 _RANDOM_OPENINGS = SelfPlayConfig(
-    full_search_prob=0.33, opening_plies=16, opening_prob=0.95, temperature=0.5, temperature_end=0.1
+    full_search_prob=0.33, max_opening_plies=16, opening_prob=0.95, temperature=0.5, temperature_end=0.1
 )
 
 PRESETS: dict[str, TrainConfig] = {

@@ -102,7 +102,7 @@ class Callback:
                 raise TypeError(f"{cls.__name__}.{name} is never called{did_you_mean(name, vars(Callback))}")
 
     def on_progress(self, progress: Progress) -> None:
-        """Handle progress, at least ten times per second. `StopTraining` ends the run and discards the iteration."""
+        """Handle progress, usually many times per second. `StopTraining` ends the run and discards the iteration."""
 
     def on_iteration(self, iteration: Iteration) -> None:
         """Handle a finished iteration. `StopTraining` ends the run after the iteration has been committed."""

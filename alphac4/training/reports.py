@@ -47,7 +47,7 @@ class SelfPlayReport:
     first_moves: list[int]  # [A] games by first column, of those without a random opening
     openings: dict[str, int]  # games from the empty board by their first four moves, the 200 most frequent
     distinct_openings: int
-    policy_entropy: float  # nats, mean over recorded policy targets
+    target_entropy: float  # nats, mean over recorded policy targets
     policy_surprise: float  # nats, mean KL(policy target || network policy)
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     backend: str  # of the network
@@ -56,7 +56,7 @@ class SelfPlayReport:
     statistics: dict[str, float] = field(default_factory=dict)  # further figures of these actors, by curve
 
     @property
-    def cache_hits(self) -> float:
+    def cache_hit_share(self) -> float:
         """Share of evaluations that were found in a cache."""
         return self.cached_evaluations / max(self.cached_evaluations + self.evaluations, 1)
 
@@ -131,7 +131,7 @@ def selfplay_report(board: Board, played: Block, samples: Samples, started: floa
         first_moves=[firsts.count(column) for column in range(board.columns)],
         openings=dict(openings.most_common(200)),
         distinct_openings=len(openings),
-        policy_entropy=-float((policy * np.log(np.maximum(policy, 1e-12))).sum()) / positions,
+        target_entropy=-float((policy * np.log(np.maximum(policy, 1e-12))).sum()) / positions,
         policy_surprise=surprise / positions,
         value_calibration=_calibration(samples),
         backend=actors.backend,

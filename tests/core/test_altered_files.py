@@ -102,7 +102,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tournament = Journal(folder / "tournament.jsonl", TOURNAMENT_FORMAT, TOURNAMENT)
     walk = KnownMoves(STANDARD, folder / "walk.jsonl", WALK)
     result = MatchResult(
-        player="a", opponent="b", wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321")
+        player="a", opponent="b", wins=1, draws=1, losses=0, pair_points=(1.5,), games=("1234", "4321")
     )
     for part in range(5):
         tournament.add({"part": part, **dataclasses.asdict(result)})

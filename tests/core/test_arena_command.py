@@ -65,9 +65,9 @@ def test_all_pairs_play_and_all_players_are_rated(capsys: pytest.CaptureFixture[
 
 def test_results_of_an_arena_equal_those_computed_by_hand() -> None:
     """The interval of the score adds a won and a lost pair to the ten pairs."""
-    player, pair_scores = "runs/a.safetensors@9", (2.0, 1.5, 1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0)
+    player, pair_points = "runs/a.safetensors@9", (2.0, 1.5, 1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0)
     tournament = Tournament(players=(player, "b"), pairs=10)
-    results = {(player, "b"): MatchResult(wins=4, draws=6, losses=10, pair_scores=pair_scores)}
+    results = {(player, "b"): MatchResult(wins=4, draws=6, losses=10, pair_points=pair_points)}
     assert describe_results(tournament, results).splitlines() == [
         "   player   Elo    ±  games  points   1   2",
         "1  b         +0    0     20    13.0   -  65",
@@ -92,7 +92,7 @@ def test_ratings_that_the_games_do_not_determine_are_infinite_or_unknown() -> No
     """Here b and c scored against each other, a won every game, x lost every game, and e only played x."""
     wins = {("a", "x"): 10, ("b", "x"): 10, ("b", "c"): 5, ("c", "x"): 10, ("a", "b"): 10, ("e", "x"): 10}
     tournament = Tournament(players=("x", "e", "a", "b", "c"), pairs=5)
-    results = {pair: MatchResult(wins=won, draws=0, losses=10 - won, pair_scores=()) for pair, won in wins.items()}
+    results = {pair: MatchResult(wins=won, draws=0, losses=10 - won, pair_points=()) for pair, won in wins.items()}
     lines = describe_results(tournament, results).splitlines()
     assert [line.split()[1:4] for line in lines[1:6]] == [
         ["a", "+inf", "-"],
@@ -237,8 +237,8 @@ def test_a_record_of_a_changed_module_is_not_resumed(
 def test_results_do_not_depend_on_the_order_in_which_parts_finish() -> None:
     # Parts after a gap do not count yet, and those after the decision never do.
     tournament = Tournament(players=("a", "b"), pairs=60, sprt=(0, 100))
-    sweep = MatchResult(wins=20, pair_scores=(2.0,) * 10)
-    defeat = MatchResult(losses=20, pair_scores=(0.0,) * 10)
+    sweep = MatchResult(wins=20, pair_points=(2.0,) * 10)
+    defeat = MatchResult(losses=20, pair_points=(0.0,) * 10)
     assert tournament.combine_parts({1: sweep, 2: sweep}) == (MatchResult(), False)
     decided = tournament.combine_parts({0: sweep, 1: sweep})
     assert (decided[0].wins, decided[1]) == (40, True)

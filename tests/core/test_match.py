@@ -48,7 +48,7 @@ def winner(moves: str) -> str:
 def test_every_opening_is_played_once_with_each_colour() -> None:
     player = _Scripted()
     result = play_match([player], [_Scripted()], OPENINGS)
-    assert result.pair_scores == (1.0,) * 4  # equal players play the same game twice
+    assert result.pair_points == (1.0,) * 4  # equal players play the same game twice
     assert result.games[::2] == result.games[1::2]
     assert all(game.startswith(o.moves or "") for game, o in zip(result.games[::2], OPENINGS, strict=True))
     assert result.score == 0.5
@@ -64,7 +64,7 @@ def test_scores_agree_with_a_replay_of_the_games(rng: np.random.Generator) -> No
         ours = "xo"[(openings[game // 2].plies + game) % 2]
         points.append({ours: 1.0, "": 0.5}.get(winner(moves), 0.0))
     assert (result.wins, result.draws, result.losses) == (points.count(1.0), points.count(0.5), points.count(0.0))
-    assert result.pair_scores == tuple(points[i] + points[i + 1] for i in range(0, 80, 2))
+    assert result.pair_points == tuple(points[i] + points[i + 1] for i in range(0, 80, 2))
     assert result.score == pytest.approx(sum(points) / 80)
 
 
@@ -125,10 +125,10 @@ class _Failing(_Scripted):
 def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptureFixture) -> None:
     """This holds for either side, with one message; NaN for a column has the same effect."""
     result = play_match([_Failing("bad")], [_Scripted()], OPENINGS)
-    assert (result.wins, result.draws, result.losses, result.pair_scores) == (0, 0, 8, (0.0,) * 4)
+    assert (result.wins, result.draws, result.losses, result.pair_points) == (0, 0, 8, (0.0,) * 4)
     assert result.games == tuple(opening.moves for opening in OPENINGS for _ in range(2))
     assert caplog.messages == ["bad loses every game of the match: no number"]
-    assert play_match([_Scripted()], [_Failing("bad")], OPENINGS).pair_scores == (2.0,) * 4
+    assert play_match([_Scripted()], [_Failing("bad")], OPENINGS).pair_points == (2.0,) * 4
     for nowhere in ([math.nan] * len(OPENINGS), [np.float32("nan")] * len(OPENINGS), [3, 3, 3, math.nan]):
         caplog.clear()
         assert play_match([_Scripted(answer=nowhere)], [_Scripted()], OPENINGS).losses == 8

@@ -68,7 +68,7 @@ SELFPLAY = SelfPlayReport(
     first_moves=[1, 0, 0, 5, 2, 0, 0],
     openings={"4444": 3, "5555": 1},
     distinct_openings=6,
-    policy_entropy=1.25,
+    target_entropy=1.25,
     policy_surprise=0.1875,
     value_calibration=[(-0.5, -0.75, 50), (0.25, 0.75, 150)],
     backend="torch-fp32",
@@ -91,7 +91,7 @@ GATE = MatchResult(
     losses=1,
     seconds=1.0,
     promoted=True,
-    pair_scores=(2.0, 2.0, 1.5, 0.5),
+    pair_points=(2.0, 2.0, 1.5, 0.5),
 )
 CLASSIC = MatchResult(
     player="iteration 2",
@@ -100,7 +100,7 @@ CLASSIC = MatchResult(
     draws=1,
     losses=3,
     seconds=0.5,
-    pair_scores=(2.0, 2.0, 1.5, 1.0, 0.0),
+    pair_points=(2.0, 2.0, 1.5, 1.0, 0.0),
 )
 EVALUATION = EvaluationReport(
     positions=240,
@@ -186,7 +186,7 @@ CURVES = {  # of the second iteration
     "games/distinct openings": 6,
     "speed/simulations per second": 1500,
     "speed/evaluations per second": 750,
-    "speed/cache hits": 0.25,
+    "speed/cache hit share": 0.25,
     "speed/memory MB": 800,
     "gate/score": 0.75,
     "total/promotions": 2,
@@ -415,7 +415,7 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
     samples = make_samples(board, SelfPlayConfig(), games)
     report = selfplay_report(board, join_blocks(blocks), samples, 100.0, actors)
     games_shown = sorted(report.sample_games, key=lambda game: game.moves)
-    assert dataclasses.replace(report, sample_games=[], policy_entropy=0.0) == SelfPlayReport(
+    assert dataclasses.replace(report, sample_games=[], target_entropy=0.0) == SelfPlayReport(
         games=3,
         samples=4 + 2 + 8,
         simulations=140,
@@ -430,13 +430,13 @@ def test_selfplay_report_agrees_with_computation_by_hand(monkeypatch: pytest.Mon
         first_moves=[1, 0, 0, 0],  # without the games whose first move was random
         openings={"1122": 1, "1221": 1, "1234": 1},
         distinct_openings=3,
-        policy_entropy=0.0,
+        target_entropy=0.0,
         policy_surprise=0.25,
         value_calibration=[(-0.25, -1.0, 3), (0.0, 0.0, 8), (0.5, 1.0, 1), (1.0, 1.0, 2)],
         backend="torch-fp32",
         sample_games=[],
     )
-    assert report.policy_entropy == pytest.approx((math.log(2) + 2 * math.log(4)) / 14)
+    assert report.target_entropy == pytest.approx((math.log(2) + 2 * math.log(4)) / 14)
     assert [(game.moves, game.opening_plies, game.outcome) for game in games_shown] == [
         ("11223", 1, 1),
         ("12341234", 0, 0),
@@ -491,7 +491,7 @@ def test_a_lost_gate_is_a_warning_if_it_has_enough_games() -> None:
     like = SECOND
     for pairs, count in ((4, 0), (20, 1)):
         points = (0.0, 1.0) * (pairs // 2)
-        gate = dataclasses.replace(like.gate, wins=pairs // 2, draws=0, losses=3 * pairs // 2, pair_scores=points)
+        gate = dataclasses.replace(like.gate, wins=pairs // 2, draws=0, losses=3 * pairs // 2, pair_points=points)
         found = find_warnings(dataclasses.replace(like, gate=gate), [])
         assert len([warning for warning in found if "it has become worse" in warning]) == count
 
@@ -500,7 +500,7 @@ def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> Iteratio
     """Return a report with a match against classic MCTS; ``points`` [pairs] are those of its pairs of games."""
     wins, pairs = int(points.sum()), tuple(points.tolist())
     losses = 2 * len(points) - wins
-    match = dataclasses.replace(like.gate, opponent="uct:1000", wins=wins, draws=0, losses=losses, pair_scores=pairs)
+    match = dataclasses.replace(like.gate, opponent="uct:1000", wins=wins, draws=0, losses=losses, pair_points=pairs)
     return dataclasses.replace(like, matches=[match])
 
 
@@ -534,10 +534,10 @@ def test_constant_score_against_classic_mcts_is_rarely_a_warning(rng: np.random.
             {"games": 50, "openings": {"1": 1, "4444": 31}},
             "62% of the games share one opening: exploration is collapsing",
         ),
-        ("selfplay", {"policy_entropy": 0.05}, None),
+        ("selfplay", {"target_entropy": 0.05}, None),
         (
             "selfplay",
-            {"policy_entropy": 0.049},
+            {"target_entropy": 0.049},
             "policy targets have an entropy of 0.049 nats: nothing is explored",
         ),
         (
@@ -583,7 +583,7 @@ def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationRep
     return [
         dataclasses.replace(
             quiet if error is None else judged(error, number, quiet),
-            selfplay=dataclasses.replace(quiet.selfplay, policy_entropy=entropy),
+            selfplay=dataclasses.replace(quiet.selfplay, target_entropy=entropy),
             learning=dataclasses.replace(quiet.learning, losses={"policy": loss}),
         )
         for number, (entropy, loss, error) in enumerate(zip(*figures.values(), strict=True), start=1)

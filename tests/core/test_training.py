@@ -88,7 +88,7 @@ SPECIAL: dict[str, list[Any]] = {
     "network.channels": [1, 3, 16, 0, 100_000, -4],
     "network.blocks": [0, 2, 100_000, -1],
     "selfplay.policy_target": ["visits", "completed_q", "best"],
-    "selfplay.opening_plies": [0, 3, 60, -1],
+    "selfplay.max_opening_plies": [0, 3, 60, -1],
     "search.c_init": [0.1, 0.0, -1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
 }
@@ -313,7 +313,7 @@ def recorded_matches(
         played.append((players[0], opponents[0], [opening.moves for opening in openings]))
         evaluators = {"backend": backends_of(players), "opponent_backend": backends_of(opponents)}
         points = (1.1,) * 10  # draws count half: 11 of 20 points
-        return MatchResult(wins=10, draws=2, losses=8, pair_scores=points, **evaluators)
+        return MatchResult(wins=10, draws=2, losses=8, pair_points=points, **evaluators)
 
     monkeypatch.setattr("alphac4.training.matches.play_match", play)
 
