@@ -112,7 +112,7 @@ def train(
             ``gate``. They are not settings: the folder records their names, and a run only resumes with the same ones.
 
     Returns:
-        The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
+        The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing_matches`` is empty.
 
     Raises:
         RuntimeError: as for `iterate`.

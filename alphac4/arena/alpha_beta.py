@@ -57,7 +57,7 @@ class SolverPlayer:
 
 
 class NegamaxPlayer:
-    """Player that searches by alpha-beta to a fixed depth in plies, and draws one of the equally good moves."""
+    """Player that searches by alpha-beta to a fixed depth in plies, and samples one of the equally good moves."""
 
     def __init__(self, depth: int, rng: np.random.Generator) -> None:
         self.name = f"negamax:{depth}"

@@ -53,7 +53,7 @@ class Games(NamedTuple):
     stage: Annotated[npt.NDArray[np.int8], "T"]
     left: Annotated[npt.NDArray[np.int64], "T"]  # moves that remain in this call of `play`
     full: Annotated[npt.NDArray[np.bool_], "T"]  # whether the current search is a full one
-    plies: Annotated[npt.NDArray[np.int32], "T"]  # moves played, the random opening included
+    plies: Annotated[npt.NDArray[np.int32], "T"]  # stones on the board, those of the opening included
     opening_plies: Annotated[npt.NDArray[np.int32], "T"]  # stones on the board before the first search
     outcome: Annotated[npt.NDArray[np.int8], "T"]  # of a finished game: +1 the first player won, 0 draw, -1 lost
     simulations: Annotated[npt.NDArray[np.int64], "T"]  # run in this slot since the host reset it
@@ -268,7 +268,7 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 
 @compiled
 def play_move(trees: Trees, games: Games, t: int, plan: GamePlan, action: int) -> None:
-    """Record the search and play ``action``; NO_ACTION draws a move."""
+    """Record the search and play ``action``; NO_ACTION samples a move."""
     record_search(trees, games, t, plan)
     ply = games.plies[t]
     column = action if action != NO_ACTION else choose_move(trees, games, t, plan)

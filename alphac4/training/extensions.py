@@ -315,7 +315,7 @@ def make_schedule(
 ) -> Callable[[int], float]:
     """Return the factor of the learning rates by step: the user's, 1 for a user's optimiser, or that of the settings.
 
-    The settings' schedule leads from one of their learning rates to another, which a user's optimiser does not have.
+    The settings' schedule depends on their learning rates, which a user's optimiser does not have.
     """
     if "schedule" in extensions:
         return lambda step: float(extensions.numbers("schedule", step, steps))

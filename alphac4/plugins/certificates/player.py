@@ -32,7 +32,7 @@ from alphac4.plugins.certificates.file import (
 class CheckedCertificate:
     """A certificate whose moves are checked by the rules before they are used.
 
-    A level of its walk has the positions with one number of stones. It is checked when the first of them is looked up.
+    All positions with the same number of stones are checked when the first of them is looked up.
     The first levels take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
