@@ -158,8 +158,7 @@ def load(
             - your own `Player`;
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
               planes [B, P, rows, columns] and returns a policy [B, A] and a value: [B] in [-1, 1], or win/draw/loss
-              [B, 3]. A function returns policy logits and win/draw/loss probabilities; a module returns logits or
-              probabilities.
+              [B, 3]. A function's policy is logits, its win/draw/loss probabilities; a module's are either.
               An `alphac4.Network`, such as a run's, is copied and plays as fast as from its file.
         board: by default that of the network, or the standard board.
         seed: seed of the player's random numbers.

@@ -153,12 +153,12 @@ OutputFolder = Annotated[Path, metavar("FOLDER")]
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeOptions:
-    """Device, backend and processes that run networks."""
+    """Device and backend that run networks."""
 
     device: Device = "auto"
     """Device that runs networks."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the fastest on this machine."""
+    """Inference backend; auto chooses by a fixed rule for this processor, without 8-bit integers."""
 
     def choose(self, threads: int | None = None) -> "Compute":
         """Return the compute that runs networks in this process."""

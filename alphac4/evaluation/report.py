@@ -44,7 +44,7 @@ class StrengthReport:
 
     @property
     def sets(self) -> dict[str, Metrics]:
-        """Metrics of the first subject with its first budget, by set; the counts are the same for all subjects."""
+        """Metrics of the first subject with its first budget, by set; all subjects have the same positions."""
         return self.subjects[0].budgets[0].sets
 
     def to_json(self) -> str:

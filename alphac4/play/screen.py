@@ -38,7 +38,7 @@ class Screen:
         print(self._styled(wrap_text(text, self._stream), style), file=self._stream, flush=True)
 
     def waiting(self, text: str, position: Position | None = None) -> contextlib.AbstractContextManager[None]:
-        """On a terminal, print a line that describes the block once it has taken a second, below the board if given."""
+        """On a terminal, if the block takes over a second, print a line about it, below the board if given."""
 
         def announce() -> None:
             if position is not None:
