@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "ideas"))
 from nstep import later_values, with_later_value
 
 START = "quick"
-CONFIG = {"iterations": 12, "learning": {"learning_rate": 2e-3}}  # half of the first run's rate, falling to the same
+CONFIG = {"iterations": 8, "learning": {"learning_rate": 2e-3}}  # half of the first run's rate, falling to the same
 BUDGETS = (0, 100, 600)  # simulations
 IDEAS = ["start", "none", "deeper", "horizon", "disagreement", "regret", "entropy"]
 LONGER_SHARE, LONGER = 0.05, 400  # share of positions that are searched again, simulations
