@@ -69,8 +69,9 @@ def find_config(
         base = preset
     else:
         stored = stored_settings(folder)
-        base = stored if stored and preset is None else TrainConfig.preset(preset or "standard")
-        base = replace(base, **{name: getattr(stored or base, name) for name in CHANGEABLE})
+        base = TrainConfig.preset(preset or "standard")
+        if stored is not None:
+            base = stored if preset is None else replace(base, **{name: getattr(stored, name) for name in CHANGEABLE})
     if settings is None or isinstance(settings, Mapping):
         return from_dict(settings or {}, base)
     return load_config(settings, base)

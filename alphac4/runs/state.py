@@ -112,13 +112,13 @@ def load_state(path: Path) -> RunState:
 
 
 def stored_settings(path: Path) -> TrainConfig | None:
-    """Return the settings of the run in a folder, from its state if ``config.json`` is damaged; None without a run."""
+    """Return a run's settings, from its state if ``config.json`` is damaged or missing; None without a run."""
     config = path / "config.json"
     if not has_state(path):
         return load_config(config) if config.exists() else None
     try:
         return load_config(config)
-    except ValueError as error:
+    except (ValueError, FileNotFoundError) as error:
         logger.warning("%s; the settings are taken from %s", error, STATE_FILE)
     _, header = load_arrays(path / STATE_FILE, STATE_FORMAT)
     return from_dict(read_record(dict[str, Any], header["counters"]["config"]))

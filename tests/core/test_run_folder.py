@@ -22,7 +22,7 @@ from alphac4.runs import folder as folder_module
 from alphac4.runs.costs import WRITE_INTERVAL_S, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
-from alphac4.runs.session import TrainingSession
+from alphac4.runs.session import TrainingSession, find_config
 from alphac4.runs.state import STATE_FILE, Costs, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.games import NEW_GAME
@@ -216,6 +216,9 @@ def test_damaged_config_is_replaced_by_the_settings_of_the_state(run: Path) -> N
         with TrainingSession(RunFolder(run, tiny_run(iterations=2))) as session:
             assert session.state.iteration == 2
         assert (run / "config.json").read_bytes() == whole
+    (run / "config.json").unlink()
+    for preset in (None, "quick"):
+        assert find_config(run, preset, None).iterations == tiny_run(iterations=2).iterations
 
 
 def test_closing_matches_of_an_earlier_end_are_forgotten(run: Path) -> None:
