@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -44,14 +44,6 @@ MAX_GRAD_NORM = 1.0
 
 Schedule = Callable[[int], float]
 """Returns the factor of all learning rates in a gradient step, given the number of steps before it."""
-
-
-class NetworkTensors(NamedTuple):
-    """Lists of a network's tensors, in the same order for all copies."""
-
-    parameters: list[Tensor]
-    buffers: list[Tensor]
-    state: list[Tensor]  # of its state_dict
 
 
 class Learner:
@@ -108,7 +100,7 @@ class Learner:
             ", convolutions by Winograd's filtering" if by_winograd else "",
             f"{self._workers} cores" if on_cpu else self.device,
         )
-        self._tensors: dict[int, NetworkTensors] = {}  # by the id of a network
+        self._lists: dict[tuple[int, object], list[Tensor]] = {}  # of `_tensors`, by the network's id
         self.steps = 0
         self._terms: list[str] = []  # names of the losses, from the first step on
         # Whether the module or the losses may draw random numbers. The user's are watched, from the first step on.
@@ -237,8 +229,8 @@ class Learner:
         parts = batch.split(count, self.device)
         replicas = self._replicas[:count]
         sums = self._differentiate_all(replicas, parts, positions, pool)
-        parameters = self._tensors_of(self.network).parameters
-        for ours, *theirs in zip(parameters, *(self._tensors_of(r).parameters for r in replicas), strict=True):
+        parameters, *of_replicas = (self._tensors(each, nn.Module.parameters) for each in (self.network, *replicas))
+        for ours, *theirs in zip(parameters, *of_replicas, strict=True):
             gradients = [each.grad for each in theirs if each.grad is not None]
             ours.grad = reduce(Tensor.add_, gradients) if gradients else None
         norm = torch.nn.utils.clip_grad_norm_(parameters, MAX_GRAD_NORM)
@@ -316,35 +308,33 @@ class Learner:
             )
         return {name: losses[name] for name in self._terms}, entropy
 
-    def _tensors_of(self, network: Network) -> NetworkTensors:
-        """Return a network's tensors, listed once for the package's network: a user's may replace its buffers."""
-        known = self._tensors.get(id(network))
-        if known is None:
-            known = NetworkTensors(
-                list(network.parameters()), list(network.buffers()), list(network.state_dict().values())
-            )
-            if type(network) is PolicyValueNetwork:
-                self._tensors[id(network)] = known
-        return known
+    def _tensors(self, network: Network, members: Callable[[nn.Module], Iterable[Tensor]]) -> list[Tensor]:
+        """Return members of a network, listed once for the package's network: a user's may replace its buffers."""
+        if type(network) is not PolicyValueNetwork:
+            return list(members(network))
+        key = id(network), members
+        if key not in self._lists:
+            self._lists[key] = list(members(network))
+        return self._lists[key]
 
     @torch.no_grad()
     def _take_statistics(self, replicas: list[Network]) -> None:
         """Set the network's running statistics to the mean of its replicas' statistics, one per part of the batch."""
-        theirs = zip(*(self._tensors_of(replica).buffers for replica in replicas), strict=True)
-        for ours, parts in zip(self._tensors_of(self.network).buffers, theirs, strict=True):
-            ours.copy_(torch.stack(parts).mean(dim=0) if ours.is_floating_point() else parts[0])
+        buffers, *of_replicas = (self._tensors(each, nn.Module.buffers) for each in (self.network, *replicas))
+        for ours, *theirs in zip(buffers, *of_replicas, strict=True):
+            ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
 
     @torch.no_grad()
     def _share_statistics(self) -> None:
-        for replica in self._replicas:
-            if buffers := self._tensors_of(replica).buffers:
-                torch._foreach_copy_(buffers, self._tensors_of(self.network).buffers)
+        ours = self._tensors(self.network, nn.Module.buffers)
+        for replica in self._replicas if ours else ():
+            torch._foreach_copy_(self._tensors(replica, nn.Module.buffers), ours)
 
     @torch.no_grad()
     def _update_average(self) -> None:
         """Compute ``average <- d average + (1 - d) network``, running statistics included."""
         weight = 1.0 - self.average_decay(self.steps)
-        averages, values = self._tensors_of(self.average).state, self._tensors_of(self.network).state
+        averages, values = (self._tensors(each, _state_of) for each in (self.average, self.network))
         for average, ours in zip(averages, values, strict=True):
             if average.is_floating_point():
                 average.lerp_(ours, weight)
@@ -408,3 +398,8 @@ def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions |
     return compute.learner(config, extensions) or Learner(
         network, config.learning, board, config.seed, device=device, extensions=extensions
     )
+
+
+def _state_of(network: nn.Module) -> Iterable[Tensor]:
+    """Return the tensors of a network's state: parameters, and buffers that are saved."""
+    return network.state_dict().values()
