@@ -264,7 +264,9 @@ class Position:
         Raises:
             TypeError: if the column is not an integer.
         """
-        return as_integer(column, "column") in self.legal_columns()
+        board, column = self.board, as_integer(column, "column")
+        has_room = 0 <= column < board.columns and bool(rules.landing_cell(board, self.occupied, column))
+        return has_room and self.outcome() is None
 
     def legal_columns(self) -> list[int]:
         """Return the 0-based columns of all legal moves; none after the end of the game."""
@@ -286,7 +288,7 @@ class Position:
             raise IllegalMove(column, shown, f"the board has {count_of(self.board.columns, 'column')}")
         if self.outcome() is not None:
             raise IllegalMove(column, shown, "the game is over")
-        if not self.is_legal(column):
+        if not rules.landing_cell(self.board, self.occupied, column):
             raise IllegalMove(column, shown, "the column is full")
         own, occupied = rules.play(self.board, self.own, self.occupied, column)
         moves = None if self.moves is None else self.moves + column_name(column)
