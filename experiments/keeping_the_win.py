@@ -11,8 +11,8 @@ position. Levels with more than ``--width`` positions are sampled in proportion 
 share's expectation as it is.
 
 It prints a row per network, budget and opening, and the mistakes. Both are also written, the mistakes to another file
-beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share,
-of runs over their iterations.
+beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share, of runs over their
+iterations.
 """
 
 import argparse
