@@ -358,7 +358,7 @@ def step(
         )
         if batch.tree[row] != NO_TREE:
             expand(trees, batch.tree[row], batch.logits[row], batch.wdl[row], temperature)
-    size, unfinished = 0, 0
+    size, unfinished = 0 * count, 0  # Numba would compile `prefetch` once more for the literal 0
     for t in range(count):
         left = MAX_SIMULATIONS_PER_STEP
         while True:

@@ -463,6 +463,7 @@ def test_functions_of_users_run_on_the_device(caplog: pytest.LogCaptureFixture) 
         temperature=lambda iteration, _ply: 1.0 / iteration,
         noise=lambda _iteration, ply: 0.5 if ply < 4 else 0.0,
         start_positions=lambda _window, _rng: ["32"],
+        gate=lambda _play: True,  # no matches, which use the cores
     )
     assert last.selfplay.backend == "cuda-trees"
     assert last.selfplay.games > 0
