@@ -127,9 +127,9 @@ print(int(make_planes(STANDARD, nothing, nothing, 8)[0, 4].sum()))  # cells wher
 def test_cached_machine_code_is_recompiled_after_a_change_in_a_called_function(tmp_path: Path) -> None:
     """Numba itself does not notice changes of functions in other files, nor of named tuples."""
     package = Path(alphac4.__file__).parent
-    shutil.copytree(package, tmp_path / "alphac4", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, tmp_path / "alphac4")
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment |= {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {"PYTHONPATH": str(tmp_path)}
 
     def run() -> list[str]:
         return run_python(COUNT_LANDING_CELLS, env=environment, cwd=tmp_path).stdout.split()
