@@ -10,23 +10,27 @@ unset PYTHONDONTWRITEBYTECODE # hundreds of processes import the same files, whi
 tests=(-n auto --dist loadgroup --no-loadscope-reorder)
 mkdir -p build
 
-# Compile common code once before the tests; otherwise several processes would compile it at the same time.
+# Compile common code before the tests, self-play on one core and the players on another.
 compile() {
     if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Windows has Scripts
     rm -rf build/compiled
+    # PYTHONPATH, because the package may be installed again meanwhile
+    PYTHONPATH=$PWD "$bin/python" -m alphac4 selfplay quick --samples 1 --parallel-games 2 --backend torch-fp32 \
+        --output build/compiled >build/selfplay.log 2>&1 &
+    selfplay=$!
     {
-        export PYTHONPATH=$PWD # the package may be installed again meanwhile
-        "$bin/python" -m alphac4 selfplay quick --samples 1 --parallel-games 2 --backend torch-fp32 --output build/compiled
+        export PYTHONPATH=$PWD
         "$bin/python" -m alphac4 arena quick@2 uct:2 negamax:1 --games 2 --processes 1 --backend torch-fp32
         "$bin/python" -m alphac4 solve 112233
-    } >build/compiling.log 2>&1 &
-    compiling=$!
+    } >build/players.log 2>&1 &
+    players=$!
 }
 lint() {
     "$bin/ruff" check . && "$bin/ruff" format --check . && "$bin/codespell" && "$bin/lint-imports"
 }
 end_of_compiling() {
-    wait "$compiling" || { cat build/compiling.log; exit 1; }
+    wait "$selfplay" || { cat build/selfplay.log; exit 1; }
+    wait "$players" || { cat build/players.log; exit 1; }
 }
 
 if [ "${1:-}" = --quick ]; then
