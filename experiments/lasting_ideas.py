@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import alphac4
+from alphac4.evaluation.metrics import judge
 from alphac4.evaluation.positions import PositionSet, choose_sets
 from alphac4.selfplay.samples import lambda_returns
 from alphac4.storage.checkpoints import load_checkpoint
@@ -170,9 +171,8 @@ def agents(ideas: list[str], seeds: list[int], known: set[tuple[str, int]]) -> I
 
 def mistakes(agent: alphac4.Agent, part: PositionSet, simulations: int) -> float:
     """Return the mistakes in a set, in %."""
-    right = part.outcomes == part.best_outcome[:, None]
-    results = agent.search(part.positions, simulations=simulations)
-    return 100 * float(np.mean([not right[row, result.move] for row, result in enumerate(results)]))
+    moves = np.array([result.move for result in agent.search(part.positions, simulations=simulations)])
+    return 100 * judge(part, moves).mistakes.value
 
 
 def main() -> None:
