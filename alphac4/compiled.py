@@ -121,7 +121,7 @@ class _MachineCode:
         self._source = folder.name, cache._impl.locator.get_source_stamp(), numba.__version__
 
     def load(self, key: object) -> Any:
-        """Return the machine code for a key: argument types, processor and bytecode; None if it does not match."""
+        """Return the machine code saved for a key (argument types, processor and bytecode); None without a match."""
         if _has_foreign_type(key):
             return None
         digest, _, content = self._path(key).read_bytes().partition(b"\n")

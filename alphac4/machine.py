@@ -143,7 +143,7 @@ def check_memory(user: str, needed: int, settings: str, *, is_certain: bool = Tr
 
 
 def install_advice(extra: str) -> str:
-    """Return the command that installs an extra, or the package if ``extra`` is "": the clone's script, or pip."""
+    """Return the command (the clone's script, or pip) that installs an extra, or with "" the package."""
     if (Path(__file__).parents[1] / "scripts" / "setup.sh").is_file():
         return f"./scripts/setup.sh {extra}".rstrip()
     return f"pip install 'alphac4[{extra}]'" if extra else "pip install alphac4"

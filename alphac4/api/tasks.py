@@ -185,8 +185,7 @@ def evaluate(
     Args:
         player: a player; see `load`.
         simulations: numbers of simulations with which to measure a network; 0 is the raw network. By default 0 and 100.
-            A specification with a limit keeps it. A loaded player has a limit, which applies unless you pass
-            ``simulations``.
+            A limit in a specification stays. That of a loaded player applies unless you pass ``simulations``.
         positions: files to use instead of the package's six sets.
         count: the number of positions to use of each set; by default all.
         references: other players to measure.

@@ -114,7 +114,7 @@ class SelfplayCommand(CheckedSettings):
     device: Device = "auto"
     """Device that runs the network, or plays the games."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the fastest here."""
+    """Inference backend; auto takes the first accurate one of a fixed order, fastest first."""
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
     """Search."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)

@@ -97,7 +97,7 @@ class Actors:
         """Stop actors outside this process."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the games in progress; empty for actors elsewhere."""
+        """Return the games in progress; empty if other processes play."""
         states = [player.state() for player in self.players]
         return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 

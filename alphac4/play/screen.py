@@ -77,7 +77,7 @@ class Screen:
         return self._styled(STONE_SYMBOL if self._has_symbols else letter, COLOURS[letter])
 
     def side(self, index: int) -> str:
-        """Return the stone of a player; in colour, with the name of the colour."""
+        """Return a player's stone, and its colour's name if colours are on."""
         return self.stone(index) + (f" {('red', 'yellow')[index]}" if self.colour else "")
 
     def analysis(self, analysis: SearchResult) -> None:

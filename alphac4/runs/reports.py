@@ -77,8 +77,8 @@ class IterationReport:
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
         """Return the iteration as a row of the table with `HEADINGS`, with the time left of the run.
 
-        The estimate starts at the end of ``first``, the first iteration of this process, because that one also
-        compiles. Its own row, where ``first`` is None, has no estimate.
+        ``first`` is the first iteration of this process, which also compiles, so the estimate starts at its end. In
+        its own row ``first`` is None, and there is no estimate.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = (

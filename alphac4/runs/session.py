@@ -223,7 +223,7 @@ class TrainingSession:
         return matches
 
     def commit(self, iteration: Iteration) -> IterationReport:
-        """Evaluate the best network, for people only, and commit an iteration; return its report."""
+        """Evaluate the best network for the report only, commit an iteration, and return its report."""
         state, number, best = self.state, iteration.number, iteration.best
         metrics = checked_metrics(iteration.metrics)
         state.best_iteration = best.iteration

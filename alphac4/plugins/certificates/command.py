@@ -64,7 +64,7 @@ class CertificateCommand(CheckedSettings):
     device: Device = "auto"
     """Device that runs the network."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the fastest here."""
+    """Inference backend; auto takes the first accurate one of a fixed order, fastest first."""
 
     def _check(self) -> None:
         super()._check()

@@ -204,7 +204,7 @@ def has_reply_in(board: Board, keys: Keys, moves: Columns, targets: Keys) -> npt
 
 
 def plies_to_win(board: Board, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None) -> list[Columns]:
-    """Return the largest number of plies until the player wins, for each position [B] of each level of a won walk.
+    """Return the plies in which the player wins at the latest, for each position [B] of each level of a won walk.
 
     ``on_level`` is called before each level and may raise to stop.
     """
