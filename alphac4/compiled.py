@@ -68,7 +68,7 @@ def force_inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile as `compiled` does, and copy the compiled code into its callers.
 
     Use it for longer functions that get the trees in inner loops: passing twenty arrays takes longer than running the
-    function, and copying its source would compile it again in every caller.
+    function, and `inlined` would compile it again in every caller.
     """
     return _njit(function, nrt=False, forceinline=True)
 

@@ -330,9 +330,8 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
     """Return keys [P] and moves [P], both in canonical orientation, that secure a result of at least ``least``.
 
-    There is one move of the side to move at the root for every position that the other side's replies lead to, except
-    positions in which that side can complete a run immediately. P is 0 without such a proof. For a win, ``least`` is
-    PROVEN_DRAW + 1.
+    The side to move at the root has one move for every position that the other's replies lead to, unless it can
+    complete a run there at once. P is 0 without such a proof. For a win, ``least`` is PROVEN_DRAW + 1.
     """
     board = trees.board
     size = max(1, int(trees.size[t]))

@@ -167,7 +167,7 @@ def select_backend(
 
 
 def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[Array], min_batch: int = 1) -> bool:
-    """Return whether outputs match fp32's ``expected`` logits at every batch size that runs different code.
+    """Return whether outputs match fp32's ``expected`` logits at every batch size that has code of its own.
 
     All ``planes`` [B, P, R, C] are compared at the largest batch size, `COMPARED_BOARDS` of them at others.
     """

@@ -57,7 +57,7 @@ class FunctionEvaluator:
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
         """Compute policy logits [B, C] and win/draw/loss probabilities [B, 3], for the side to move.
 
-        Raise NotFiniteError for NaN, or an infinite value or highest logit, and ValueError for other invalid outputs.
+        Raise NotFiniteError for NaN, an infinite value or an infinite highest logit; ValueError for other bad outputs.
         """
         count = len(planes)
         policy, value = self._call(planes)

@@ -124,7 +124,7 @@ def to_json_line(data: Mapping[str, Any]) -> str:
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:
     """Return an instance of a dataclass, or of a type that `read_value` accepts, from parsed JSON.
 
-    A ValueError names the entry of ``name`` that is missing, unknown or of another type.
+    A ValueError names the missing, unknown or wrongly typed entry, as part of ``name``.
     """
     return typing.cast(_T, read_value(record, data, name))
 

@@ -117,7 +117,7 @@ class RemoteActor:
 
 
 def make_actors(task: ActorSettings, network: Network, rng: np.random.Generator) -> Actors:
-    """Create the one actor of a core or GPU; a node without a backend of PyTorch uses its fastest one."""
+    """Create the one actor of a core or GPU; a node that lacks the backend uses its fastest one."""
     names = backend_names(task.device)
     if task.backend in ("auto", *names):
         backend = task.backend if has_backend(task.backend, task.device) else "auto"
