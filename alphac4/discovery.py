@@ -40,7 +40,7 @@ def load_plugins() -> None:
 
 
 def add_once(registry: MutableMapping[str, T], name: str, value: T) -> None:
-    """Add a value to a registry; raise ValueError if it has the name, so that the second plugin is left out."""
+    """Add a value to a registry; raise ValueError if the name is taken: the later plugin is left out."""
     if registry.setdefault(name, value) is not value:
         raise ValueError(f"the name {name!r} is taken: choose another one")
 

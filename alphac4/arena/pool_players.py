@@ -18,7 +18,7 @@ FACTORY_CACHE_SIZE = 4  # players that a process keeps
 
 @dataclass(frozen=True)
 class PlayerFactory:
-    """Factory of a player that uses one core; a process shares the player among factories with the same key."""
+    """Factory of a player that uses one core; in a process, factories with equal keys share one player."""
 
     key: Hashable
     make: Callable[[], Player] = field(compare=False)

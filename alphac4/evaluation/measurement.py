@@ -54,7 +54,7 @@ class Subject:
 
     @classmethod
     def of_player(cls, player: Player, budgets: Sequence[int] | None = None, name: str = "") -> Self:
-        """Return the subject of a player, to measure with some budgets; by default with its own limit."""
+        """Return a player as a subject to measure, with these budgets or its own limit."""
         return cls(name=name or player.name, make=lambda: [player], budgets=budgets or (None,))
 
     def simulations(self, budget: int | None) -> int:

@@ -280,7 +280,7 @@ def advance_root(trees: Trees, t: int, action: int) -> None:
     """Make the child after ``action`` the root and keep its subtree. The game must not be over after the move.
 
     Children have greater indices than their parents, so one pass in order moves the kept rows to the front in place:
-    each node stores its new index, or NO_NODE if it is removed, as the parent of its children.
+    each node's new index, or NO_NODE if it is removed, is written to its children's ``parent``.
     """
     own, occupied = play(trees.board, trees.own[t], trees.occupied[t], action)
     new_root = trees.child[t, ROOT, action]

@@ -65,7 +65,7 @@ class ConvNorm(nn.Sequential):
         )
 
     def folded(self) -> nn.Conv2d:
-        """Return one convolution that computes the same in evaluation mode."""
+        """Return one convolution, equal to these layers in evaluation mode."""
         return fuse_conv_bn_eval(cast(nn.Conv2d, self[0]), cast(nn.BatchNorm2d, self[1]))
 
 

@@ -73,7 +73,7 @@ def register_panel(panel: Panel) -> None:
 
 
 def find_panels(board: "Board") -> list[Panel]:
-    """Return the panels on a page of a board."""
+    """Return the panels of a page that shows a board."""
     from alphac4.game import STANDARD
 
     load_plugins()

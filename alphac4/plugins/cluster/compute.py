@@ -21,7 +21,7 @@ MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one 
 
 @final
 class ClusterCompute(Compute):
-    """A cluster with one actor per core, or per GPU and a core of its node; this process learns on its own device.
+    """A cluster with one actor per core, or per GPU, which also uses a core; this process learns on its own device.
 
     A node that lacks the ``backend`` of self-play uses its fastest one.
     """
