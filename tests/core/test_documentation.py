@@ -307,8 +307,5 @@ def test_idea_trains(
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--fast", *options])
     path = ROOT / "examples" / "ideas" / f"{name}.py"
     monkeypatch.syspath_prepend(path.parent)
-    train = alphac4.train
-    no_matches = {"gate": lambda _play: True}  # in which an idea's selection would be compiled once more
-    monkeypatch.setattr(alphac4, "train", lambda config, **functions: train(config, **no_matches | functions))
     runpy.run_path(str(path), run_name="__main__")
     assert shown in capsys.readouterr().out

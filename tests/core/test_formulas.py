@@ -437,9 +437,15 @@ def test_searches_have_the_visits_policies_and_moves_of_mctx(
         )
         tree = puct.search_tree
         improved = logits + jax.vmap(completed, in_axes=(0, None))(tree, tree.ROOT_INDEX)
-        gumbel = mctx.gumbel_muzero_policy(None, key, root, play, SIMULATIONS, full, qtransform=completed)
-        visits, noise = gumbel.search_tree.summary().visit_counts, gumbel.search_tree.extra_data.root_gumbel
-        return tree.summary(), jax.nn.softmax(improved), visits, gumbel.action, noise
+        gumbel = [
+            mctx.gumbel_muzero_policy(
+                None, key, root, play, SIMULATIONS, full, qtransform=completed, gumbel_scale=scale
+            )
+            for scale in (0.0, 1.0)
+        ]
+        visits = [each.search_tree.summary().visit_counts for each in gumbel]
+        noise = gumbel[1].search_tree.extra_data.root_gumbel
+        return tree.summary(), jax.nn.softmax(improved), visits, [each.action for each in gumbel], noise
 
     planes = make_planes(STANDARD, *stones(positions))
     with jax.default_matmul_precision("highest"):
@@ -450,15 +456,20 @@ def test_searches_have_the_visits_policies_and_moves_of_mctx(
     trees = search_by_hand(STANDARD, positions, evaluate_linearly, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
     monkeypatch.syspath_prepend(EXAMPLES / "ideas")
-    textbook = alphac4.load(evaluate_linearly, selection_rule=parameters, proofs=False, mirror=False)
-    for result, visits in zip(textbook.search(positions, simulations=SIMULATIONS), puct.visit_counts, strict=True):
-        assert {c: move.visits for c, move in result.columns.items()} == {c: visits[c] for c in result.columns}
     gumbel = import_module("gumbel").Gumbel(c_scale=C_SCALE)
+    for selection, expected in (parameters, puct.visit_counts), (gumbel, gumbel_visits[0]):
+        textbook = alphac4.load(evaluate_linearly, selection_rule=selection, proofs=False, mirror=False)
+        results = textbook.search(positions, simulations=SIMULATIONS)
+        for result, visits in zip(results, expected, strict=True):
+            assert {c: move.visits for c, move in result.columns.items()} == {c: visits[c] for c in result.columns}
+        if selection is gumbel:
+            assert [result.move for result in results] == gumbel_moves[0].tolist()
     noisy = search_by_hand(
         STANDARD, positions, evaluate_linearly, gumbel, SIMULATIONS, np.exp(-np.exp(-np.float64(noise)))
     )
-    assert noisy.visits[:, ROOT].tolist() == gumbel_visits.tolist()
-    assert [final_action(gumbel, noisy, t, ROOT) for t in range(len(positions))] == gumbel_moves.tolist()
+    assert noisy.visits[:, ROOT].tolist() == gumbel_visits[1].tolist() != gumbel_visits[0].tolist()
+    moves = [final_action(gumbel, noisy, t, ROOT) for t in range(len(positions))]
+    assert moves == gumbel_moves[1].tolist() != gumbel_moves[0].tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # some simulations reach the end of the game
     for t, policy in enumerate(policies):
         ours = np.empty(7, np.float32)
