@@ -53,10 +53,10 @@ class Evaluator:
     """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
 
     "auto" is the first backend, in a fixed order, whose outputs match fp32 on this machine. It is chosen again whenever
-    weights are loaded, and depends only on the weights and the processor. A named backend is used even if it deviates,
-    with a warning. One caller per core, each with its own batch, is faster than one call over all cores, which waits
-    for the slowest core after every layer. If ``batch_invariant``, a position gets the same outputs, bit for bit, in
-    any batch: batches below `MIN_INVARIANT_BATCH`, which libraries compute differently, are padded.
+    weights are loaded, and depends only on the weights, the processor and what is installed. A named backend is used
+    even if it deviates, with a warning. One caller per core, each with its own batch, is faster than one call over all
+    cores, which waits for the slowest core after every layer. If ``batch_invariant``, a position gets the same outputs,
+    bit for bit, in any batch: batches below `MIN_INVARIANT_BATCH`, which libraries compute differently, are padded.
     """
 
     def __init__(

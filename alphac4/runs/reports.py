@@ -77,8 +77,8 @@ class IterationReport:
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
         """Return the iteration as a row of the table with `HEADINGS`, with the time left of the run.
 
-        ``first`` is the first iteration of this process, which also compiles, so the estimate starts at its end. In
-        its own row ``first`` is None, and there is no estimate.
+        ``first`` is the first iteration of this process, which also compiles, so the estimate starts at its end.
+        Without it, as in its own row, the time is left out.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = (
