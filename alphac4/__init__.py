@@ -9,9 +9,9 @@
     alphac4.play_match("best@100", "uct:1000", games=20)
 
 The names in `__all__` are the public interface; they are loaded at their first use. Every other module is internal, and
-may change from one version to the next. Columns count from 0 in code; text for people and files, move strings and
-`to_dict()` count from 1. Values are for the side to move. An argument of a wrong type raises `TypeError`, and a wrong
-value `ValueError`, with a message of one line.
+may change from one version to the next. Columns count from 0 in code, and from 1 in move strings, in `to_dict()` and in
+text for people. Values are for the side to move. An argument of a wrong type raises `TypeError`, and a wrong value
+`ValueError`, with a message of one line.
 """
 
 from importlib import import_module

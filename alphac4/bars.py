@@ -9,13 +9,13 @@ from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
 
-# From then on, the speed so far predicts the rest; the first work is slower, because code is compiled.
+# Estimate the time left only after this time and this share of the work: the first work also compiles code.
 ESTIMATE_DELAY_S = 10.0
 ESTIMATE_SHARE = 0.02
 
 
 class Bar(tqdm):  # type: ignore[misc] # it has no types
-    """tqdm's progress bar on a terminal, which disappears at its end, without tqdm's thread.
+    """tqdm's progress bar without tqdm's thread. It is only shown on a terminal, and disappears at its end.
 
     tqdm's thread would stay in the caller's process. It refreshes bars that skip updates; these bars skip none.
 

@@ -21,7 +21,7 @@ EXAMPLES = """\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 2 for bad input, 128 + N after signal N, such as 130 after Ctrl-C.
+    """Run a subcommand and return the exit code: 2 for bad input, 130 after Ctrl-C, 143 after SIGTERM or SIGHUP.
 
     Without ``arguments``, parse those of the process and adapt the process to the command.
     """
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setattr(sys, stream, open(os.devnull, mode))  # noqa: PTH123, SIM115 - open until the process ends
     for text in (sys.stdin, sys.stdout):
         if isinstance(text, io.TextIOWrapper):  # the calling program may have replaced it
-            with contextlib.suppress(io.UnsupportedOperation):  # after a read
+            with contextlib.suppress(io.UnsupportedOperation):  # if it was read before
                 # Show characters that cannot be decoded or encoded as \xe9 instead of failing.
                 text.reconfigure(errors="backslashreplace")
     name = f"alphac4 {arguments[0]}" if arguments and arguments[0] in all_commands() else "alphac4"

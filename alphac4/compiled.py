@@ -34,8 +34,8 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function at its first call, cache the machine code on disk, and run it without the GIL.
 
     The function may read and write arrays but not create any: use `allocating` for that. This lets Numba omit reference
-    counting, which took half of a tree search's time. Division by zero follows IEEE 754 instead of raising, so that
-    loops over actions can be vectorised.
+    counting, which slows a tree search down. Division by zero follows IEEE 754 instead of raising, so that loops over
+    actions can be vectorised.
     """
     return _njit(function, nrt=False)
 
@@ -43,8 +43,8 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile as `compiled` does, for functions that create arrays; only Python may call the result.
 
-    Signals wait for the end of a call, which takes 12 microseconds longer: Numba crashes if Ctrl-C raises an exception
-    while it returns arrays.
+    Signals wait for the end of a call, because Numba crashes if Ctrl-C raises an exception while it returns arrays.
+    This adds 12 microseconds to a call.
     """
     dispatcher = _njit(function, nrt=True)
 
@@ -83,15 +83,15 @@ def users_compiled(function: Any) -> Any:
 def _njit(function: Callable[_P, _R], *, nrt: bool, **options: object) -> Callable[_P, _R]:
     """Compile with Numba, with the machine code in `machine_code_folder`.
 
-    ``_nrt`` is the only undocumented option of Numba used here. It has no public counterpart, and without it a tree
-    search takes 2.5 times as long. A Numba without it raises an error at the first compilation.
+    ``_nrt`` is an undocumented option of Numba, which has no public counterpart. With reference counting, a tree search
+    takes 2.5 times as long. A version of Numba that lacks the option raises an error at the first compilation.
     """
     njit: Any = numba.njit  # its type lacks some options
     return cached_on_disk(njit(nogil=True, error_model="numpy", _nrt=nrt, **options)(function))  # type: ignore[no-any-return]
 
 
 def cached_on_disk(dispatcher: Any) -> Any:
-    """Make Numba's dispatcher of a function or kernel cache machine code in `machine_code_folder`, and return it.
+    """Let Numba's dispatcher of a function or kernel store its code in `machine_code_folder`; return the dispatcher.
 
     Numba has no public interface for another format of its cache, hence the private names here and below.
     """
@@ -112,7 +112,7 @@ class _MachineCode:
     Numba would even run a file that a crash has damaged. A file that does not match its digest is compiled again and
     replaced.
 
-    Code for a user's `alphac4.mcts.simulation.Selection` is not saved, because nobody would notice an edit of it.
+    Code for a user's `alphac4.mcts.simulation.Selection` is not saved: the cache would not notice an edit of it.
     """
 
     def __init__(self, cache: Any, folder: Path) -> None:
@@ -128,7 +128,7 @@ class _MachineCode:
         if digest != self._digest(key, content):
             return None
         saved_key, machine_code = pickle.loads(content)
-        return machine_code if saved_key == key else None  # the texts of named tuples lack their fields
+        return machine_code if saved_key == key else None  # a key's `repr` lacks the fields of named tuples
 
     def save(self, key: object, machine_code: Any) -> None:
         """Write the machine code for a key to a temporary file, and rename that."""
@@ -153,7 +153,7 @@ def _has_foreign_type(key: Any) -> bool:
 
 @contextlib.contextmanager
 def _logged_errors() -> Iterator[None]:
-    """Log an error of reading or writing machine code; without it, the function is compiled."""
+    """Log an error of reading or writing machine code, and continue: what cannot be read is compiled."""
     try:
         yield
     except FileNotFoundError:  # not compiled yet
@@ -175,7 +175,7 @@ def machine_code_folder() -> Path | None:
 
     To decide whether machine code is outdated, Numba looks only at the function's own file. But machine code includes
     the functions it calls and depends on the fields of named tuples, which may be in other files. So the folder's name
-    is a digest of all these files.
+    contains a digest of all files with such code.
     """
     digest = _sources_digest()
     requested = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR

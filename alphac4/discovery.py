@@ -1,6 +1,6 @@
 """Plugins: packages that register players and commands when they are imported.
 
-The package's own are in `alphac4.plugins`. Those of other packages are named by their entry points, for example in a
+This package's own plugins are in `alphac4.plugins`. Other packages name theirs as entry points, for example in
 pyproject.toml::
 
     [project.entry-points."alphac4.plugins"]
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GROUP = "alphac4.plugins"  # the package of the own plugins, and the group of entry points of others
+GROUP = "alphac4.plugins"  # the subpackage with this package's plugins, and the entry-point group of others
 
 
 @functools.cache
@@ -35,12 +35,12 @@ def load_plugins() -> None:
     for name in names:
         try:
             import_module(name)
-        except Exception as error:  # also somebody else's code
+        except Exception as error:  # a plugin of another package may raise anything
             logger.warning("the plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
 
 
 def add_once(registry: MutableMapping[str, T], name: str, value: T) -> None:
-    """Add a value to a registry; raise ValueError if the name is taken: the later plugin is left out."""
+    """Add a value to a registry; raise ValueError if the name is taken, so that `load_plugins` skips the plugin."""
     if registry.setdefault(name, value) is not value:
         raise ValueError(f"the name {name!r} is taken: choose another one")
 

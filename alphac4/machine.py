@@ -28,7 +28,7 @@ ROOT = Path("/")
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"  # variable that onnxruntime reads when it is imported
 BINDING_VARIABLE = "OMP_PROC_BIND"  # environment variable by which OpenMP binds threads to cores
 CHECK_INTERVAL_S = 0.1  # longest time between two checks while threads work
-# Ctrl-C, the signal of Slurm and `docker stop`, and that of a closed terminal, which Windows does not have.
+# Ctrl-C; the signal of Slurm and `docker stop`; the signal of a closed terminal (not on Windows).
 END_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def describe_cores() -> str:
 def core_limit() -> tuple[float, str]:
     """Return the cores that this process may use on average, and what limits them.
 
-    This is ``ALPHAC4_CORES``, which may exceed the machine's cores, or the least of affinity and CPU quota.
+    This is ``ALPHAC4_CORES``, which may exceed the machine's cores; by default, the lower of affinity and CPU quota.
     """
     requested = os.environ.get("ALPHAC4_CORES", "")
     if requested:
@@ -79,8 +79,9 @@ def core_limit() -> tuple[float, str]:
 def cpu_quota(root: Path = ROOT) -> float:
     """Return the CPU seconds per second that the control groups of this process allow; infinity without a quota.
 
-    ``cpu.max`` of version 2 contains the quota and its period (https://docs.kernel.org/admin-guide/cgroup-v2.html), as
-    do two files of version 1, with -1 for no quota (https://docs.kernel.org/scheduler/sched-bwc.html).
+    Control groups of version 2 have quota and period in ``cpu.max``
+    (https://docs.kernel.org/admin-guide/cgroup-v2.html). Those of version 1 have a file for each, with -1 for no quota
+    (https://docs.kernel.org/scheduler/sched-bwc.html).
     """
     limits = [*_group_limits("cpu", "cpu.max", root=root)]
     limits += _group_limits("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us", root=root)
@@ -90,7 +91,8 @@ def cpu_quota(root: Path = ROOT) -> float:
 def memory_limit(root: Path = ROOT) -> float:
     """Return the bytes that the control groups of this process allow; infinity without a limit.
 
-    Version 1 may have a limit of about 2^63 instead (https://docs.kernel.org/admin-guide/cgroup-v1/memory.html).
+    For control groups of version 1 without a limit, it may be about 2^63
+    (https://docs.kernel.org/admin-guide/cgroup-v1/memory.html).
     """
     names = ("memory.max", "memory.limit_in_bytes")
     return min((limit for name in names for (limit,) in _group_limits("memory", name, root=root)), default=math.inf)
@@ -100,8 +102,8 @@ def _group_limits(controller: str, *names: str, root: Path) -> Iterator[list[int
     """Yield the numbers in files of this process's control group and of its parents, which also limit it.
 
     ``/proc/self/cgroup`` has lines "number:controllers:path", without controllers in version 2
-    (https://man7.org/linux/man-pages/man7/cgroups.7.html). Folders outside a container are missing in it. Files
-    without a number, such as "max", are left out.
+    (https://man7.org/linux/man-pages/man7/cgroups.7.html). In a container, the folders of outer groups are missing.
+    Files with text other than numbers, such as "max", are left out.
     """
     with contextlib.suppress(OSError):  # another system
         for line in (root / "proc/self/cgroup").read_text().splitlines():
@@ -114,7 +116,7 @@ def _group_limits(controller: str, *names: str, root: Path) -> Iterator[list[int
 
 
 def check_memory(user: str, needed: int, settings: str, *, is_certain: bool = True) -> None:
-    """Check that this process may use ``needed`` more bytes; Linux would end it later, without a message.
+    """Check that this process may use ``needed`` more bytes, because Linux ends one that uses too much silently.
 
     Raise MemoryError if this machine, a container or ``ulimit`` has too little. Log a warning instead if the need is
     not certain, or if only other programs, which may end, use the memory. The message begins with ``user``, such as
@@ -165,7 +167,7 @@ def resident_memory_mb() -> float:
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that can be recreated: ``ALPHAC4_CACHE``, or the system's; it may not exist.
+    """Return the folder for files that can be recreated: ``ALPHAC4_CACHE``, or the system's; the folder may be missing.
 
     Raise RuntimeError if the user has no home folder.
     """
@@ -183,9 +185,9 @@ def cache_folder() -> Path:
 def adapt_process() -> None:
     """Configure a process of this program's own, such as a command's. Importing the package changes nothing.
 
-    Call it before PyTorch is loaded. Child processes inherit the environment. Settings of the user have priority, but
-    OpenMP may not bind threads to cores: it would bind the thread that loads PyTorch to the first core, and all threads
-    and processes that this thread starts would share that core.
+    Call it before PyTorch is loaded. Child processes inherit the environment. Environment variables that the user has
+    set stay, except that OpenMP must not bind threads to cores: it would bind the thread that loads PyTorch to the
+    first core, and all threads and processes that this thread starts would share that core.
 
     PyTorch's threads spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for 15 ms by
     default: while another program ran, a search took 100 times as long as on an idle machine. A shorter time is slower
@@ -246,14 +248,14 @@ def delayed_interrupts() -> Iterator[None]:
 def picklable_errors() -> Iterator[None]:
     """Replace an exception that cannot be pickled by a RuntimeError with its text.
 
-    For functions that run in a child process: its parent would take an exception that it cannot read for a crash.
+    For functions that run in a child process: an exception that the parent cannot unpickle looks like a crash.
     """
     try:
         yield
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
-        except Exception:  # such as that of a class whose arguments are not its text
+        except Exception:  # such as for a class that takes other arguments than its text
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
         raise
 
@@ -262,8 +264,8 @@ def picklable_errors() -> Iterator[None]:
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """Yield a thread pool for the block. The end of the block does not wait for unfinished work.
 
-    This lets an error or Ctrl-C end the block immediately. Unfinished work ends at its next call of `check_block`, as
-    does work in blocks of the threads.
+    This lets an error or Ctrl-C end the block immediately. Unfinished work ends at its next call of `check_block`, and
+    so does work in blocks that this work has begun.
     """
     ended, outer = threading.Event(), _thread.has_block_ended
     values = _thread, "has_block_ended", lambda: ended.is_set() or outer()

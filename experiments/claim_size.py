@@ -3,8 +3,8 @@
     python experiments/claim_size.py --side second --after 3 --result draw --record runs/after-3
     python experiments/claim_size.py --certificate checkpoints/best.certificate   # errors of the estimates
 
-The opponent may only use cells that are drawn at random: the bottom row, and a number of cells above it with their
-mirror images. A walk over these replies visits a position exactly if all of the opponent's stones are in those cells.
+The opponent may only use the bottom row, and some cells above it that are drawn at random with their mirror images. A
+walk over these replies visits a position exactly if all of the opponent's stones are in those cells.
 So the sum over the visited positions of 1 / (probability of being visited) is an unbiased estimate of the size of the
 whole walk. Single draws have a large variance, because a few cells decide how many games there are.
 """

@@ -1,9 +1,9 @@
-"""Speed of self-play on all cores, once divided among three nodes of a local cluster, and once without a cluster.
+"""Speed of self-play on all cores, with and without a local cluster of three nodes.
 
     python experiments/cluster_speed.py --seconds 10 --repeats 5
 
-The head of the cluster has no core. Processor time is that of all processes, including Ray's own; on a shared machine
-it is more reliable than wall time.
+The head of the cluster has no core; the other two nodes share the cores. Processor time is that of all processes,
+including Ray's own; on a shared machine it is more reliable than wall time.
 """
 
 import argparse

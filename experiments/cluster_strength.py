@@ -50,7 +50,7 @@ def main() -> None:
         if not is_finished(options.folder / f"cluster-{seed}"):
             with local_cluster([0, 1, 1]) as address:
                 train(options.folder / f"cluster-{seed}", settings, seed, "--machine.device", f"ray:{address}")
-    print("kind      seed  positions    games  " + "".join(f"error@{budget:<6}" for budget in BUDGETS))
+    print("kind      seed  positions    games  " + "".join(f"mistakes@{budget:<3}" for budget in BUDGETS))
     errors = {
         kind: np.array(
             [measure(options.folder / f"{kind}-{seed}", kind, seed, options) for seed in range(options.seeds)]

@@ -10,9 +10,9 @@ game, or where the network's search has proven a win that it will play out. Mirr
 position. Levels with more than ``--width`` positions are sampled in proportion to their probability, which leaves the
 share's expectation as it is.
 
-It prints a row per network, budget and opening, and the mistakes. Both are also written, the mistakes to another file
-beside ``--csv``; rows that the file has are not measured again. ``--picture`` draws the share, of runs over their
-iterations.
+It prints a row per network, budget and opening, and the mistakes. The rows are also written to ``--csv``, the mistakes
+to another file beside it. Rows that are in the file already are not measured again. ``--picture`` draws the share, over
+the iterations of runs, or by budget for other networks.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def sample(level: Sequence[Line], width: int, rng: np.random.Generator) -> list[
 def describe(
     player: SearchingPlayer, scores: ExactScores, line: Line, column: int, value: float, outcome: int, score: int
 ) -> Mistake:
-    """Describe a mistake; ``score`` is the network's after it."""
+    """Describe a mistake; ``score`` is the exact score after it, for the network."""
     position = line.position
     exact = scores.find([position])[0]
     right = [index for index, each in enumerate(exact) if each != FULL_COLUMN and np.sign(each) >= outcome]
@@ -196,7 +196,7 @@ def describe(
 
 
 def networks_of(name: str) -> list[tuple[str, float | None]]:
-    """Return the networks of a name as text, each with the minutes of its run if it is a run's folder."""
+    """Return the networks of a name as text, each with its minutes of training if the name is a run's folder."""
     if not Path(name).is_dir():
         return [(name, None)]
     minutes = {report.iteration: report.seconds_total / 60 for report in alphac4.read_reports(name)}

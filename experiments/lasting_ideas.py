@@ -10,8 +10,8 @@
 - regret: positions whose search and value target disagree are learned more often
 - entropy: no training; searches divide the logits by a temperature that rises with the policy's entropy
 
-Prints a row per idea, seed and budget, and writes the mistakes in each set to ``--csv``. Rows that it has are not
-measured again.
+It prints a row per idea, seed and budget, and writes the mistakes in each set to ``--csv``. Rows that are in the file
+already are not measured again.
 """
 
 import argparse
@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "ideas"))
 from nstep import later_values, with_later_value
 
 START = "quick"
-CONFIG = {"iterations": 8, "learning": {"learning_rate": 2e-3}}  # half of the first run's rate, falling to the same
+CONFIG = {"iterations": 8, "learning": {"learning_rate": 2e-3}}  # half of the first run's rate, falling to the same end
 BUDGETS = (0, 100, 600)  # simulations
 IDEAS = ["start", "none", "deeper", "horizon", "disagreement", "regret", "entropy"]
 LONGER_SHARE, LONGER = 0.05, 400  # share of positions that are searched again, simulations
@@ -156,7 +156,7 @@ def train(idea: str, seed: int) -> alphac4.Agent:
 
 
 def agents(ideas: list[str], seeds: list[int], known: set[tuple[str, int]]) -> Iterator[tuple[str, int, alphac4.Agent]]:
-    """Yield idea, seed and agent of those that are not known."""
+    """Yield idea, seed and agent for the pairs of idea and seed that are not known."""
     for seed in seeds:
         for idea in ideas:
             if (idea, seed) in known or (idea in ("start", "entropy") and seed != seeds[0]):

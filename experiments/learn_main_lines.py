@@ -1,12 +1,12 @@
 """Continue a network with deep searches of the lines that its own searches consider best.
 
-    python experiments/learn_main_lines.py gpu-best runs/main-lines --rounds 2
+    python experiments/learn_main_lines.py gpu-best.safetensors runs/main-lines --rounds 2
 
-Each round searches the positions of the main lines, level by level from the empty board: the moves that the search
-considers good, of both sides, lead to the next level, and the likeliest positions of each level are kept. Values are
-then backed up from the ends of the lines, and give each position its targets of policy and value. The network learns
-these together with its own outputs in positions of other games, so that it does not forget them. Nothing depends on the
-exact solver.
+Each round searches the positions of the main lines, level by level from the openings (by default the empty
+board). The moves that the search considers good, of both sides, lead to the next level, and the likeliest positions of
+each level are kept. Values are then backed up from the ends of the lines, and give each position its targets of policy
+and value. The network also learns positions of other games, so that it stays as strong there; their targets are its
+outputs before the first round. Nothing depends on the exact solver.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Speed of searches of one position, by the size up to which batches are filled in advance.
+"""Speed of searches of one position, for each size up to which batches are filled in advance.
 
     python experiments/one_position.py best
 
 Each search begins with an empty cache, and follows a measurement of the network's own speed in large batches, because
-the speed of a machine varies. The result is the median of the ratios of both, over positions.
+the speed of a machine varies. The result is the ratio of the two speeds, as a median over positions.
 """
 
 import argparse

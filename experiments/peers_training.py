@@ -153,7 +153,7 @@ def train_pgx(seconds: float, _folder: Path, seed: int) -> Snapshots:
 def train_openspiel(seconds: float, folder: Path, _seed: int) -> Snapshots:
     """Train with OpenSpiel's AlphaZero in Python: two actors beside a learner; it offers no seed.
 
-    Everything except the size and the game is as in its example.
+    Training is as in its example, except for the game, the network's size and ``temperature_drop``.
     """
     import jax
     from open_spiel.python.algorithms.alpha_zero import alpha_zero, utils

@@ -30,15 +30,15 @@ MIN_PLIES, MAX_PLIES = 18, 32  # stones on the board; with fewer, people cannot 
 MAX_DISTANCE = 9  # moves of the winner until the win; the minimum is 2
 RANDOM_PLIES = 6  # at the beginning of each game, so that games differ
 GAME_PLAYER = "quick@0,temperature=1.2"
-SHALLOW_PLAYERS = ("quick@0", "best@0")  # at least one of them misses the solution of every puzzle
-FILTER_PLAYER = "best@16"  # the solver only gets positions in which this player and the shallow ones disagree
+SHALLOW_PLAYERS = ("quick@0", "best@0")  # for each puzzle, at least one of them misses the solution
+FILTER_PLAYER = "best@16"  # the solver only gets positions in which this player and the shallow ones do not all agree
 GRADING_PLAYERS = ("quick@2", "quick@8", "quick@32", "quick@128")
 """The difficulty is 1 if all of them find the solution, and 5 if the last one misses it."""
-MAX_PAUSES = 8  # pauses of the solver, 250,000 nodes apart; unlike seconds, they make results repeatable
+MAX_PAUSES = 8  # pauses of the solver, 262,144 nodes apart; unlike seconds, they make results repeatable
 
 
 def generate_puzzles(rng: np.random.Generator) -> Iterator[list[Puzzle]]:
-    """Yield the puzzles of one round of games after another, without end; on one machine ``rng`` decides them.
+    """Yield a list of puzzles per round of games, without end; on one machine, ``rng`` determines them.
 
     A game contributes at most one puzzle, and a position or its mirror image appears only once.
     """
@@ -79,7 +79,10 @@ def _rounds(source: Player, rng: np.random.Generator) -> Iterator[dict[int, Posi
 
 
 def only_winning_column(position: Position) -> int | None:
-    """Return the only winning 0-based column; None without one, or if a side can complete a run now."""
+    """Return the only winning 0-based column.
+
+    Return None if no column wins or several do, if either side can complete a run now, or if the solver takes too long.
+    """
     legal = int(legal_cells(STANDARD, position.occupied))
     own = int(winning_cells(STANDARD, position.own, position.occupied))
     other = int(winning_cells(STANDARD, position.opponent, position.occupied))

@@ -1,7 +1,7 @@
 """Write the lists of settings, commands and players in docs/, which are made from the code.
 
 Each list is between the comments `<!-- generated: NAME -->` and `<!-- end -->` of its page. With --check, only report
-the pages whose lists differ from the code; the exit code is then 1.
+the pages whose lists differ from the code; the exit code is 1 if any do.
 """
 
 import argparse
@@ -62,15 +62,15 @@ def _describe(config: Any, group: str, without: set[str]) -> str:
         for item in docstring_parser.parse_from_object(base).params
     }
     names = [field.name for field in dataclasses.fields(config) if field.name not in without]
-    options = {name: (f"{group}.{name}" if group else name).replace("_", "-") for name in names}
+    names_in_files = {name: f"{group}.{name}" if group else name for name in names}
     summary = " ".join((config.__doc__ or "").split()) if group else "Settings of the run itself."
     lines = [f"## {group or 'The run'}", "", summary, "", f"| option | {' | '.join(PRESETS)} |"]
     lines.append("|---" * (len(PRESETS) + 1) + "|")
     for name in names:
         values = [getattr(getattr(preset, group) if group else preset, name) for preset in PRESETS.values()]
         shown = (" ".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in values)
-        lines.append(f"| `--{options[name]}` | {' | '.join(shown)} |")
-    return "\n".join([*lines, "", *(f"- **`{options[name]}`**: {meanings[name]}" for name in names)])
+        lines.append(f"| `--{names_in_files[name].replace('_', '-')}` | {' | '.join(shown)} |")
+    return "\n".join([*lines, "", *(f"- **`{names_in_files[name]}`**: {meanings[name]}" for name in names)])
 
 
 def commands() -> str:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Create .venv with alphac4 and the extras given as arguments, for example: ./scripts/setup.sh openvino dev
-# pyproject.toml lists the extras under [project.optional-dependencies]; `alphac4 doctor` describes them.
+# pyproject.toml lists the extras under [project.optional-dependencies]; `alphac4 doctor` shows which ones are complete.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -x .venv/bin/python ] || [ -x .venv/Scripts/python.exe ] || "${PYTHON:-python3}" -m venv .venv

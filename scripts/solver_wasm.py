@@ -1,7 +1,7 @@
 """Compile the exact solver to WebAssembly, for the page without a server: ``python scripts/solver_wasm.py``.
 
 Numba compiles `alphac4.solver` to LLVM IR, LLVM's WebAssembly back end compiles it to an object file, and this script
-turns that into a module with an exported function. It is written to ``alphac4/plugins/export/local/solver.wasm``.
+turns that into a module with an exported function, in ``alphac4/plugins/export/local/solver.wasm``.
 """
 
 import os

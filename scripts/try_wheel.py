@@ -5,7 +5,7 @@
 
 The environment has the version of Python that runs this script, and the newest packages within the wheel's ranges. pip
 reads its own settings, such as PIP_EXTRA_INDEX_URL and PIP_CONSTRAINT. The folder's name has blanks and an umlaut.
-Before use the installed files become read-only; that does not bind an administrator.
+Before use, the installed files become read-only, which does not stop an administrator.
 """
 
 import argparse
@@ -99,7 +99,7 @@ class Trial:
                     sys.exit(f"{output}\n{expected!r} is missing in the output of alphac4 {line}")
 
     def open_page(self) -> None:
-        """Start `alphac4 play web`, and ask it for its page and a search."""
+        """Start `alphac4 play web` and request its page."""
         command = [str(self.scripts / "alphac4"), "play", "web", "--port", "0", "--no-open"]
         with subprocess.Popen(
             command, cwd=self.work, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

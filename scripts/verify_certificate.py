@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Check, using only the rules, that a certificate's player wins Connect Four, or draws, against every reply.
+"""Check, using only the rules, that a certificate's player wins Connect Four, or at least draws, against every reply.
 
     python scripts/verify_certificate.py [FILE ...]
 
-It needs only Python 3.10. It plays the certificate's moves and every reply of the opponent to the end of every game. A
-game is won only by four in a row on the board.
+It needs only Python 3.10 or later. It plays the certificate's moves and every reply of the opponent to the end of every
+game. A game is won only by four in a row on the board.
 
 A certificate is a line of JSON, followed by digits compressed by zlib: the player's column (1 to 7) in each position
 that needs one. The line states the claim: whether the player is first or second, the moves after which it plays, and
@@ -171,7 +171,7 @@ def main() -> int:
 
 
 def check_file(path: Path) -> int:
-    """Check a file and print the result; return 0 if the claim holds, 1 if not, 2 if it is not a certificate."""
+    """Check a file and print the result; return 0 if the claim holds, 1 if not, 2 for an unreadable or invalid file."""
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
         header, unpacking = json.loads(first), zlib.decompressobj()

@@ -50,8 +50,8 @@ class Agent:
     Calls from several threads wait for each other, because they share trees.
 
     Args:
-        player: the player.
-        board: where it plays.
+        player: an object with a ``name`` and a method ``choose``.
+        board: the board to play on.
 
     Raises:
         TypeError: for an object that is not a player, or a board of another type.
@@ -100,13 +100,13 @@ class Agent:
         Args:
             positions: a move string such as "4455", a `Position`, or a list of them.
             simulations: per position; 0 returns a network's raw policy and value.
-            seconds: per position. By default the player's own budget applies.
+            seconds: per position. Without ``simulations`` and ``seconds``, the player's own budget applies.
 
         Returns:
             The result of a single position, or a list of results.
 
         Raises:
-            TypeError: for positions of another type.
+            TypeError: for an argument of another type.
             ValueError: for an illegal move, a game that is over, an invalid limit, or a player that does not search.
         """
         if not isinstance(self.player, SearchingPlayer):
@@ -158,16 +158,17 @@ def load(
             - your own `Player`;
             - your own network: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. It takes
               planes [B, P, rows, columns] and returns a policy [B, A] and a value: [B] in [-1, 1], or win/draw/loss
-              [B, 3]. A function's policy is logits, its win/draw/loss probabilities; a module's are either.
-              An `alphac4.Network`, such as a run's, is copied and plays as fast as from its file.
-        board: by default that of the network, or the standard board.
+              [B, 3]. From a function, the policy must be logits and win/draw/loss must be probabilities; from a
+              module, both may be logits or probabilities. An `alphac4.Network`, such as a run's, is copied and plays as
+              fast as from its file.
+        board: by default that of a network's file or of an `Agent`, otherwise the standard board.
         seed: seed of the player's random numbers.
         device: device of networks: "cpu", "cuda", or "auto".
         backend: inference backend; "auto" chooses by a fixed rule for this processor, without 8-bit integers.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
         selection_rule: selects the moves in a network's tree and replaces the specification's options: a `Puct`, or
-            your own NamedTuple with a method ``score``.
+            your own NamedTuple with a field ``prior_temperature`` and a method ``score``.
         proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
             end of a game is a value like any other.
         mirror: whether a network evaluates a position and its mirror image only once, in one of the two orientations.
@@ -246,6 +247,6 @@ def _check_board(player: str, actual: Board, requested: Board | None) -> None:
 
 
 def runs_network(player: object) -> bool:
-    """Return whether a player is the name of one that runs a network from a file."""
+    """Return whether a player is a specification to which device, backend and batch size apply."""
     kind = find_kind(str(player)) if isinstance(player, str | Path) else None
     return kind is not None and kind.runs_network

@@ -120,7 +120,7 @@ def analyze(position: PositionLike, *, board: AnyBoard | None = None) -> Analysi
 
 @checked
 def explain(position: PositionLike, column: int, *, board: AnyBoard | None = None) -> str:
-    """Return one sentence on what a move achieves or gives away; "" if the rules prove none.
+    """Return one sentence on what a move achieves or gives away; "" if there is nothing simple to say.
 
     Examples are "4 makes threats in 3 and 5 at once." and "4 lets Yellow play 5, which completes a row." The sentence
     names columns as move strings do, from 1; Red plays first.
@@ -182,13 +182,13 @@ def draw_game(game: "GameRecord", *, board: AnyBoard = STANDARD, moments: Annota
     """Draw positions of a self-play game, evenly spaced from its start to its end, with the search's policy and value.
 
     Args:
-        game: a game in ``selfplay.sample_games`` of a report in the ``history`` that `train` returns.
-        board: the board and the winning condition.
-        moments: the number of positions, including the last one.
+        game: a game in ``report.selfplay.sample_games``; `train` returns a run whose ``history`` has the reports.
+        board: the board of the game.
+        moments: the maximum number of positions, including the last one.
 
     Raises:
         TypeError: for an argument of another type.
-        ValueError: for fewer than two moments.
+        ValueError: for fewer than 2 or more than 64 moments.
     """
     from alphac4.runs import figures
 

@@ -51,7 +51,7 @@ def play_match(
         second: its opponent.
         games: the number of games, even.
         seed: seed of the openings and the players.
-        board: by default that of a network among the players.
+        board: by default that of an `Agent` or of a network's file among the players, otherwise the standard board.
         progress: whether to show a progress bar.
 
     Returns:
@@ -78,7 +78,7 @@ def play_match(
 
 
 def _common_board(*players: AnyPlayer) -> Board:
-    """Return the board of the first agent or network among the players; the standard board without one."""
+    """Return the board of the first agent among the players, else of the first network, else the standard one."""
     for player in players:
         if isinstance(player, Agent):
             return player.board
@@ -109,7 +109,8 @@ def train(
             terminal.
         tensorboard: whether to write curves and images to the folder.
         functions: your own functions instead of the package's, by the names of `iterate`, such as ``loss`` or
-            ``gate``. They are not settings: the folder records their names, and a run only resumes with the same ones.
+            ``gate``. They are not settings: the folder records their names, and a run resumes only with
+            functions of the same names.
 
     Returns:
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing_matches`` is empty.
@@ -139,7 +140,7 @@ def read_reports(run: RunPath) -> list[reports.IterationReport]:
 
     Raises:
         TypeError: if the run is not a path.
-        ValueError: for a run that does not exist, or a file without reports.
+        ValueError: for a run that does not exist, or a file with other contents.
     """
     path = Path(run)
     path = path / reports.REPORTS_FILE if os.path.isdir(path) else path  # noqa: PTH112 - no error for very long names
@@ -185,7 +186,8 @@ def evaluate(
     Args:
         player: a player; see `load`.
         simulations: numbers of simulations with which to measure a network; 0 is the raw network. By default 0 and 100.
-            A limit in a specification stays. That of a loaded player applies unless you pass ``simulations``.
+            A specification with a limit, such as "best@600", keeps it. A loaded player keeps its own unless you pass
+            ``simulations``.
         positions: files to use instead of the package's six sets.
         count: the number of positions to use of each set; by default all.
         references: other players to measure.

@@ -2,4 +2,4 @@
 
 
 class PlayerError(ValueError):
-    """Error for a player that cannot be created or cannot play here; the message is one line."""
+    """Error for a player that cannot be created or used as requested; the message is one line."""

@@ -15,8 +15,8 @@ from alphac4.storage.records import quote, read_literal, shorten
 def make_external_player(found: re.Match[str], **offered: Any) -> Player:
     """Create a player by calling the class or function of a specification such as "module:Class,depth=4".
 
-    The function gets the arguments of the specification, Python literals or text, and those of ``offered`` that it has
-    parameters for. The module is imported; on the command line also from the current folder.
+    The function gets the arguments of the specification, which are Python literals or text, and those of ``offered``
+    that it has parameters for. On the command line, the module may also be in the current folder.
     """
     specification = found.string
     arguments = _arguments(specification, found["arguments"])
@@ -45,7 +45,7 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
 
 
 def module_files(module: str) -> list[Path]:
-    """Return the source file of an importable module, without the modules that it imports; [] if it has none."""
+    """Return a module's file, but not those of the modules that it imports; [] if it is missing or has no file."""
     spec = importlib.util.find_spec(module)
     return [] if spec is None or spec.origin is None or not spec.has_location else [Path(spec.origin)]
 

@@ -51,7 +51,7 @@ SEARCH_DEFAULTS = {"proofs": True, "mirror": True}  # arguments of `NetworkSearc
 
 
 def network_form(names: str) -> re.Pattern[str]:
-    """Return the pattern of networks' specifications: a name of ``names``, then perhaps a limit and options."""
+    """Return the pattern of networks' specifications: ``names``, a pattern, and optionally a limit and options."""
     return re.compile(rf"(?P<network>{names})(?P<limit>@[^,]*)?(?P<options>,.*)?", re.DOTALL)
 
 
@@ -103,7 +103,7 @@ def describe_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) ->
 
 
 def read_budget(text: str, specification: str, words: Sequence[str] = ()) -> "Budget":
-    """Return a budget such as "600" or "1.5s"."""
+    """Read a budget such as "600" or "1.5s"; an error quotes the ``specification`` and suggests one of ``words``."""
     from alphac4.mcts.search import Budget
 
     try:
@@ -130,7 +130,7 @@ class NetworkKind(PlayerKind):
     forms = {
         "FILE.safetensors@600": "a checkpoint with 600 simulations per move (by default 100)",
         "FILE.safetensors@1s": "a checkpoint with one second per move",
-        "FILE.safetensors@auto": "a brief search where it is sure, and a long search of every move where it is not",
+        "FILE.safetensors@auto": "a brief search; where it is not sure, a long search of every unproven move",
         "FILE.safetensors@0": "the checkpoint's raw policy, without search",
         "best@600, quick@600": "a network that comes with the project: the strongest, or a small and fast one",
         "best@600,OPTIONS": "other settings of the search, such as "
@@ -139,7 +139,7 @@ class NetworkKind(PlayerKind):
     form: ClassVar[re.Pattern[str]] = NETWORK_FORM
     is_checkpoint: ClassVar[bool] = True  # whether `load` can read the file
     names = tuple(SHIPPED)
-    rank = 1  # the path of an existing file may be written as another player
+    rank = 1  # an existing file's path may look like another player's specification
     runs_network = True
 
     def __init__(self, text: str) -> None:
@@ -182,7 +182,7 @@ class NetworkKind(PlayerKind):
     def name(self) -> str:
         """Name for people: "best", the file's name without its suffix, or the part of a name after its scheme.
 
-        If a shipped network has the same name, the run's name precedes it: "mine/best" for
+        If the file is named like a shipped network, the run's name comes first: "mine/best" for
         runs/mine/checkpoints/best.safetensors.
         """
         if self.written in SHIPPED:

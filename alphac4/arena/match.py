@@ -1,4 +1,4 @@
-"""Matches whose games advance in lockstep, so that networks see full batches, and their balanced openings."""
+"""Matches and their balanced openings. All games advance in lockstep, so that networks get large batches."""
 
 import logging
 import time
@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 MAX_IMBALANCE = 0.4  # largest |value|, in [0, 1], of a balanced opening
 OPENING_SIMULATIONS = 400  # simulations of the search that judges an opening
-MAX_FAILED_TRIES = 200  # consecutive random openings that are not new; after that, the search for new ones ends
-MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the other side's outcome
+MAX_FAILED_TRIES = 200  # consecutive tries that find no new, unfinished opening; after that, the search ends
+MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # of the mover, by the opponent's outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +84,11 @@ def play_match(
 ) -> MatchResult:
     """Play a match on several threads: the i-th copies of both players play the i-th part of the ``openings``.
 
-    Each opening is played twice, with colours swapped. Without random numbers, the result does not depend on the number
-    of copies. A player loses every game if it or its network returns NaN; the recorded games are then only the
-    openings. ``on_games`` is called in the calling thread several times per second, or after each turn of a single
-    copy, with the number of games that have ended since; it may raise to end the match.
+    Each opening is played twice, with colours swapped. If the players use no random numbers, the result does not depend
+    on the number of copies. A player loses every game if it returns NaN or its network returns numbers that are not
+    finite; the recorded games are then only the openings. ``on_games`` is called in the calling thread several times
+    per second, or after each turn of a single copy, with the number of games that have ended since its last call; it
+    may raise to end the match.
     """
     started = time.perf_counter()
     indices = np.array_split(np.arange(len(openings)), len(challengers))
@@ -129,7 +130,7 @@ def _play(
     openings: Sequence[Position],
     on_turn: Callable[[int], object],
 ) -> MatchResult | _Forfeit:
-    """Play a part of a match to its end. ``on_turn`` gets the number of games that ended in each player's turn."""
+    """Play a part of a match to its end. After each turn, call ``on_turn`` with the number of games that it ended."""
     positions = [opening for opening in openings for _ in range(2)]
     ours = [True, False] * len(openings)  # whether the challenger is to move
     points = [0.0] * len(positions)  # the challenger's
@@ -164,11 +165,12 @@ def _play(
 def balanced_openings(
     count: int, rng: np.random.Generator, board: Board = STANDARD, plies: tuple[int, int] = (2, 5)
 ) -> list[Position]:
-    """Return random openings that a short rollout search finds balanced, all different up to mirroring.
+    """Return ``count`` random openings that a short rollout search finds balanced, without mirror images of each other.
 
-    An opening is balanced if no move is proven and its value is at most `MAX_IMBALANCE`. On a board with too few of
-    them, the result also contains the others that are closest to balance, and repeats openings if necessary. The exact
-    solver is not used, because gates are part of training.
+    An opening has a random number of moves in the range ``plies``, both ends included. It is balanced if its outcome is
+    not proven and its |value| is at most `MAX_IMBALANCE`. If a board has too few balanced openings, the others that are
+    closest to balance are added; if these are too few as well, openings repeat. The exact solver is not used, because
+    training uses these openings in its gate.
     """
     search = UctSearch(board=board, rng=rng)
     found: list[tuple[float, Position]] = []  # imbalance and position; all balanced ones have `MAX_IMBALANCE`
@@ -184,7 +186,7 @@ def balanced_openings(
 
 
 def match_openings(pairs: int, seed: int, board: Board = STANDARD) -> list[Position]:
-    """Return the openings of a match, longer ones for a long match; a small board may repeat them, with a warning."""
+    """Return ``pairs`` openings, longer ones for a long match; on a small board some may repeat, with a warning."""
     plies = (2, 5) if pairs <= 500 else (2, 8)
     openings = balanced_openings(pairs, np.random.default_rng([seed, 1]), board, plies)
     distinct = len(set(openings))

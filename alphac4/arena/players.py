@@ -52,11 +52,11 @@ class BuildOptions:
     rng: np.random.Generator
     """The player's random numbers."""
     board: Board = STANDARD
-    """The board."""
+    """The board to play on."""
     threads: int = field(default_factory=cores)
-    """Cores to use."""
+    """Cores to use; by default all."""
     compute: "Compute | None" = None
-    """Device and backend of networks; by default the fastest."""
+    """Device and backend of networks; by default those of `choose_compute`."""
     batch_size: int = 64
     """The usual number of positions that a network evaluates together."""
     reuse: Reuse | None = None
@@ -84,7 +84,7 @@ class SearchingPlayer(Player, Protocol):
         """
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return a node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
+        """Return the node after a path of 0-based columns, in the tree of the last search's ``index``-th position."""
 
 
 def is_player(value: object) -> bool:
@@ -202,12 +202,13 @@ class NetworkPlayer(TreePlayer):
     """A network with PUCT search, or its raw policy with a budget of zero simulations.
 
     Args:
-        name: the player's name.
-        search: the network's search.
-        budget: per position.
+        name: shown in results.
+        search: a search whose evaluator is the network.
+        budget: the default budget per position.
         rng: draws the moves; needed with a temperature.
         temperature: 0 plays the best move. T above 0 draws moves in proportion to ``visits ** (1 / T)`` or, without
-            simulations, from the policy with its logits divided by T. Proven results are played without drawing.
+            simulations, from the policy with its logits divided by T. Moves that a search has proven to lose are not
+            drawn. If it has proven the position's outcome, the best move is played.
     """
 
     _search: NetworkSearch
@@ -227,7 +228,7 @@ class NetworkPlayer(TreePlayer):
 
     @property
     def inference_backend(self) -> str:
-        """Backend that runs the network; "" if it is not one of the package's."""
+        """Backend that runs the network; "" for an evaluator that is not the package's."""
         return str(getattr(self._search.evaluator, "backend", ""))
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
@@ -246,11 +247,11 @@ class NetworkPlayer(TreePlayer):
         return dataclasses.replace(result, moves=moves, variations=variations)
 
     def proven_moves(self, index: int, least: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """Return keys and moves that secure at least ``least`` in a position; see `mcts.tree.proven_moves`."""
+        """Return keys [P] and moves [P] that secure ``least`` in a position; see `mcts.tree.proven_moves`."""
         return self._search.proven_moves(index, least)
 
     def _drawn(self, result: SearchResults, row: int, *, is_raw: bool) -> int:
-        """Draw a move by softmax over the temperature: of the visits' logarithms, or of a raw policy's logits."""
+        """Draw a move by a softmax of the visits' logarithms or a raw policy's logits, divided by the temperature."""
         assert self._rng is not None, "a temperature needs a generator of random numbers"
         visits, proofs = result.visits[row], result.proofs[row]
         columns = np.flatnonzero(proofs != ILLEGAL if is_raw else (visits > 0) & (proofs >= PROVEN_DRAW))
@@ -304,8 +305,9 @@ def raw_result(
 class TimeManagement:
     """Rule for when a first search suffices, and how a longer search spends its simulations.
 
-    A first search suffices if it has proven its move or if |value| is at least ``decided_value``. Otherwise, sequential
-    halving (Karnin et al. 2013) searches the position after every legal move, because the policy may miss the best one.
+    A first search suffices if it has proven the position's outcome or if its move's |value| is at least
+    ``decided_value``. Otherwise, sequential halving (Karnin et al. 2013) searches the position after every move that is
+    not proven, because the policy may miss the best move.
     """
 
     simulations: int = 400
@@ -320,7 +322,7 @@ class TimeManagement:
 class AutoPlayer(NetworkPlayer):
     """`NetworkPlayer` that searches longer, by `TimeManagement`, where a first search is unsure.
 
-    A call with a budget runs the first search only. Trees and proofs are those of the first search.
+    A call with a budget runs the first search only. `node` and `proven_moves` use the trees of the first search.
     """
 
     def __init__(
@@ -336,11 +338,11 @@ class AutoPlayer(NetworkPlayer):
 
     @property
     def reuse(self) -> Reuse:
-        """Keep nothing: the proofs of the longer search are not kept for the next move."""
+        """Always "nothing", because the proofs of the longer search are not kept for the next move."""
         return "nothing"
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
-        """Search the positions; by default with the player's own budget."""
+        """Search the positions; with a budget, run the first search only."""
         self._search.compile()
         started = time.perf_counter()
         result = super().search(positions, budget)
@@ -356,7 +358,7 @@ class AutoPlayer(NetworkPlayer):
         return dataclasses.replace(result, seconds=time.perf_counter() - started)
 
     def _search_moves(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResults) -> None:
-        """Search every move of some positions by sequential halving; write the findings into ``result``."""
+        """Search the moves of the positions ``rows`` by sequential halving; write the findings into ``result``."""
 
         def not_lost(row: int) -> list[int]:
             return [c for c in positions[row].legal_columns() if result.proofs[row, c] >= PROVEN_DRAW]
@@ -397,7 +399,10 @@ class AutoPlayer(NetworkPlayer):
 
     @staticmethod
     def _rank(result: SearchResults, row: int, column: int) -> tuple[float, float]:
-        """Return a sort key: the value, and for proven moves the speed of the win or the delay of the loss."""
+        """Return a sort key: the value, and for proven moves the speed of the win or the delay of the loss.
+
+        Moves without a value come last, by their priors.
+        """
         proof = int(result.proofs[row, column])
         if proof != UNPROVEN:
             return proof_value(proof), float(proof)

@@ -25,7 +25,7 @@ class PlayerFactory:
 
 
 def call_method(factory: PlayerFactory, method: str, *arguments: Any) -> Any:
-    """Call a method of the player that the factory makes; a process makes it once."""
+    """Call a method of the player that the factory makes; the process caches the player."""
     return getattr(_make(factory), method)(*arguments)
 
 
@@ -59,5 +59,5 @@ class PoolPlayer:
         return self._call("search", positions, budget)  # type: ignore[no-any-return]
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return the node that a path of columns leads to in the tree of the ``index``-th position searched last."""
+        """Return the node after a path of 0-based columns, in the tree of the last search's ``index``-th position."""
         return self._call("node", index, path)  # type: ignore[no-any-return]

@@ -41,8 +41,8 @@ def score_interval(pair_points: Sequence[float]) -> Interval:
 
     The two games of a pair share an opening and are correlated, so pairs are the independent unit (Fishtest's
     pentanomial model). One pseudo-pair of each extreme keeps the interval from closing when all pairs agree. Intervals
-    of fewer than 20 pairs are too narrow if both games of a pair always end alike: with 4 games, they contain the true
-    score half of the time.
+    of fewer than 20 pairs are too narrow if the same player always wins both games of a pair: with 4 games, they
+    contain the true score half of the time.
     """
     if not pair_points:
         return Interval(value=0.5, low=0.0, high=1.0)
@@ -144,8 +144,8 @@ def fit_ratings(results: Points, anchor: str) -> dict[str, Rating]:
 
     The games determine the difference of two players if each has scored against the other, directly or through a chain
     of other players (Ford 1957). If only one of them has scored, the likelihood always grows with the difference, which
-    is therefore infinite. If neither has scored, the difference is NaN. Games against such players do not change the
-    ratings of the others.
+    is therefore infinite. If neither has scored, the difference is NaN. Games against players without a finite rating
+    do not change the ratings of the others.
 
     The inverse of the observed information gives the errors. A draw counts as half a point, so errors are a little too
     wide if there are many draws. Intervals of a player that lost almost no game are too narrow: between two players

@@ -60,7 +60,7 @@ class PlayerKind(ABC):
 
     @property
     def board(self) -> "Board | None":
-        """The only board that the player can play on, read without loading weights; None for a player of any board."""
+        """The only board that the player can play on; None for a player of any board."""
         return None if self.network is None else self.network.board
 
     @property
@@ -207,7 +207,10 @@ def parse_searching_player(text: str, **options: Any) -> "SearchingPlayer":
 
 
 def common_board(texts: Sequence[str], requested: "Board | None" = None) -> "Board":
-    """Return the board of the first player that has one; otherwise the requested board, by default the standard one."""
+    """Return the board of the first player that has one; otherwise the requested board, by default the standard one.
+
+    If that player's board differs from a requested board that is not the standard one, raise PlayerError.
+    """
     from alphac4.game.rules import STANDARD
 
     for player in map(read_player, texts):

@@ -50,7 +50,7 @@ StartPart = Callable[["MatchPart"], Future[MatchResult]]
 class NetworkFile(NamedTuple):
     """A network's file, for processes that lack it."""
 
-    written: str  # in the player's specification
+    written: str  # its name in the player's specification
     suffix: str
     content: bytes
 
@@ -64,7 +64,7 @@ class Tournament:
     seed: int = 0
     sprt: tuple[float, float] | None = None  # elo0 and elo1 of the sequential test that ends a pairing early
     board: Board = STANDARD
-    backends: Mapping[str, str] = field(default_factory=dict)  # inference backends by player; by default the fastest
+    backends: Mapping[str, str] = field(default_factory=dict)  # inference backends by player; "auto" for others
     device: str = "auto"
 
     @property
@@ -82,7 +82,7 @@ class Tournament:
 
     @property
     def record_settings(self) -> dict[str, Any]:
-        """Settings that a record stores; a player whose file has changed counts as a different one."""
+        """Settings that the journal stores, with digests of files: a changed file counts as another player."""
         digests = {name: player_digest(name) for name in self.players}
         return {
             "players": self.players,

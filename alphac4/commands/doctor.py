@@ -147,11 +147,11 @@ def _check_networks() -> str:
 
 
 def _check_search() -> str:
-    # Both positions need the network: 50 simulations by the rules only prove nothing.
+    # Both positions need the network: without it, 50 simulations prove neither result.
     player = parse_searching_player("best@50", rng=np.random.default_rng(0))
     result = player.search([Position.from_moves("44"), Position.from_moves("4")])
     if result.moves[0] != 3 or not result.value[0] > 0.5 or not result.value[1] < -0.5:
-        raise ValueError("best@50 misjudges 44, which the first player wins: the network or its backend is broken")
+        raise ValueError("best@50 misjudges 44 or 4, which the first player wins: the network or its backend is broken")
     return "best@50 judges 44 correctly"
 
 
@@ -279,7 +279,7 @@ class _TimeIsUp(Exception):  # noqa: N818 - not an error
 
 
 def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
-    """Return evaluations/s of network and trees together, and the finished games.
+    """Return the evaluations/s of self-play, which includes the work on trees, and the blocks of finished games.
 
     The first block starts the clock and is not counted, because it may include compilation.
     """

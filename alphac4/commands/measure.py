@@ -63,8 +63,8 @@ class ArenaCommand(CheckedSettings):
     output: OutputFile = None
     """Store results and games in this file, one JSON object per line; rerun the command to resume."""
     processes: Annotated[Count, Range(1, 1024)] = None
-    """Processes that play; by default one per core, or a single one if the search trees are on a GPU. With a device
-    elsewhere there is always one per core."""
+    """Processes that play; by default one per core, or a single one if the search trees are on a GPU. On a
+    cluster there is always one per core."""
     sprt: Annotated[tuple[float, float] | None, Range(-MAX_ELO, MAX_ELO), metavar("ELO0 ELO1")] = None
     """End each pairing early by a sequential probability ratio test: is the first player stronger by ELO1 points (H1),
     or only by ELO0 points (H0)?"""
@@ -236,14 +236,14 @@ class AuditCommand(CheckedSettings):
     compute: Annotated[ComputeOptions, NO_PREFIX] = field(default_factory=ComputeOptions)
 
     def __call__(self) -> int:
-        """Walk, print a line per number of stones, then the verdict; return 1 if the player makes a mistake."""
+        """Judge all games, print a line per number of stones, then the verdict; return 1 if there is a mistake."""
         with lock_file(self.output):
             reports = self._walk()
         print(wrap_text(self._verdict(reports), sys.stdout))
         return int(any(report.failures for report in reports))
 
     def _walk(self) -> "list[LevelReport]":
-        """Walk, and print a line per number of stones."""
+        """Follow and judge all games; print a line per number of stones."""
         with loading():
             import numpy as np
 
@@ -356,7 +356,7 @@ class DoctorCommand(CheckedSettings):
     checkpoint: Annotated[Path, metavar("FILE")] = Path("best")
     """Network that inference measures: best, quick, or a checkpoint's file."""
     device: Device = "auto"
-    """Device of the part training; auto takes CUDA if available."""
+    """Device of the part training; auto takes a GPU if it works. Some devices only play games."""
     json: bool = False
     """Print JSON instead of text."""
 

@@ -47,8 +47,8 @@ class TrainCommand:
     """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
     preset: Literal["auto", "tiny", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 18 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA GPU, gpu-quick: 42 seconds; gpu-best: 4 minutes, as few mistakes as `best`. tiny:
-    seconds, to check a program. auto: the settings of the run in the folder, or standard."""
+    AVX-512. On an NVIDIA GPU, gpu-quick: 42 seconds; gpu-best: 4 minutes, with 600 simulations as few mistakes as
+    `best`. tiny: seconds, to check a program. auto: the settings of the run in the folder, or standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
@@ -99,8 +99,9 @@ class SelfplayCommand(CheckedSettings):
 
         alphac4 selfplay best --samples 100000 --output runs/games
 
-    Positions are stored as shards of samples, games as move strings. Games in progress at the end are discarded, so
-    that few samples come mostly from short games: of quick's, 0 % are draws in 1,000 positions, 21 % in 300,000.
+    Positions are stored as shards of samples, games as move strings. Games in progress at the end are discarded, so a
+    small number of samples comes mostly from short games: of quick's games, 0 % are draws with 1,000 samples, and 21 %
+    with 300,000.
     """
 
     checkpoint: Annotated[Path, tyro.conf.Positional, metavar("[NETWORK]")] = Path("best")
@@ -112,9 +113,9 @@ class SelfplayCommand(CheckedSettings):
     seed: Seed = 0
     """Seed of the random choices; on one machine it determines the games."""
     device: Device = "auto"
-    """Device that runs the network, or plays the games."""
+    """Device that runs the network; some also play the games."""
     backend: Annotated[str, metavar("NAME")] = "auto"
-    """Inference backend; auto takes the first accurate one of a fixed order, fastest first."""
+    """Inference backend; auto chooses by a fixed rule for this processor, which may use 8-bit integers."""
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)
     """Search."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)

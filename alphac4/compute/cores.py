@@ -1,4 +1,4 @@
-"""Networks, learning and self-play on this machine; the base classes of those that work elsewhere."""
+"""Networks, learning and self-play on this machine, and the base classes for other places, such as clusters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # which imports this module
     from alphac4.training.learner import Learner
 
 MIN_GAMES = 32  # per actor: smaller batches take longer per position, those of 16 twice as long
-MAX_STREAMS = 4  # in a run's matches, which have few games; each stream loads its own network
+MAX_STREAMS = 4  # streams (concurrent searches) in a run's matches, which have few games; each loads a network
 
 Seeds = Callable[[int], np.random.Generator]
 """Returns the random generator of an actor by its index; on cores, all actors share that of index 0."""
@@ -40,9 +40,9 @@ class Actors:
     """Players of a run's games, each on its own thread; games continue from one call of `play` to the next."""
 
     statistics: Mapping[str, float] = MappingProxyType({})
-    """Further figures of the last `play`, by the name of their curve; for actors elsewhere."""
+    """Further figures of the last `play`, by the name of their curve; empty for actors in this process."""
     play_seconds: float | None = None
-    """Wall time in which the games of the last `play` were played, if actors also play between the calls."""
+    """Wall time in which the games of the last `play` were played, if actors also play between the calls; else None."""
 
     def __init__(
         self,

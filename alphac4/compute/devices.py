@@ -1,4 +1,4 @@
-"""PyTorch's devices. A GPU is used after a self-test: its outputs and gradients must match those of the cores."""
+"""PyTorch's devices. A GPU is used only if its outputs and gradients match those of the cores in a self-test."""
 
 import copy
 import functools

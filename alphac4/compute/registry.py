@@ -29,7 +29,7 @@ class ComputeKind(ABC):
     forms: ClassVar[Mapping[str, str]]
     """The ways to write such a device, each with a description."""
     backends: ClassVar[tuple[str, ...]] = ()
-    """Names of its own backends, beside those of `alphac4.nn.backends`."""
+    """Names of its own backends, in addition to those of `alphac4.nn.backends`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -79,7 +79,7 @@ class TorchKind(ComputeKind):
 
 
 def device_forms() -> dict[str, str]:
-    """Return the ways to write a device, each with a description, those of the core first."""
+    """Return the ways to write a device, each with a description; those of plugins come last."""
     load_plugins()
     return {form: about for kind in _kinds for form, about in kind.forms.items()}
 
@@ -120,9 +120,15 @@ def choose_compute(
     backend: str = "auto",  # the fastest for the network, without int8
     *,
     threads: int | None = None,  # by default all cores
-    for_run: bool = False,  # only self-play may use int8; "auto" depends only on the weights, for resuming
+    for_run: bool = False,  # outputs must not depend on batches, and only self-play may use int8
 ) -> "Compute":
-    """Return the compute of a device's specification; raise RuntimeError or ValueError for what is missing."""
+    """Return the compute of a device's specification.
+
+    Raises:
+        RuntimeError: for a device or a package that is missing.
+        TypeError: if the specification is not a text.
+        ValueError: for an invalid specification, an unknown backend or fewer than one thread.
+    """
     kind = find_kind(device)(device)
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")

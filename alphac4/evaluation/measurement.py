@@ -29,7 +29,7 @@ DEFAULT_BUDGETS = (0, 100)  # the packaged sets and an untrained network take le
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Positions and budgets, the same for every subject of a report."""
+    """Positions for all subjects of a report, and budgets for its networks."""
 
     sets: Sequence[PositionSet]
     budgets: Sequence[int] = DEFAULT_BUDGETS  # simulations per position for networks; 0 is the raw policy
@@ -38,7 +38,7 @@ class Measurement:
 
     @property
     def board(self) -> Board:
-        """The board."""
+        """The board of the positions."""
         return self.sets[0].board
 
 

@@ -46,7 +46,7 @@ class ValueMetrics:
     """Metrics of predicted values in [-1, 1] against exact outcomes."""
 
     absolute_error: Estimate  # mean |value - outcome|
-    calibration_error: float  # expected calibration error: mean over positions, |predicted - outcome| of each one's bin
+    calibration_error: float  # expected calibration error: mean over positions of |predicted - outcome| of the bin
     bins: tuple[ReliabilityBin, ...]  # without empty ones
 
 
@@ -56,7 +56,7 @@ class Metrics:
 
     mistakes: Estimate  # share of moves whose outcome is worse than the best move's, as AlphaZero.jl counts them
     mistakes_if_possible: Estimate  # the same, only in positions in which at least one move is a mistake
-    fastest_moves: Estimate  # share of moves with the best score: the fastest win or the slowest loss
+    fastest_moves: Estimate  # share of moves with the best score: the fastest win, a draw or the slowest loss
     score_loss: Estimate  # mean loss of exact score, in stones
     value: ValueMetrics | None  # None for players that return no values
 

@@ -106,7 +106,7 @@ def _draw_mistakes(axes: Axes, report: StrengthReport, name: str, colours: Mappi
 
 
 def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[str, str]) -> None:
-    """Draw the mean exact outcome by predicted value with the smallest and largest budget. Points show the count."""
+    """Draw the mean exact outcome by predicted value, for the first and last budget; larger points: more positions."""
     axes.plot([-1, 1], [-1, 1], color="black", linewidth=0.8, linestyle=":")
     for subject in subjects:
         for budget, style in ((subject.budgets[0], "--"), (subject.budgets[-1], "-")):

@@ -121,7 +121,7 @@ def parse_positions(
 
 
 def load_positions(path: Path, board: Board = STANDARD, count: int | None = None) -> PositionSet:
-    """Read a file by `parse_positions`; its name becomes the name of the set."""
+    """Read a file by `parse_positions`; the set has the name of the file, or that in `PUBLIC_NAMES`."""
     stem = path.name.removesuffix(SUFFIX)
     name = PUBLIC_NAMES.get(stem, stem)
     return parse_positions(read_text_lines(path), str(path), name, board, shared_solver(board), count)

@@ -97,7 +97,7 @@ def _as_text(report: StrengthReport, max_width: int | None) -> str:
     blocks = [
         _table(
             report,
-            "Mistakes in % of moves (± farther end of the 95 % interval)",
+            "Mistakes in % of positions (± farther end of the 95 % interval)",
             names,
             lambda budget: [_percent(budget.sets[name].mistakes) for name in names],
             counts,

@@ -1,7 +1,7 @@
 """Walks: follow a player against every reply of an opponent, and judge each of its moves.
 
-`walk_games` requests a player's move in every position that an opponent can reach, and the exact solver judges it. It
-stores the answers in `KnownMoves`, from which an interrupted walk resumes.
+`walk_games` requests a player's move in every position that an opponent can reach, and the exact solver judges it. The
+moves are stored in `KnownMoves`, from which an interrupted walk resumes.
 """
 
 import base64
@@ -82,7 +82,7 @@ class KnownMoves:
             self._insert(moves)
 
     def find(self, stones: int, keys: Keys) -> tuple[Columns, Columns]:
-        """Return the columns and kinds [B] of positions with that many stones; NO_MOVE for unknown ones."""
+        """Return the columns and kinds [B] of the moves in ``keys`` [B] with ``stones`` stones; NO_MOVE if unknown."""
         if self._new[stones]:
             parts = ([self._sorted[stones]] if stones in self._sorted else []) + self._new.pop(stones)
             self._sorted[stones] = self._merge(parts)
@@ -166,7 +166,7 @@ class LevelReport:
     stones: int
     keys: Keys  # [B]
     kinds: Columns  # [B] of the moves, see `MoveKind`; NO_MOVE where none is needed
-    failures: list[Position] = field(default_factory=list)  # after a mistake, or lost
+    failures: list[Position] = field(default_factory=list)  # positions after a mistake, or lost ones
     taken_back: int = 0  # positions whose first answer was rejected
     is_last: bool = False  # whether no line continues
 
@@ -201,7 +201,7 @@ def walk_games(
         games: the player's side and the start.
         max_stones: maximum number of stones in the positions.
         continue_after_mistakes: whether lines continue after a mistake.
-        on_moves: see `OnMoves`.
+        on_moves: called with a level's stones, how many of its unknown moves are done, and how many there are.
     """
     walk = Walk(games, named=True)
     size = max(MIN_JUDGED_BATCH, JUDGED_PER_PLAYER * len(players))

@@ -1,10 +1,10 @@
 """Input planes of networks, for searches and for learning.
 
 "stones" are two planes: the stones of the side to move and those of its opponent, as in AlphaZero. "lines" has six more
-planes, which the rules derive from the stones. In Connect Four the outcome depends on the cells where a stone would
-complete a run, and on whether such a cell is in an odd or an even row when the board fills up (Allis 1988, "A
-Knowledge-based Approach of Connect-Four"). The planes encode the rules, not how to play; a small network would need
-capacity and samples to learn them.
+planes, which follow from the stones by the rules. If the board fills up, the outcome of Connect Four depends on the
+cells where a stone would complete a run, and on whether they are in odd or even rows (Allis 1988, "A Knowledge-based
+Approach of Connect-Four"). The planes encode the rules, not how to play; a small network would need capacity and
+samples to learn them.
 
 =====  =========================================================================================
 plane  is 1 where
@@ -12,10 +12,10 @@ plane  is 1 where
 0, 1   the side to move has a stone; its opponent has one
 2, 3   a stone of the side to move would complete a run, now or later; one of its opponent would
 4      a stone can land now
-5      the row's parity is that of the number of stones: if all other columns fill up in pairs, the side to move gets
-       these cells
-6, 7   the cell is empty and on a line that needs two more stones of the side to move and has none of its opponent; the
-       same with sides exchanged
+5      the row, counted from 0, and the number of stones are both even or both odd: if all other columns fill up in
+       pairs, the side to move gets these cells
+6, 7   the cell is empty and on a line (cells of a possible run) that needs two more stones of the side to move and has
+       none of its opponent; the same with sides exchanged
 =====  =========================================================================================
 """
 
@@ -40,7 +40,7 @@ def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.N
 def make_planes(
     board: Board, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], count: int = PLANES["stones"]
 ) -> npt.NDArray[np.float32]:
-    """Return the first ``count`` planes, float32 [B, count, rows, columns], of positions [B]; bottom row first."""
+    """Return ``count`` planes, the first 2 or all 8, as float32 [B, count, rows, columns], bottom row first."""
     planes = np.empty((len(own), count, board.rows, board.columns), np.float32)
     _write_batch(board, own, occupied, planes)
     return planes
@@ -130,7 +130,7 @@ def open_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint6
 def _lacking_two_along(board: Board, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
     """Return the `open_cells` of the lines along one direction."""
     empty = board.playable & ~occupied
-    # Lines, by their lowest cell, whose cells so far are these stones, except for none, one or two empty cells.
+    # Each bit is the lowest cell of a line: its cells so far are these stones, except for none, one or two empty ones.
     none, one, two = ~U64_0, U64_0, U64_0
     distance = U64_0
     for _ in range(board.run_length):

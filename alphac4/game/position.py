@@ -28,7 +28,7 @@ class IllegalMove(ValueError):  # noqa: N818 - the field's term
 
     Args:
         column: the move: a 0-based index, or a character of a move string.
-        moves: the moves before it.
+        moves: the moves before it, or if they are not known, the number of stones, such as "8 stones".
         reason: why it is illegal.
     """
 
@@ -55,7 +55,10 @@ def mirror_moves(moves: str, columns: int) -> str:
 
 
 def join_moves(words: Sequence[str]) -> str:
-    """Return the move string of words: one, or one per column; not "4 4 12", which could mean column 12 or 1 and 2."""
+    """Return the move string of one word, such as "4412", or of a word per column, such as "4", "4", "1" and "2".
+
+    Raise ValueError for others, such as "4", "4" and "12": 12 could be one column or two.
+    """
     joined = "".join(words)
     if len(words) > 1 and len(joined) > len(words):
         example = joined if joined.isdecimal() and len(joined) <= MAX_EXAMPLE else "4412"
@@ -93,7 +96,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def percents(shares: Iterable[float]) -> list[str]:
-    """Return shares as whole per cent, such as "62 %"; the largest remainders are rounded up to reach the sum."""
+    """Return shares as whole per cent, such as "62 %"; the largest remainders are rounded up to keep the sum."""
     parts = [100 * share for share in shares]
     whole = [math.floor(part) for part in parts]
     missing = math.floor(sum(parts) + 0.5) - sum(whole)
@@ -110,8 +113,9 @@ def chance(value: float) -> str:
 def check_stones(first: int, second: int, board: Board = STANDARD) -> None:
     """Raise ValueError for a board that no game can reach, as far as this can be decided without searching for a game.
 
-    The player who moved last must have a stone on top of a column whose removal leaves a board without a run. So at
-    most one side has a run, and one stone completes all of its runs.
+    ``first`` and ``second`` are the bits of the players' stones. Some stone on top of a column must have been the
+    last one: it belongs to the player who moved last, and without it there is no run. So at most one side has a run,
+    and one stone completes all of its runs.
     """
     occupied = first | second
     if first & second or occupied & ~int(board.playable):
@@ -153,7 +157,7 @@ class Position:
     """A position, for the side to move.
 
     Two positions are equal if their stones and boards are equal, however they were reached. `from_moves` and
-    `from_kaggle` make positions; a position made from bits alone is checked by `check_stones`.
+    `from_kaggle` make positions. `check_stones` checks a position that is made from bits without ``moves``.
 
     Args:
         own: bits of the stones of the side to move; `alphac4.game.rules` shows their order.

@@ -1,8 +1,8 @@
-"""Reasons for and against a move in one sentence, which the rules alone prove.
+"""Reasons for and against a move, in one sentence each, that follow from the rules alone.
 
-The page makes the same sentences (alphac4/play/web/static/reasons.js). A *threat* is an empty cell where one more stone
-of a side completes a row, now or later; it is odd or even like its height, counted from 1 at the bottom. Columns are
-written as in move strings. If Red moves, `strength` returns one of these:
+The browser page makes the same sentences (alphac4/play/web/static/reasons.js). A *threat* is an empty cell where one
+more stone of a side completes a row, now or later; it is odd or even like its height, counted from 1 at the bottom.
+Columns are written as in move strings. If Red moves, `strength` returns one of these:
 
     4 completes a row.
     4 makes threats in 3 and 5 at once.
@@ -88,13 +88,13 @@ def _way_to_win(position: Position, column: int, names: Names, *, can_force: boo
 
 
 def _shortest(position: Position, names: Names, *, can_force: bool = True) -> tuple[int, str] | None:
-    """Return the move with the shortest `_way_to_win`, and that way."""
+    """Return the move whose `_way_to_win` is the shortest text, and that text; None if no move has one."""
     ways = {column: _way_to_win(position, column, names, can_force=can_force) for column in position.legal_columns()}
     return min(((column, way) for column, way in ways.items() if way), key=lambda item: len(item[1]), default=None)
 
 
 def _double_threat(after: Position) -> str:
-    """Return how the side that has just moved threatens two cells, of which its opponent can fill only one."""
+    """Return how the side that has just moved threatens two cells, of which its opponent can fill only one; or ""."""
     if not _is_open(after):
         return ""
     columns = _completing(after, own=False)
@@ -108,9 +108,10 @@ def _double_threat(after: Position) -> str:
 def _last_threat(after: Position) -> tuple[int, int] | None:
     """Return the column and the row of a threat that decides the game, for the side that has just moved.
 
-    It answers every move in the same column, until only the cell below the threat is left to its opponent (Allis 1988,
-    "A Knowledge-based Approach of Connect-Four", rule Claimeven). So the other columns need an even number of empty
-    cells, an odd number must be below the threat, and the opponent must not complete a row by the cells that it gets.
+    That side answers every move in the same column, until only the cell below the threat is left to its opponent (Allis
+    1988, "A Knowledge-based Approach of Connect-Four", rule Claimeven). So the other columns need an even number of
+    empty cells, an odd number must be below the threat, and the opponent must not complete a row by the cells that it
+    gets.
     """
     board = after.board
     heights = (after.grid() > 0).sum(axis=0).tolist()

@@ -44,7 +44,10 @@ class Board(NamedTuple):
 
 
 def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
-    """Return an integer of Python or NumPy as an int; raise TypeError for other types, ValueError below ``minimum``."""
+    """Return an integer of Python or NumPy as an int.
+
+    Raise TypeError for other types, and ValueError below ``minimum`` or above `MAX_INTEGER_BITS`.
+    """
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r:.60}")
     number = operator.index(value)
@@ -66,11 +69,11 @@ def check_board(board: Any) -> None:
 
 
 def make_board(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Board:
-    """Return a board, after checking its sizes.
+    """Return a board on which ``run_length`` stones in a row win; with ``diagonals``, runs may be diagonal.
 
     Raises:
         TypeError: if a size is not an integer, or ``diagonals`` is not True or False.
-        ValueError: if the board does not fit 64 bits or no run fits the board.
+        ValueError: if a size is too small, the board does not fit 64 bits, or no run fits the board.
     """
     rows, columns, run_length = (
         as_integer(value, name) for value, name in ((rows, "rows"), (columns, "columns"), (run_length, "run_length"))

@@ -1,4 +1,4 @@
-"""Compiled walk over every reply to a player's moves: the positions it reaches and the worst outcomes of its games.
+"""Walk over every reply to a player's moves: the positions that are reached, and the player's worst outcomes.
 
 The walk visits the positions in which the player is to move, level by level. A level holds the positions with the same
 number of stones, ordered by canonical key; a position and its mirror image count as one. The player may have the
@@ -41,11 +41,11 @@ NO_MOVE = -2
 
 @dataclass(frozen=True, kw_only=True)
 class Games:
-    """A board, some first moves, and the side whose moves a player decides while its opponent may reply anything.
+    """A board, some first moves, and the side of the player. Its opponent may reply anything.
 
     Raises:
-        IllegalMove: if those moves are not legal.
-        ValueError: if they end the game, or the player has no move after them.
+        IllegalMove: if the first moves are not legal.
+        ValueError: if the first moves end the game, or the player has no move after them.
     """
 
     board: Board = STANDARD
@@ -66,7 +66,7 @@ class Games:
 
 
 class Replies(NamedTuple):
-    """Every reply to the player's moves in B positions; N of them do not end the game.
+    """Every reply to the player's moves in B positions; N of the replies do not end the game.
 
     Outcomes are those of the player: 1 for a win, 0 for a draw and -1 for a loss.
     """
@@ -81,8 +81,8 @@ class Replies(NamedTuple):
 class Walk:
     """Walk through the positions that the player's moves and all replies reach, level by level.
 
-    `play` plays the moves of the current level and may be called again, `advance` goes to the next level, and `go_back`
-    returns to the previous one.
+    `play` plays the moves of the current level and may be called again, and `advance` goes to the next level. In walks
+    that are not ``named``, `go_back` returns to the previous one.
 
     Args:
         games: the player's side and the start.
@@ -119,7 +119,7 @@ class Walk:
 
     @property
     def is_last(self) -> bool:
-        """Whether the moves played last end every game."""
+        """Whether every game has ended after the moves played last and all replies."""
         return len(self._next[0]) == 0
 
     @property

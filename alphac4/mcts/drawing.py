@@ -51,11 +51,11 @@ class _Subtree:
 
 
 def draw_tree(find: NodeFinder, *, depth: int = 2, width: int = 3) -> str:
-    """Return a search tree as a self-contained SVG document, with the ``width`` most visited moves of each node.
+    """Return a search tree of ``depth`` plies as a self-contained SVG document.
 
-    A card shows the position after a move, the side that made it and its column, its visits, its value for that side,
-    and its proven outcome for that side. The first card is for the side to move. The thickness of an edge shows the
-    move's share of its parent's visits.
+    It has the ``width`` most visited moves of each node. A card shows the position after a move, the move's side,
+    column and visits, and its value and proven outcome for that side. The first card is for the side to move. The
+    thickness of an edge shows the move's share of its parent's visits.
     """
     if depth < 1 or width < 1:
         raise ValueError(f"depth and width of a drawn tree must be at least 1, not {depth} and {width}")

@@ -57,7 +57,7 @@ def completed_value(trees: Trees, t: int, action: int, unvisited: float) -> floa
 def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Row) -> None:
     """Write ``softmax(log prior + sigma(completed Q))`` over legal actions into ``policy`` [A], equation 11.
 
-    ``prior`` [A] is the network's, without noise. Proven losses get 0, unless all moves are lost.
+    ``prior`` [A] is the network's, without noise. Proven losses get 0. Proven roots get `proven_policy`.
     """
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
@@ -84,7 +84,7 @@ def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Ro
 
 @compiled
 def visit_policy(trees: Trees, t: int, policy: Row) -> None:
-    """Write the shares of root visits into ``policy`` [A]; proven losses get 0, unless all moves are lost."""
+    """Write the shares of root visits into ``policy`` [A]; proven losses get 0. Proven roots get `proven_policy`."""
     proof = node_proof(trees, t, ROOT)
     if proof != UNPROVEN:
         proven_policy(trees, t, proof, policy)
@@ -103,7 +103,7 @@ def visit_policy(trees: Trees, t: int, policy: Row) -> None:
 
 @compiled
 def proven_policy(trees: Trees, t: int, proof: int, policy: Row) -> None:
-    """Divide the policy equally among the actions with the best proof: the fastest wins, or the slowest losses."""
+    """Divide the policy equally among a proven root's best actions: fastest wins, else draws, else slowest losses."""
     best = 0
     for a in range(len(policy)):
         best += trees.proof[t, ROOT, a] == proof

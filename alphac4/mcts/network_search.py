@@ -5,7 +5,7 @@ up, and selects the next leaf of every tree. `NetworkSearch` repeats both.
 
 If the leaves do not fill a batch, `prefetch` adds positions that the next simulations will probably need: it continues
 the search as if the waiting leaves had the expected values, and then restores the tree. A cache keeps the evaluations.
-So the search of a single position uses all cores, and its result is that of evaluating one leaf after the other.
+So the search of a single position uses all cores, and its result is the same as if leaves were evaluated one by one.
 """
 
 import time
@@ -85,9 +85,9 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashin
 class EvaluationCache(NamedTuple):
     """N evaluations, a power of two, that searches share; an entry is replaced by one that collides with it.
 
-    The cache holds answers of one set of weights; `refresh_cache` clears it when they change. Keys are those of a
-    position's canonical orientation, which is what the network evaluates. The parts of an entry are adjacent in memory:
-    on the standard board an entry is one cache line.
+    The cache holds answers of one set of weights; `refresh_cache` clears it when they change. Keys are those of
+    `alphac4.mcts.puct.evaluation_key`. The parts of an entry are adjacent in memory: on the standard board an entry is
+    one cache line.
 
     Threads read and write without locks, each through its own `share_cache`. An entry that two threads wrote at
     the same time is detected: its key is stored combined with a digest of the answers, which are copied before the
@@ -143,7 +143,7 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
 def refresh_cache(cache: EvaluationCache, evaluator: SupportsEvaluate) -> bool:
     """Clear the cache if ``evaluator.version``, which counts changes of weights, has changed; return whether it has.
 
-    The cache is also cleared for an evaluator without a version, which does not report such changes.
+    The cache is also cleared for an evaluator without a version, which does not report such changes: then return False.
     """
     version: int | None = getattr(evaluator, "version", None)
     if version is not None and cache.version[0] == version:
@@ -240,7 +240,7 @@ class EdgeLog(NamedTuple):
 
 
 def make_batch(size: int, planes: int, board: Board) -> Batch:
-    """Return arrays for ``size`` positions and a network that takes P = ``planes``."""
+    """Return arrays for ``size`` positions and a network with P = ``planes`` input planes."""
     return Batch(**zeros(Batch, B=size, P=planes, R=board.rows, A=board.columns, W=3))
 
 
@@ -269,7 +269,7 @@ def prefetch(
     cache: EvaluationCache,
     log: EdgeLog,
 ) -> int:
-    """Append positions that the tree's next simulations will probably need to the batch; return its new size.
+    """Append to the batch positions that the tree's next simulations will probably need; return its new size.
 
     The search continues as if every position that awaits its evaluation had the mean value of its parent. Afterwards
     the tree is as before, except in rows that no node uses.
@@ -380,7 +380,7 @@ def step(
 class NetworkSearch(TreeSearch):
     """Search guided by a network, with one evaluator call per step for all trees.
 
-    Trees and evaluations are discarded when the evaluator's weights change.
+    Trees and evaluations are discarded when ``evaluator.version`` changes.
     """
 
     def __init__(
@@ -392,8 +392,8 @@ class NetworkSearch(TreeSearch):
         rng: np.random.Generator | None = None,  # for selections that draw numbers; PUCT draws none
         reuse: Reuse = "nothing",
         cache: int = 0,  # evaluations to cache, of 64 bytes on the standard board; changes the speed, not the result
-        prefetch: int = 0,  # size up to which batches are filled in advance; changes the speed, not the result
-        proofs: bool = True,  # whether proven outcomes propagate; without, the end of a game is a value like others
+        prefetch: int = 0,  # with a cache, size up to which batches are filled in advance; changes only the speed
+        proofs: bool = True,  # whether proven outcomes propagate; if not, the end of a game is a value like any other
         mirror: bool = True,  # whether a position and its mirror image share one evaluation
     ) -> None:
         self.selection = check_selection(selection or Puct())

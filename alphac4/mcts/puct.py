@@ -33,8 +33,8 @@ class Puct(NamedTuple):
     """Weight of the prior against the mean value (AlphaZero 2018: 1.25). Retune it together with
     ``prior_temperature``: both decide how far a search departs from the policy."""
     c_base: float = 19652.0
-    """Visits of a node at which the prior's weight has grown by ``log(2)`` (AlphaZero 2018: 19652); it has no effect on
-    searches of a few thousand simulations."""
+    """Visits of a node at which the prior's weight has grown by ``log(2)`` (AlphaZero 2018: 19652); it hardly affects
+    searches of a few hundred simulations."""
     fpu_reduction: float = 0.25
     """First-play urgency: the value of an unvisited move is its parent's mean, less this times the square root of the
     sum of the visited moves' priors (KataGo: 0.2)."""
@@ -76,12 +76,12 @@ def first_play_value(totals: NodeTotals, node: int, parameters: Puct) -> float:
 
 
 def check_selection(selection: Any) -> Selection:
-    """Return a selection, `Puct` with all numbers as floats; raise TypeError or ValueError if it cannot be used."""
+    """Return the selection, with a `Puct`'s numbers as floats; raise TypeError or ValueError if it cannot be used."""
     kind = type(selection)
     if isinstance(selection, type):
-        raise ValueError(f"a selection is an instance: write {selection.__name__}()")
+        raise TypeError(f"a selection is an instance: write {selection.__name__}()")
     if "prior_temperature" not in getattr(kind, "_fields", ()) or not hasattr(kind, "score"):
-        raise ValueError(f"a selection is a NamedTuple with a field prior_temperature and a method score, not {kind}")
+        raise TypeError(f"a selection is a NamedTuple with a field prior_temperature and a method score, not {kind}")
     for name, number in selection._asdict().items():
         if not isinstance(number, Real) or (kind is Puct and isinstance(number, bool)):
             raise TypeError(f"{kind.__name__}.{name} must be a number, not {quote(number)}")
@@ -98,7 +98,7 @@ def check_selection(selection: Any) -> Selection:
 
 @functools.cache
 def _check_score(selection: Any, method: str) -> None:
-    """Raise ValueError for an unsuitable method of a user's selection, whose type in Numba is given.
+    """Raise ValueError for an unsuitable method of a user's selection; ``selection`` is its type in Numba.
 
     The method is compiled separately, so that errors in it are reported without the search around it.
     """
@@ -199,7 +199,10 @@ def draw_noise(trees: Trees, t: int) -> None:
 
 @compiled
 def add_root_noise(trees: Trees, t: int, concentration: float, fraction: float) -> None:
-    """Mix ``Dirichlet(concentration / legal actions)`` into the root's priors (AlphaZero 2018; KataGo's scaling)."""
+    """Mix a ``fraction`` of ``Dirichlet(concentration / legal actions)`` into the root's priors.
+
+    The noise is that of AlphaZero 2018, with KataGo's scaling.
+    """
     actions = trees.visits.shape[2]
     legal = 0
     for a in range(actions):

@@ -65,7 +65,7 @@ class NodeView:
     """Statistics of one node of a search tree; values are for the side to move."""
 
     position: Position
-    value: float  # value of the node
+    value: float  # in [-1, 1]: the proven value, or the mean of all evaluations
     visits: int  # visits of all its moves
     columns: tuple[ColumnAnalysis, ...]  # its legal moves, by column
 
@@ -91,14 +91,14 @@ def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) ->
 
 
 def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[list[int]]:
-    """Return the principal variations that begin with ``moves`` [B], up to the end of each tree."""
+    """Return the principal variations that begin with ``moves`` [B], up to each tree's end or `MAX_PV_MOVES`."""
     lines, lengths = np.empty((len(moves), MAX_PV_MOVES), np.int64), np.empty(len(moves), np.int64)
     write_variations(trees, moves, lines, lengths)
     return [line[:length].tolist() for line, length in zip(lines, lengths, strict=True)]
 
 
 def describe_proof(proof: int) -> str:
-    """Return an outcome as text, such as "wins within 3 moves", because a proof only bounds the distance; or ""."""
+    """Return a proven outcome as text, such as "wins within 3 moves", or "". A proof only bounds the distance."""
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:
@@ -183,7 +183,7 @@ class SearchResult:
     columns: dict[int, ColumnAnalysis]
     """Statistics of each legal move, by column."""
     pv: list[int]
-    """The principal variation: best play of both sides, up to the end of the tree."""
+    """The principal variation: best play of both sides, up to the end of the tree or 20 moves."""
     simulations: int
     """Simulations run for this position."""
     seconds: float

@@ -48,7 +48,7 @@ Reuse = Literal["nothing", "proofs", "trees"]
 all."""
 
 REUSES: tuple[Reuse, ...] = get_args(Reuse)
-_COMPILED = set[tuple[type, Any]]()  # searches of this process, and Numba's types of their selections
+_COMPILED = set[tuple[type, Any]]()  # searches compiled in this process, with Numba's types of their selections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,8 @@ class Budget:
 
     Raises:
         TypeError: for a limit that is not a number.
-        ValueError: if neither is given, one is negative, not finite, fractional or above its maximum.
+        ValueError: if neither is given, ``simulations`` is not a whole number from 0 to `MAX_VISITS`, or ``seconds`` is
+            not above 0 and at most `MAX_SECONDS`.
     """
 
     simulations: int | None = None
@@ -112,11 +113,11 @@ class TreeSearch(ABC):
         self._kept = TreeReuse(functools.partial(make_trees, board=board, rng=rng, **options))
 
     def search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
-        """Search each unfinished position for ``budget``.
+        """Search each position within ``budget``; raise ValueError if a game is over.
 
         A time budget applies to one position after the other; they use one tree in turn, unless all trees are kept. The
-        time of `compile` does not count. If a position follows from any position of the last call, it reuses that tree
-        as far as ``reuse`` allows. Both positions must have their moves.
+        time of `compile` does not count. If a position follows from any position of the last call, it reuses that
+        position's tree as far as ``reuse`` allows. Both must have their moves; without, only equal positions match.
         """
         if budget.simulations == 0:
             raise ValueError("a tree search needs at least one simulation")
@@ -139,7 +140,7 @@ class TreeSearch(ABC):
             raise
 
     def compile(self) -> None:
-        """Compile the search's code, or load it from the cache; the first time takes up to 40 seconds."""
+        """Compile the search's code, or load it from the cache; the first time takes up to 45 seconds."""
         if self._is_compiled:
             return
         signature = type(self), numba.typeof(self.selection)  # type: ignore[no-untyped-call]
@@ -154,7 +155,7 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def _example(self) -> "TreeSearch":
-        """Return a new search of the same code."""
+        """Return a new search that runs the same compiled code, for `compile`."""
 
     def _search(self, positions: Sequence[Position], budget: Budget) -> SearchResults:
         started = time.perf_counter()
@@ -181,7 +182,7 @@ class TreeSearch(ABC):
 
     @abstractmethod
     def _run(self, trees: Trees, count: int, deadline: float | None) -> None:
-        """Simulate in the first trees until their budgets are spent, or up to a time of `time.perf_counter`."""
+        """Simulate in the first ``count`` trees until their budgets are spent or `perf_counter` is at ``deadline``."""
 
     def drop_trees(self) -> None:
         """Discard all trees, but keep their memory."""
@@ -198,7 +199,10 @@ class TreeSearch(ABC):
         return proven_moves(*self._tree(index), least)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """Return the node after a path of columns in the first tree of the last batch's ``index``-th position."""
+        """Return the node to which a path of 0-based columns leads; raise ValueError if there is none.
+
+        The tree is the first of the ``index``-th position in the last batch.
+        """
         trees, t = self._tree(index)
         node, position = ROOT, self._kept.positions[t]
         for depth, column in enumerate(path):

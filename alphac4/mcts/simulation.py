@@ -1,7 +1,7 @@
 """One simulation of a search: select a leaf and, after its evaluation, back its value up.
 
 A selection is a NamedTuple of numbers with a method that scores an action, such as `alphac4.mcts.puct.Puct`. The walk
-down a tree is compiled for each type of selection together with its method, so that the choice costs no time.
+down a tree is compiled for each type of selection together with its method, so that calling the method costs no time.
 """
 
 import functools
@@ -40,7 +40,7 @@ class NodeTotals(NamedTuple):
     """Sums over a node's actions, for scores."""
 
     visits: int  # visits of all actions
-    value_sum: float  # sum over all visits and the node's own evaluation, for the side to move
+    value_sum: float  # sum of the values of all visits and of the node's own evaluation, for the side to move
     visited_prior: float  # sum of the priors of visited actions
     budget: int  # visits of the root at which the search ends
 
@@ -57,9 +57,9 @@ class Selection(Protocol):
         """Divisor of the policy logits."""
 
     def score(self, trees: Trees, t: int, node: int, action: int, totals: NodeTotals) -> float:
-        """Return the score of an action that is not proven to lose; a simulation tries the one with the highest.
+        """Return the score of a legal action, for the side to move. Numba compiles this method.
 
-        Numba compiles this method.
+        A simulation tries the action with the highest score among those that are not proven to lose.
         """
 
 
@@ -159,13 +159,13 @@ def _functions(kind: Any) -> _Functions:
 
 
 def _highest(score: Callable[..., float]) -> Callable[..., int]:
-    """Return a function for the action with the highest score among those of an unproven node that may be played."""
+    """Return a function that chooses, in an unproven node, the highest-scored action that is not proven to lose."""
 
     def choose(selection: Any, trees: Trees, t: int, node: int) -> int:
         totals = node_totals(trees, t, node)
         best, best_score = NO_ACTION, -math.inf
         for a in range(trees.visits.shape[2]):
-            if trees.proof[t, node, a] < PROVEN_DRAW:  # or ILLEGAL
+            if trees.proof[t, node, a] < PROVEN_DRAW:  # a loss, or ILLEGAL
                 continue
             action_score = score(selection, trees, t, node, a, totals)
             if best == NO_ACTION or action_score > best_score:  # the first action, even if all scores are NaN

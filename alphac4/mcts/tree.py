@@ -47,7 +47,7 @@ class Trees(NamedTuple):
     board: Board
     proofs: bool  # whether proven outcomes propagate to parents
     look_ahead: bool  # whether a new node marks the moves after which the opponent wins immediately
-    mirror: bool  # whether the network evaluates positions in canonical orientation, so that mirror images share it
+    mirror: bool  # whether the network evaluates positions in canonical orientation: mirror images share an evaluation
     reuse: bool  # whether the next search in a game of self-play continues in the subtree of the move played
     # Constant during a search.
     own: Annotated[npt.NDArray[np.uint64], "T"]  # the root's position
@@ -72,7 +72,7 @@ class Trees(NamedTuple):
     leaf_own: Annotated[npt.NDArray[np.uint64], "T"]  # that node's position
     leaf_occupied: Annotated[npt.NDArray[np.uint64], "T"]
     draw_sum: Annotated[npt.NDArray[np.float32], "T"]  # draw probabilities of all leaves since the search began
-    draw_count: Annotated[npt.NDArray[np.int32], "T"]
+    draw_count: Annotated[npt.NDArray[np.int32], "T"]  # number of these leaves
     rng: Annotated[npt.NDArray[np.uint64], "T"]  # random state, see `alphac4.mcts.random_state`
 
 
@@ -99,7 +99,7 @@ def make_trees(
 
 
 def zeros(record: type, **sizes: int) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays for the fields of a NamedTuple that are annotated with a type and the names of their dimensions."""
+    """Return zeros for the fields of a NamedTuple that are annotated with an array type and names of dimensions."""
     arrays = {}
     for name, hint in get_type_hints(record, include_extras=True).items():
         if get_origin(hint) is Annotated:
@@ -202,7 +202,7 @@ def root_visits(trees: Trees, t: int) -> int:
 
 @inlined
 def is_searched(trees: Trees, t: int) -> bool:
-    """Return whether the search's budget is spent, its root is proven, or memory is full."""
+    """Return whether the search's budget is spent, its root is proven, or the tree is full."""
     return bool(
         root_visits(trees, t) >= trees.budget[t]
         or trees.size[t] >= trees.parent.shape[1]
@@ -252,9 +252,10 @@ def best_action(trees: Trees, t: int) -> int:
 def write_variations(
     trees: Trees, moves: npt.NDArray[np.int64], lines: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> None:
-    """Write the principal variations that begin with ``moves`` [B] into ``lines`` [B, L], their lengths into [B].
+    """Write the principal variations that begin with ``moves`` [B] into ``lines`` [B, L], and their ``lengths`` [B].
 
-    They continue with the best proven move or, in unproven nodes, with the most visited one, up to the end of the tree.
+    They continue with the best proven move or, in unproven nodes, with the most visited one, up to the end of the tree
+    or L moves.
     """
     for t in range(len(moves)):
         lines[t, 0], length = moves[t], 1

@@ -1,7 +1,7 @@
 """Backends of inference: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU if it is installed.
 
-`backend_order` depends only on the processor, the network's size and the usual batch. So the same command on the same
-machine always has the same results.
+`backend_order` depends on the processor, what is installed, the network's size and the usual batch, but not on timings.
+So the same command on the same machine uses the same backend.
 """
 
 import contextlib
@@ -78,7 +78,7 @@ class Backend(Protocol):
     """A loaded network that several threads may call concurrently."""
 
     sizes: Sequence[int]
-    """Batch sizes that run different code; a check at these sizes and of a large batch covers the backend."""
+    """Batch sizes that run different code; checks at these sizes and with one large batch cover the backend."""
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """Compute policy logits [B, C] and win/draw/loss logits [B, 3] of ``planes`` [B, P, R, C]."""
@@ -98,9 +98,9 @@ def backend_names(device: str, network: NetworkConfig | None = None) -> list[str
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """Return the backends for a network, fastest first, for usual batches of ``batch`` positions.
 
-    The order follows measurements (docs/speed.md): int8, although bf16 is a little faster for small networks with AMX;
-    then bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain from
-    Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    The order follows measurements (docs/speed.md): int8 if allowed, although bf16 is a little faster for small networks
+    with AMX; then bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain
+    from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
@@ -136,7 +136,7 @@ def has_backend(name: str, device: str, network: NetworkConfig | None = None) ->
 
 
 def check_backend(name: str, device: str, network: NetworkConfig | None = None) -> None:
-    """Raise ValueError unless a backend is "auto" or `has_backend` returns True; TypeError for another type."""
+    """Raise ValueError unless a backend is "auto" or `has_backend` returns True; TypeError if it is not a string."""
     if not isinstance(name, str):
         raise TypeError(f"backend must be a name such as 'auto', not {quote(name)}")
     if name == "auto" or has_backend(name, device, network):
@@ -147,7 +147,7 @@ def check_backend(name: str, device: str, network: NetworkConfig | None = None) 
 
 
 def require_backend(name: str) -> str:
-    """Return ``name``; raise RuntimeError if this CPU lacks the backend, because others compute other outputs."""
+    """Return ``name``; raise RuntimeError if this CPU lacks it, because another backend would round differently."""
     if name != "auto" and not has_backend(name, "cpu"):
         raise RuntimeError(
             f"{socket.gethostname()} does not have {name}: install the same on every node, or use torch-fp32"
@@ -158,8 +158,8 @@ def require_backend(name: str) -> str:
 class TorchBackend:
     """PyTorch in eager mode, batch norm folded, channels last.
 
-    On the CPU, one thread computes a single position. More threads wait for one another after every layer, which is
-    hardly faster on an idle machine and many times slower while another program runs.
+    On the CPU, a batch of one position uses one thread. More threads would wait for one another after every layer: this
+    is hardly faster on an idle machine, and many times slower while another program runs.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 def _set_torch_threads(count: int) -> None:
-    """Set PyTorch's number for this thread and for threads to come; the caller holds the lock."""
+    """Set PyTorch's number of threads for this thread and for new ones; the caller holds the lock."""
     _thread_counts.latest = count
     torch.set_num_threads(count)
 
@@ -284,7 +284,7 @@ class OpenVinoBackend:
         return outputs[0][: len(planes)].copy(), outputs[1][: len(planes)].copy()
 
     def _request(self, size: int) -> tuple[Any, Array]:
-        """Return this thread's request for a batch size, and its input [size, P, R, C], which saves time per call."""
+        """Return this thread's inference request for a batch size and its input [size, P, R, C]; both are kept."""
         requests: dict[int, tuple[Any, Array]] = self._local.__dict__.setdefault("requests", {})
         if size not in requests:
             with self._lock:
@@ -337,7 +337,7 @@ def _preserve_signal_stack() -> Iterator[None]:
 
     OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers run there, and on
     processors with wide registers the first lookup of a symbol overflows it, so that Ctrl-C caused a segmentation
-    fault. It also replaced the stack of `faulthandler`, which then could not report a stack overflow.
+    fault. The plugin also replaced the stack of `faulthandler`, which then could not report a stack overflow.
     """
     if not sys.platform.startswith("linux"):
         yield
@@ -467,7 +467,10 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
 
 
 def random_boards(board: Board, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
-    """Return planes [count, planes, rows, columns] of boards that random moves, even after a win, have not filled."""
+    """Return planes [count, planes, rows, columns] of boards after random moves, which a win does not end.
+
+    No board is full.
+    """
     own, occupied = random_stones(board, count, rng)
     return make_planes(board, own, occupied, planes)
 

@@ -45,7 +45,7 @@ class NetworkConfig(NetworkSize):
     ownership: bool = False
     """Whether the network also learns to predict the owner of each cell at the end (KataGo's ownership target)."""
     heads: tuple[tuple[str, int], ...] = ()
-    """Names and sizes of further heads, for own losses."""
+    """Names and sizes of further heads, for a user's losses."""
     architecture: str = RESIDUAL
     """"residual", or the qualified name of the function that builds the module."""
 
@@ -71,10 +71,13 @@ class NetworkConfig(NetworkSize):
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
-        """Raise ValueError if this network differs from ``other`` by more than added blocks, planes and heads."""
+        """Raise ValueError unless this network equals ``other``, except for added blocks or planes and extra heads."""
         added = {name: getattr(self, name) for name in ("planes", "blocks", "ownership", "heads")}
         is_same = replace(other, **added) == self
         if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
             old, new = asdict(other), asdict(self)
             changes = ", ".join(f"{name} {old[name]} -> {new[name]}" for name in new if old[name] != new[name])
-            raise ValueError(f"a network cannot start from this one ({changes}): only blocks or planes may be added")
+            raise ValueError(
+                f"a network cannot start from this one ({changes}): "
+                "it may only have more blocks and planes, or other heads"
+            )

@@ -42,7 +42,7 @@ MIN_INVARIANT_BATCH = MIN_POSITIONS
 OTHER_BATCHES = ((MIN_INVARIANT_BATCH, 1), (43, 1), (100, 2))
 BATCH = 128  # positions in a usual call
 
-_process = 0  # the first process, of this one and those that it was forked from, that has loaded a network
+_process = 0  # id of the process that first loaded a network: this one, or one that it was forked from
 
 
 def _warn(backend: str, reason: str) -> None:
@@ -53,10 +53,10 @@ class Evaluator:
     """Evaluator of batches of positions. Several threads may call `evaluate` concurrently.
 
     "auto" is the first backend, in a fixed order, whose outputs match fp32 on this machine. It is chosen again whenever
-    weights are loaded, and depends only on the weights, the processor and what is installed. A named backend is used
-    even if it deviates, with a warning. One caller per core, each with its own batch, is faster than one call over all
-    cores, which waits for the slowest core after every layer. If ``batch_invariant``, a position gets the same outputs,
-    bit for bit, in any batch: batches below `MIN_INVARIANT_BATCH`, which libraries compute differently, are padded.
+    weights are loaded; the choice does not depend on timings. A named backend is used even if it deviates, with a
+    warning. One caller per core, each with its own batch, is faster than one call over all cores, which waits for the
+    slowest core after every layer. If ``batch_invariant``, a position gets the same outputs, bit for bit, in any batch:
+    batches below `MIN_INVARIANT_BATCH`, which libraries compute differently, are padded.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Evaluator:
         device: str = "cpu",
         backend: str = "auto",
         int8: bool = False,  # whether "auto" may use it for self-play: probabilities are off by thousandths
-        threads: int | None = None,
+        threads: int | None = None,  # cores per call; by default all
         batch_invariant: bool = False,
     ) -> None:
         check_backend(backend, device, network.config)
@@ -76,7 +76,7 @@ class Evaluator:
         self.input_planes = network.config.input_planes
         self.version = 0
         self._threads = threads or cores()
-        # The backend of a run must not depend on the number of cores, as its batch size does.
+        # A run's batch size depends on the number of cores, but its backend must not.
         usual = BATCH if batch_invariant else batch_size
         self.backend = backend
         self._order = backend_order(network.config, device, usual, int8=int8) if backend == "auto" else []
@@ -106,7 +106,10 @@ class Evaluator:
         self.network = network
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """Return policy logits [B, C] and win/draw/loss [B, 3] for the side to move, given planes [B, P, R, C]."""
+        """Return policy logits [B, C] and win/draw/loss probabilities [B, 3] of planes [B, P, R, C].
+
+        Both are for the side to move.
+        """
         check_not_forked()
         count = len(planes)
         if count < self._min_rows:
@@ -144,8 +147,8 @@ def select_backend(
     """Load a network into the first backend that works here and whose outputs match fp32.
 
     Zero-initialised norms hide the tower of a new network. So the outputs must also match for its `probe_network`, in
-    which the tower matters. The choice depends only on the weights and the processor, so a resumed run and an
-    uninterrupted one choose the same backend, on any number of cores.
+    which the tower matters. The choice depends only on the weights, the processor and what is installed. So a resumed
+    run and an uninterrupted one choose the same backend, on any number of cores.
     """
     planes = probe_inputs(network)
     networks = dict.fromkeys((probe_network(network), network))  # one, unless a layer is zero
@@ -185,7 +188,7 @@ def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[A
 
 
 def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
-    """Return the backends that pass `is_batch_invariant`, or all if none does; log a warning for each faster one."""
+    """Return the backends that pass `is_batch_invariant`, or all if none does; warn of faster ones that fail."""
     passed = [name for name in order if is_batch_invariant(name, network)]
     if not passed:
         logger.warning("no backend is batch-invariant on this machine: results depend on the number of cores")

@@ -84,7 +84,7 @@ class FunctionEvaluator:
         """Return the function's policy logits [B, C], and its values [B] or [B, 1], or probabilities [B, 3]."""
         count, columns = len(planes), planes.shape[3]
         try:
-            outputs = self._function(planes.copy())  # which the function may change
+            outputs = self._function(planes.copy())  # a copy, which the function may change
         except Exception as error:
             text = f"{type(error).__name__}: {first_line(error)}"
             raise ValueError(f"{self.name} failed on planes {list(planes.shape)} with {text}") from error

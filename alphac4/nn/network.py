@@ -155,7 +155,7 @@ class CustomNetwork(Network):
         self._check()
 
     def forward_all(self, planes: Tensor) -> Outputs:
-        """Compute all outputs and check their shapes; a note to an exception of the module names its function."""
+        """Compute all outputs and check their shapes; if the module raises, a note names the user's function."""
         config, name = self.config, self.config.architecture
         try:
             outputs = self.module(planes)
@@ -218,7 +218,7 @@ def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
 
 
 def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) -> Network:
-    """Build an untrained network: the package's own, or that of the function that the settings name."""
+    """Return an untrained network: the package's own, or that of the user's function ``build``."""
     if build is None:
         if config.is_custom:
             raise ValueError(f"the network was built by {config.architecture}: pass that function as `network`")
@@ -238,7 +238,7 @@ def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) ->
 
 
 def fold_batch_norm(network: N) -> N:
-    """Return a copy for inference, float32 on the CPU, with batch norms folded into the convolutions."""
+    """Return a copy for inference, float32 on the CPU; the package's batch norms are folded into convolutions."""
     # Building a network instead of copying it would draw from the caller's global random numbers.
     folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
     if isinstance(folded, PolicyValueNetwork):

@@ -130,7 +130,10 @@ class _Tower(nn.Sequential):
 
 
 def filter_tower(network: Network) -> None:
-    """Compute the tower's convolutions by Winograd's method, if `is_supported`; the parameters stay the same."""
+    """Compute the tower's convolutions by Winograd's method; the parameters stay the same.
+
+    The network must be `is_supported`.
+    """
     config, tower = network.config, cast(nn.Sequential, network.tower)
     replace_layers(tower, nn.Conv2d, lambda layer: _Convolution(layer, config.rows, config.columns))
     network.tower = _Tower(*tower)

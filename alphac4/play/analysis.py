@@ -19,11 +19,11 @@ from alphac4.mcts.search import Budget
 SLICE_SECONDS = 0.1
 MAX_SLICE_SIMULATIONS = 100_000  # memory is allocated for a whole slice
 MIN_SLICE_SECONDS = 0.001
-WARM_UP_SIMULATIONS = 1000  # the network evaluates batches of every size, each of which a thread loads at its first use
+WARM_UP_SIMULATIONS = 1000  # enough for batches of every size, each of which a thread loads at its first use
 
 
 class Analyst:
-    """Search in slices, so that it can report progress and be stopped; the player must reuse its tree.
+    """Analysis by a player that searches in slices, to report progress and to stop; the player must reuse its tree.
 
     The tree is also reused if a position follows from the last one. Calls from several threads wait for each other.
     """

@@ -86,7 +86,7 @@ class Session:
         return len(again)
 
     def save(self, path: Path) -> None:
-        """Write the moves to a text file; refuse one that holds anything but a game, such as a comment."""
+        """Write the moves to a text file; refuse to replace a file with anything but one game, such as a comment."""
         if not self.moves:
             raise ValueError("there is no move to save yet")
         if not path.parent.is_dir():

@@ -11,7 +11,7 @@ class Level:
 
     name: str
     about: str
-    simulations: int  # per move; 0 plays by the raw policy
+    simulations: int  # per move; 0 plays by the raw policy. A proven level uses them only in an exported page
     temperature: float = 0.0  # temperature of sampling moves; 0 plays the best one
     proven: bool = False  # plays proven moves where a plugin has one, and otherwise searches adaptively
     perfect: bool = False  # plays the exact solver's moves
@@ -22,7 +22,7 @@ class Level:
         return f"{self.name} (level {LEVELS.index(self) + 1})"
 
     def specification(self, network: str) -> str:
-        """Return the specification of the level's player, without proven moves, with a network such as "best"."""
+        """Return the specification of the player for positions without a proven move, with a network such as "best"."""
         if self.perfect:
             return "solver"
         if self.proven:

@@ -80,7 +80,7 @@ class Opponents:
         return parse_player(name, rng=self._rng, board=self._board, batch_size=1)
 
     def prepare(self, name: str) -> Player:
-        """Make a player. One that takes seconds is made later; its errors are then raised at its first move."""
+        """Make a player. One that takes seconds becomes a `LazyPlayer`, whose errors are raised at its first move."""
         level = LEVELS_BY_NAME.get(name)
         levels_network = named_checkpoint(self._network)
         network = find_network(name) if level is None else None if level.perfect else levels_network

@@ -18,7 +18,7 @@ class ProvenResult:
 
     first: bool  # whether this player is the first player
     plies: int | None  # upper bound on the plies to the win; None if the player at least draws
-    column: int | None  # 0-based move of that player; None if the opponent is to move
+    column: int | None  # 0-based move of that player; None if unknown or the opponent is to move
 
 
 class Bounds:
@@ -32,7 +32,10 @@ class Bounds:
         return self._known.get(position)
 
     def add(self, position: "Position", result: ProvenResult) -> None:
-        """Store a result, and what follows for the next positions: after any reply, and after the result's own move."""
+        """Store a win, and what follows for the next positions: after any reply, and after the win's own move.
+
+        A result without ``plies`` is not stored.
+        """
         if result.plies is None:
             return
         known = self._known.get(position)
@@ -64,17 +67,21 @@ class Proofs(Protocol):
         """Return the proven result of an unfinished position; None without one."""
 
     def player(self, make_other: "Callable[[], SearchingPlayer]") -> "Player":
-        """Return a player of proven moves, and of another player's, which is made when it is first needed."""
+        """Return a player of proven moves. Where there is none, it plays those of ``make_other()``, made if needed."""
 
     def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
-        """Return the won positions with few stones as (canonical key, 0-based column, plies to the win at the latest).
+        """Return the won positions with up to ``max_stones``: (canonical key, 0-based column, most plies to the win).
 
         The column is in the canonical orientation, and -1 where the side to move wins immediately.
         """
 
 
 LoadProofs = Callable[["Board", Callable[[], object]], Proofs | None]
-"""Return the proofs on a board; None without any. They call the function a few times per second; it may raise."""
+"""Function that returns the proofs on a board; None without any.
+
+The proofs call its second argument between the steps of their computation, each of which takes up to a few seconds;
+that call may raise to stop them.
+"""
 
 _sources: list[LoadProofs] = []
 

@@ -38,7 +38,7 @@ class Screen:
         print(self._styled(wrap_text(text, self._stream), style), file=self._stream, flush=True)
 
     def waiting(self, text: str, position: Position | None = None) -> contextlib.AbstractContextManager[None]:
-        """On a terminal, if the block takes over a second, print a line about it, below the board if given."""
+        """On a terminal, if the block takes over a second, print a line about it, below the ``position`` if given."""
 
         def announce() -> None:
             if position is not None:
@@ -55,7 +55,7 @@ class Screen:
         self.line(self.drawn(position))
 
     def drawn(self, position: Position) -> str:
-        """Return the board as text; the last stone and a winning run are underlined, or capital without colours."""
+        """Return the board as text; winning runs, else the last stone, are underlined, or capital without colours."""
         board, grid, marked = position.board, position.grid(), _marked_cells(position)
         lines = []
         for row in range(board.rows - 1, -1, -1):

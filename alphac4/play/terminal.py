@@ -76,7 +76,7 @@ class TerminalGame:
         self._resigned: Position | None = None  # the position in which a person resigned
 
     def run(self) -> None:
-        """Play until "quit" or the end of the input; a game between two players ends by itself.
+        """Play until "quit" or the end of the input; without a person, stop at the end of the game.
 
         The moves of an unfinished game are printed at the end, even after an error.
         """
@@ -317,7 +317,7 @@ class TerminalGame:
         self.screen.line("\n".join([HELP, *added, STOP_HELP]))
 
     def _do_undo(self) -> None:
-        """Take back a move; against a player, all moves since the person's own last one."""
+        """Take back a move; against a player, take back more until the person is to move."""
         people = [index for index, player in enumerate(self.players) if player is None]
         taken = self.session.undo(1)
         while taken and len(people) == 1 and self.session.position.plies % 2 != people[0]:

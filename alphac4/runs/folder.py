@@ -13,8 +13,9 @@
     tensorboard/                     curves and images
 
 An iteration is committed when ``state.safetensors`` is renamed into place. If a run is killed before that, the
-repeated iteration writes its other files again with the same content, because the state holds the games and random
-states that produce them. If it is killed after that, the next `RunFolder` writes the files that follow from the state.
+iteration is repeated and writes its other files again. On cores its samples and weights are the same, because the state
+of the iteration before has the games and random states that produce them. If a run is killed after the commit, the next
+`RunFolder` writes the files that follow from the state.
 """
 
 import contextlib

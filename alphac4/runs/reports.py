@@ -209,9 +209,9 @@ def _failures(report: IterationReport) -> list[str]:
 def _regressions(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
     """Return warnings of networks that became worse, or did not become better for many iterations.
 
-    A candidate is worse if the 95 % interval of its score is below one half. Other scores are compared with the best of
-    many earlier ones, which is biased upwards. So a warning needs 95 % intervals that do not overlap. With four matches
-    of 20 pairs, 2 % of runs of constant strength get a false warning.
+    A candidate is worse if its score is below 0.3, and the 95 % interval of the score below one half. Other scores are
+    compared with the best of many earlier ones, which is biased upwards. So a warning needs 95 % intervals that do not
+    overlap. With four matches of 20 pairs, 2 % of runs of constant strength get a false warning.
     """
     gate, now, warnings = report.gate, report.evaluation, []
     recent = [*history, report][-STALL_ITERATIONS:]

@@ -58,8 +58,8 @@ def find_config(
 ) -> TrainConfig:
     """Return the settings of a run: by default those of the run in the folder, or "standard", with changes.
 
-    A preset by name gives a new run all of its settings, and a run in the folder only those that cannot change when it
-    resumes, so that a command can be repeated. The changes are a mapping or a JSON file.
+    A preset by name gives a new run all of its settings. For a run in the folder, the settings in `CHANGEABLE` are the
+    run's own instead, so that a command can be repeated. ``settings`` are the changes: a mapping or a JSON file.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
@@ -223,7 +223,7 @@ class TrainingSession:
         return matches
 
     def commit(self, iteration: Iteration) -> IterationReport:
-        """Evaluate the best network for the report only, commit an iteration, and return its report."""
+        """Measure the best network, only for the report; then commit the iteration and return its report."""
         state, number, best = self.state, iteration.number, iteration.best
         metrics = checked_metrics(iteration.metrics)
         state.best_iteration = best.iteration

@@ -51,7 +51,7 @@ class RunState:
     schedule: CosineSchedule | None = None  # schedule of the learning rate; None before the first iteration
     extensions: dict[str, str] = field(default_factory=dict)  # `Extensions.names`
     started_from: dict[str, Any] = field(default_factory=dict)  # provenance of the network that the run started from
-    changes: list[dict[str, Any]] = field(default_factory=list)  # changes of settings when the run was resumed
+    changes: list[dict[str, Any]] = field(default_factory=list)  # of settings and functions, when the run was resumed
     config: dict[str, Any] = field(default_factory=dict)  # all settings
     closing_matches: list[MatchResult] | None = None  # the closing matches; None before they are played
     learner: dict[str, Tensor] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class RunState:
     def record_functions(self, functions: dict[str, str]) -> None:
         """Record `Extensions.names`; if a function's code has changed since the last iteration, record that and warn.
 
-        The change may be intended, as to correct an error, so the run continues.
+        The change may be intended, for example to correct an error, so the run continues.
         """
         for argument, now in functions.items() if self.iteration else ():
             if now != (before := self.extensions[argument]):

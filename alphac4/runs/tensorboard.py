@@ -116,7 +116,7 @@ class Monitor:
             self._file.flush()
 
     def draw(self, *, always: bool = False) -> None:
-        """Write the images of the last iteration, unless earlier ones are recent; or always."""
+        """Write the images of the last iteration; without ``always``, only if the previous ones are not recent."""
         if self._undrawn is None or (time.monotonic() < self._next_pictures and not always):
             return
         started = time.monotonic()

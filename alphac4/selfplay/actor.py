@@ -1,8 +1,8 @@
-"""Actors, each of which plays some of a run's games in lockstep on one core, with its own calls to the network.
+"""Actors, each of which plays some of a run's games on one core, with its own calls to the network.
 
-A game has its own random state and advances by a given number of moves per call. So it does not depend on the other
-games of its actor or on speed: the games of a run are the same on any number of cores, provided that the network's
-answers are batch-invariant.
+A slot plays one game after the other, has its own random state and advances by a given number of moves per call. So its
+games do not depend on the other slots or on speed: the games of a run are the same on any number of cores, provided
+that the network's answers are batch-invariant.
 """
 
 import time
@@ -68,7 +68,7 @@ class SelfPlayer(Protocol):
         """Return the complete state between two calls of `play`: the games in progress, one row per game."""
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Resume the games of `state`; raise ValueError if they were played with other settings."""
+        """Resume the games of `state`; raise ValueError if their number or the board's size differs."""
 
 
 def bytes_per_game(board: Board, config: SelfPlayConfig, max_simulations: int) -> int:
@@ -87,7 +87,7 @@ class Actor:
         config: SelfPlayConfig,
         evaluator: SupportsEvaluate,
         slots: int,
-        rng: np.random.Generator,  # draws each game's state in turn: several actors play the games of one
+        rng: np.random.Generator,  # draws the slots' random states in turn: several actors play the same games as one
         cache: EvaluationCache | None = None,  # shared by actors with the same evaluator; by default a cache of its own
         *,
         selection: Selection | None = None,  # by default PUCT

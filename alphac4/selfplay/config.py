@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from alphac4.storage.records import MAX_NUMBER, MIN_POSITIVE, CheckedSettings, Range
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it does not change them
-MAX_TEMPERATURE = 1e6  # moves are practically random far below
+MAX_TEMPERATURE = 1e6  # far below this, moves are practically random
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +18,9 @@ class SelfPlayConfig(CheckedSettings):
     """
 
     parallel_games: Annotated[int, Range(1, 1 << 20)] = 256
-    """Games in progress at the same time, divided among the cores; a core plays only if it gets at least 32 (AlphaZero:
-    5000 actors). More games make larger batches, but the network that starts a game may be replaced before its end:
-    raise `positions_per_iteration` with them."""
+    """Games in progress at the same time, divided among the cores, at least 32 per core; with few games, some cores do
+    not play (AlphaZero: 5000 actors). More games make larger batches, but the network that starts a game may be
+    replaced before its end: raise `positions_per_iteration` with them."""
     full_visits: Annotated[int, Range(1, 1_000_000)] = 128
     """Root visits of a full search, those of a reused tree included (AlphaZero: 800; KataGo: 600). The time of
     self-play grows with the mean over full and fast searches, weighted by ``full_search_prob``."""
@@ -41,7 +41,7 @@ class SelfPlayConfig(CheckedSettings):
     """Maximum number of random moves at the start of a game; the number is drawn uniformly from 0 to this maximum
     (KataGo: a share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
     opening_prob: Annotated[float, Range(0, 1)] = 0.5
-    """Probability that a game starts with random moves; other games start from the empty board."""
+    """Probability that a game starts with random moves; other games start without."""
     temperature: Annotated[float, Range(0, MAX_TEMPERATURE)] = 1.0
     """Temperature T at the start of a game: a move is drawn in proportion to its visits to the power of 1/T (AlphaZero:
     1.0). Openings and temperature both vary the games: with many random openings, T may be lower."""

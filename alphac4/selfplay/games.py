@@ -1,7 +1,8 @@
-"""Games of self-play as arrays, with one slot per game that advances from leaf to leaf, move to move and game to game.
+"""Games of self-play as arrays.
 
-Slots do not wait for each other: a slot whose search is done plays its move within the same step. So nearly every row
-of the network's batch is a leaf.
+A slot has one game at a time, and advances from leaf to leaf, move to move and game to game. Slots do not wait for each
+other: a slot whose search is done plays its move within the same step. So nearly every row of the network's batch is a
+leaf.
 """
 
 import math
@@ -59,16 +60,16 @@ class Games(NamedTuple):
     simulations: Annotated[npt.NDArray[np.int64], "T"]  # run in this slot since the host reset it
     prior: Annotated[npt.NDArray[np.float32], "T A"]  # the network's policy at the current root, without noise
     # Records, written once per move.
-    moves: Annotated[npt.NDArray[np.int8], "T C"]  # columns played
+    moves: Annotated[npt.NDArray[np.int8], "T C"]  # columns played; -1 before a start position
     own: Annotated[npt.NDArray[np.uint64], "T C"]  # the position before each move
     occupied: Annotated[npt.NDArray[np.uint64], "T C"]
-    policy_target: Annotated[npt.NDArray[np.float32], "T C A"]  # policy target
+    policy_target: Annotated[npt.NDArray[np.float32], "T C A"]  # sums to 1
     surprise: Annotated[npt.NDArray[np.float32], "T C"]  # KL(policy target || network's policy), nats
     value: Annotated[npt.NDArray[np.float32], "T C"]  # the root's value in [-1, 1]
     draw: Annotated[npt.NDArray[np.float32], "T C"]  # the root's probability of a draw
     regret: Annotated[npt.NDArray[np.float32], "T C"]  # value of the best move less that of the move played, in [0, 2]
     is_full_search: Annotated[npt.NDArray[np.bool_], "T C"]  # whether the search was a full one
-    priors: Annotated[npt.NDArray[np.float32], "T C A"]  # as `prior` during the search; 0 where rules decide
+    priors: Annotated[npt.NDArray[np.float32], "T C A"]  # as `prior` during the search; 0 if proven before that
     visits: Annotated[npt.NDArray[np.int32], "T C A"]  # of the root's moves
     values: Annotated[npt.NDArray[np.float32], "T C A"]  # of the root's moves; NaN without a visit or proof
     greedy_value: Annotated[npt.NDArray[np.float32], "T C"]  # value at the end of the most visited line
@@ -178,7 +179,7 @@ def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 
 @compiled
 def choose_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> int:
-    """Draw the next move in proportion to visits to the power of 1/temperature."""
+    """Draw the next move in proportion to visits to the power of 1/temperature; below 0.05, return the best move."""
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
     temperature = plan.temperature[games.plies[t]]
@@ -268,7 +269,7 @@ def record_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 
 @compiled
 def play_move(trees: Trees, games: Games, t: int, plan: GamePlan, action: int) -> None:
-    """Record the search and play ``action``; NO_ACTION samples a move."""
+    """Record the search and play ``action``, or the move of `choose_move` if it is NO_ACTION."""
     record_search(trees, games, t, plan)
     ply = games.plies[t]
     column = action if action != NO_ACTION else choose_move(trees, games, t, plan)

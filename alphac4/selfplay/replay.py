@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "alphac4-replay-7"
 WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # exponent and slope of the window's growth (KataGo)
-KEPT_WINDOWS = 2  # samples in memory, in windows
+KEPT_WINDOWS = 2  # samples in memory, in multiples of the replay window
 _NAME = re.compile(r"\d{6,}\.safetensors")
 
 
@@ -54,14 +54,17 @@ def load_shard(path: Path) -> Samples:
 
 
 def window_size(total: int, minimum: int) -> int:
-    """Return ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N; c is ``minimum``: Wu 2019 (KataGo), appendix C."""
+    """Return ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N: Wu 2019 (KataGo), appendix C.
+
+    N is ``total``, c ``minimum``, a WINDOW_EXPONENT and b WINDOW_SLOPE.
+    """
     if total <= minimum:
         return total
     return int(minimum * (1 + WINDOW_SLOPE * ((total / minimum) ** WINDOW_EXPONENT - 1) / WINDOW_EXPONENT))
 
 
 def replay_bytes(board: Board, total: int, minimum: int) -> int:
-    """Return the size of a run's samples after ``total`` of them: those in memory, and the window's copy to learn."""
+    """Return the bytes of a run's samples in memory after ``total`` of them, and of the copy of the window to learn."""
     games = make_games(1, board)._replace(plies=np.ones(1, np.int32))
     sample = sum(array.nbytes for array in make_samples(board, SelfPlayConfig(), games).arrays().values())
     window = window_size(total, minimum)
@@ -84,7 +87,7 @@ class Replay:
         self.total += len(samples)
 
     def save(self) -> None:
-        """Write the latest iteration's shard, and then remove those that `drop_old` has dropped."""
+        """Write the latest iteration's shard, and then remove the shards of iterations that `drop_old` has removed."""
         if self.folder is None or not self.iterations:
             return
         save_shard(shard_path(self.folder, self.iterations[-1][0]), self.iterations[-1][1])
@@ -95,8 +98,8 @@ class Replay:
     def load(self, iteration: int) -> None:
         """Read the shards up to the last committed ``iteration``, and remove later ones.
 
-        Damaged, missing and misnamed shards are skipped with a warning. An OSError propagates, because without a shard
-        that cannot be read the run's networks would differ.
+        Damaged, missing and misnamed shards are skipped with a warning. If a shard cannot be read, OSError propagates,
+        because without this shard the run's networks would differ.
         """
         self.iterations = []
         if self.folder is None:
@@ -142,7 +145,8 @@ def draw_batches(
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
     """Draw ``count`` batches from shuffled passes over all samples or, by ``weights`` [samples], with replacement.
 
-    Yields indices [B], and whether each sample is mirrored left to right [B], with probability 1/2.
+    The weights sum to 1. Yields indices [B], with B = ``size``, and whether each sample is mirrored left to right [B],
+    with probability 1/2.
     """
     order = np.empty(0, np.int64)
     for _ in range(count):

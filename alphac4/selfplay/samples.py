@@ -32,17 +32,17 @@ class Samples:
     """S recorded positions; all fields are for the side to move."""
 
     board: Board
-    own: npt.NDArray[np.uint64]  # [S]
-    occupied: npt.NDArray[np.uint64]  # [S]
+    own: npt.NDArray[np.uint64]  # [S] bits of the stones of the side to move
+    occupied: npt.NDArray[np.uint64]  # [S] bits of all stones
     policy_target: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    is_full_search: npt.NDArray[np.bool_]  # [S] whether the policy is a full search's; others weigh less
+    is_full_search: npt.NDArray[np.bool_]  # [S] whether the policy target is that of a full search
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
-    value_target: npt.NDArray[np.float16]  # [S, 3] win/draw/loss: the search's value, corrected by the game's rest
+    value_target: npt.NDArray[np.float16]  # [S, 3] win/draw/loss to learn, by default `lambda_returns`
     final_own: npt.NDArray[np.uint64]  # [S] own stones at the end of the game
     final_occupied: npt.NDArray[np.uint64]  # [S] all stones at the end of the game
-    iteration: npt.NDArray[np.int32]  # [S] of the run; 0 outside a run
+    iteration: npt.NDArray[np.int32]  # [S] iteration of the run, from 1; 0 outside a run
     targets: dict[str, Target] = field(default_factory=dict)  # further targets by name
 
     @classmethod
@@ -135,7 +135,7 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
 
 
 def content_order(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    """Return the order [N] of the rows of arrays [N, ...] by a hash of each row."""
+    """Return the order [N] that sorts the rows of arrays [N, ...] by a hash of each row."""
     key = np.zeros(len(arrays[0]), np.uint64)
     for array in arrays:
         bits = np.ascontiguousarray(array).view(f"u{array.itemsize}").reshape(len(array), -1)
@@ -194,7 +194,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 
 
 def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
-    """Return whether each ply of the games [G, C] is a sample: all but those of the random opening are."""
+    """Return whether each ply is a sample [G, C]: all are, except those before the first search."""
     ply = np.arange(games.moves.shape[1])
     return (ply >= games.opening_plies[:, None]) & (ply < games.plies[:, None])
 

@@ -31,7 +31,7 @@ _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonac
 _WORD_BITS = 64
 
 UNPAUSED = -1  # in `Stack.paused`
-NODES, LIMIT, PAUSED_AT, WINDOW, _COUNTERS = 0, 1, 2, 3, 5  # indices of the counters in a stack's integers
+NODES, LIMIT, PAUSED_AT, WINDOW, _COUNTERS = 0, 1, 2, 3, 5  # counters' indices in a stack's integers, and their number
 
 
 # Single machine instructions that Numba does not offer.
@@ -109,7 +109,7 @@ class Table(NamedTuple):
     entries: npt.NDArray[np.uint64]  # [2 ** slot_bits]
     key_mask: np.uint64  # the bits that keys of this board use
     half_key_bits: np.uint64  # half the length of a key, for mixing
-    tag_bits: np.uint64  # key bits that are not in the slot number
+    tag_bits: np.uint64  # number of key bits that are not in the slot number
 
 
 def make_table(board: Board, table_bits: int) -> Table:

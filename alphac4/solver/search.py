@@ -43,7 +43,7 @@ PAUSED = -1000  # returned instead of a bound once the limit of nodes is reached
 TABLE_EMPTIES = 8  # with fewer empty cells, searching a position again is faster than a look-up
 PROBE_EMPTIES = 8  # with more empty cells, all children are looked up before any is searched
 THREAT_WEIGHT = 64
-LASTING_THREAT_WEIGHT = 32  # weight of a threat that the opponent cannot block on its next move
+LASTING_THREAT_WEIGHT = 32  # additional, if the opponent cannot block the threat on its next move
 CENTRE_WEIGHT = 8
 
 _MIRROR_PLIES = 14  # with more stones, a search meets too few mirror images to pay for the mirroring
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
 
 
 def make_layout(board: Board) -> Layout:
-    """Return the layout of a board; it ranks central cells first, and among them the higher ones."""
+    """Return the layout of a board; it ranks central cells first, and of equally central ones the higher first."""
     cell_ranks = np.zeros(64, np.int64)
     for column in range(board.columns):
         for row in range(board.rows):
@@ -98,7 +98,7 @@ def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
 
 @compiled
 def follow_up_score(board: Board, upper: np.uint64, follower: np.uint64, leader: np.uint64, occupied: np.uint64) -> int:
-    """Return the follower's worst result if it always answers in the leader's column: 1 win, 0 draw, -1 unknown.
+    """Return the worst result of a follower that answers by the rule below: 1 win, 0 draw, -1 unknown.
 
     The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone, or,
     if that was the first in a column with an odd number of empty cells, in the lowest cell of another such column:
@@ -115,7 +115,7 @@ def follow_up_score(board: Board, upper: np.uint64, follower: np.uint64, leader:
 def expand(
     board: Board, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, moves: np.uint64
 ) -> int:
-    """Push the children of a node, best first; return their number, or -1 if a move wins in two plies."""
+    """Push the children of a node, best first; return their number, or -1 if a move leaves only losing replies."""
     stack.nodes[0] += 1
     first = depth * board.columns
     ranks, found, answers = stack.ranks, stack.moves, stack.replies
@@ -183,7 +183,7 @@ def probe_children(
 def claim_by_follow_up(
     board: Board, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, alpha: int
 ) -> int:
-    """Return a score above ``alpha`` that `follow_up_score` proves for one of the moves; else ``-UNBOUNDED``."""
+    """Return a lower bound above ``alpha`` that `follow_up_score` proves for one of the moves; else ``-UNBOUNDED``."""
     opponent = own ^ occupied
     first = depth * board.columns
     for index in range(stack.children[depth]):
@@ -207,7 +207,7 @@ def apply_static_bounds(
     either_side: bool,
     alpha: int,
 ) -> int:
-    """Apply the bounds that need no deeper search, and leave only the children that must be searched on the stack.
+    """Apply the bounds that need no deeper search, and remove from the stack the children that need no search.
 
     Return the best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
     """
@@ -343,7 +343,7 @@ def score_position(
         found = look_up(known, canonical_key(board, own, occupied))
         if found != UNKNOWN_SCORE:
             return found
-    # No game reaches both a position and its mirror image once opposite cells hold stones of both sides.
+    # If two mirrored cells hold stones of different sides, no later position is the mirror image of another.
     mirrors = board.columns > 1 and own & rules.mirror(board, opponent) == U64_0
     mirror_empties = cells - _MIRROR_PLIES if mirrors else cells + 1
     # Bisect, but begin with who wins, and with long wins before short ones: those searches prove more (Pons, part 8).
@@ -401,7 +401,7 @@ def score_batch(
 
 @allocating
 def children(board: Board, own: Words, occupied: Words) -> tuple[npt.NDArray[np.bool_], Words, Words]:
-    """Return the legal moves [B, A] of B positions, none once a game is over, and the M positions after them."""
+    """Return the legal moves, bool [B, A], of B positions (none after a game's end), and the M positions after them."""
     playable = np.zeros((len(own), board.columns), np.bool_)
     after_own, after_occupied = np.empty(playable.size, np.uint64), np.empty(playable.size, np.uint64)
     count = 0

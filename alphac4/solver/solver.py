@@ -28,7 +28,7 @@ class Solver:
     less for every further move of the winner; negative for a loss. A finished position has the score of its last move:
     on the standard board -18 after the fastest win, and 0 if the board is full.
 
-    Results stay in the table, of ``2 ** table_bits`` entries of 8 bytes, and speed up later calls. Batches release the
+    Results stay in the table, of ``2 ** table_bits`` entries of 8 bytes, and speed up later calls. Searches release the
     interpreter's lock, and threads may share a solver. A search pauses some dozens of times per second; at a pause,
     Ctrl-C or an exception of ``on_poll`` ends it.
     """
@@ -124,7 +124,7 @@ class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
 
 
 def deadline(seconds: float, on_poll: OnPoll = lambda: None) -> OnPoll:
-    """Return an ``on_poll`` that calls another one and raises `TimeIsUp` ``seconds`` after its first call.
+    """Return a function that calls ``on_poll`` and raises `TimeIsUp` when ``seconds`` have passed since its first call.
 
     So loading the compiled code and the book, which takes seconds in a new process, does not count.
     """
@@ -199,7 +199,7 @@ def best_moves(position: Position, score: int, solve: Callable[[Position], int |
 
 
 def best_play(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
-    """Yield the moves of best play by both sides until the end, or until ``solve`` returns None; see `best_moves`."""
+    """Yield the 0-based columns of best play by both sides, until the end or until `best_moves` finds none."""
     while (column := next(best_moves(position, score, solve), None)) is not None:
         yield column
         position, score = position.play(column), -score

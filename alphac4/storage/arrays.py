@@ -26,7 +26,7 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapp
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
-    """Return the arrays and the header of a file with the format ``kind``; raise FileError for a damaged or other one.
+    """Return a file's arrays and header; raise FileError if it is missing, damaged or not of the format ``kind``.
 
     The file is read, not mapped to memory. So a failing disk raises an OSError instead of ending the process by a
     signal, and is not mistaken for a damaged file.

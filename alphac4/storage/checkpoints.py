@@ -28,7 +28,7 @@ class Checkpoint:
 
     network: "Network"  # in evaluation mode, on the CPU
     board: Board = STANDARD
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # provenance of the network from its training
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # how the network was trained, see docs/files.md
     strength: Mapping[str, Any] = field(default_factory=dict)  # measured
 
 
@@ -54,7 +54,10 @@ def _weights(network: "Network") -> Arrays:
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
-    """Load a checkpoint from a path, or by a name such as "best" or "hf://OWNER/NAME"."""
+    """Load a checkpoint from a path, or by a name such as "best" or "hf://OWNER/NAME".
+
+    ``build`` is the function that built the network, if the package did not build it.
+    """
     import torch
 
     from alphac4.nn.config import NetworkConfig
@@ -98,7 +101,7 @@ def _read_board(path: Path, header: Header) -> Board:
 def checkpoint_file(name: Path) -> Path:
     """Return the file of a network: a name in `SHIPPED`, a name with a scheme, or a path.
 
-    A name in `SHIPPED` always means the shipped network. For another file called "best", pass its absolute path.
+    A name in `SHIPPED` always means the shipped network. An absolute path names another file called "best".
     """
     if str(name) not in SHIPPED:
         find = find_with_scheme(name.as_posix())

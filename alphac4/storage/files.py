@@ -63,7 +63,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's content. An OSError names the file, which that of a failing disk does not."""
+    """Return a file's content. An OSError always names the file, even that of a failing disk."""
     with add_path_to_errors(path):
         return path.read_bytes()
 
@@ -119,9 +119,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path | None, *suffixes: str, overwrite: bool = True) -> None:
-    """Raise an OSError or FileError unless a file can be written later, with one of these suffixes, if any.
+    """Raise an OSError or FileError unless a file can be written later; create its folder.
 
-    It must be regular or absent, only absent without ``overwrite``, and its folder writable.
+    Nothing may exist at the path except, with ``overwrite``, a regular file. If ``suffixes`` are given, the name must
+    end in one of them.
     """
     if path is None:
         return

@@ -61,7 +61,7 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
-    """Return the settings of the journal in a file; None if it is absent or empty, FileError for another kind."""
+    """Return the settings of the journal in a file; None if it is absent or empty. Raise FileError for another kind."""
     lines = read_lines(path)
     if not any(lines):
         return None

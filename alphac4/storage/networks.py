@@ -16,7 +16,7 @@ _finders: dict[str, Callable[[str], Path]] = {}
 
 
 def register_scheme(scheme: str, find: Callable[[str], Path]) -> None:
-    """Add networks with the names "SCHEME://NAME", a new scheme.
+    """Add a new scheme, for networks with names such as "SCHEME://NAME".
 
     ``find(NAME)`` returns the local file, or raises a `FileError`.
     """

@@ -173,7 +173,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Check the arguments of a public function by their annotations, as `read_value` does, when it is called.
 
-    Annotations in quotes, of types that take long to import, are left to the function.
+    An argument whose annotation is in quotes, because its type takes long to import, is left to the function.
     """
     signature = inspect.signature(function)
     hints = {name: item.annotation for name, item in signature.parameters.items()}

@@ -130,15 +130,15 @@ class MachineConfig(CheckedSettings):
     """Settings of the machine and of the files to keep.
 
     A backend changes the resulting network by rounding only. A GPU also changes it by batch norm, which normalises
-    whole batches on a GPU, but parts of 64 positions on a CPU.
+    whole batches on a GPU, but parts of at most 64 positions on a CPU.
     """
 
     device: Annotated[str, DeviceCheck()] = "auto"
-    """Device that runs and trains the network: cpu, cuda, or auto (CUDA if there is a GPU). `alphac4 doctor` lists
-    others, which also play the games. A run can move to another device. Apple's GPU (mps) is not supported."""
+    """Device that runs and trains the network: cpu, cuda, or auto (a GPU if it works). `alphac4 doctor` lists all
+    devices; some also play the games. A run can move to another device. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
-    """Inference backend; auto takes the first of a fixed order whose outputs match fp32 and do not depend on the
-    batch."""
+    """Inference backend; auto chooses by a fixed rule for this processor. In self-play it may use 8-bit integers. A
+    position's outputs do not depend on the rest of its batch."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5
     """Number of recent networks to keep besides the best."""
 
@@ -153,7 +153,8 @@ class TrainConfig(CheckedSettings):
     """Positions recorded by self-play per iteration. With fewer, candidates come more often, but their difference from
     the best network is smaller and harder for the gate to measure."""
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
-    """Seed of the run. One seed gives bit-identical networks on any number of cores of one kind of processor."""
+    """Seed of the run. On cores of one kind of processor, one seed gives bit-identical networks, whatever their number;
+    not on a GPU or a cluster."""
     start_from: str = ""
     """Checkpoint (FILE.safetensors, hf://OWNER/NAME, best or quick) of the network to start from, instead of random
     weights. It must have the run's number of channels. Blocks and input planes that it lacks are added."""
@@ -193,6 +194,7 @@ class TrainConfig(CheckedSettings):
                 names (``learning={"replay_ratio": 1.0}``), and an instance such as `LearningConfig` replaces the group.
 
         Raises:
+            TypeError: if ``name`` is not a string.
             ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
         """
         if not isinstance(name, str):
@@ -212,9 +214,10 @@ class TrainConfig(CheckedSettings):
     def network_config(self) -> NetworkConfig:
         """Return the network's configuration; its heads are proportional to its width.
 
-        AlphaZero's heads have 2 and 1 of 256 channels, and 256 units. Here their channels are a multiple of 4, and
-        so is the number of inputs of every layer. With other numbers, PyTorch sums the rows of a batch in different
-        orders, so that a position's evaluation would depend on its row.
+        AlphaZero's tower has 256 channels, its policy head 2, its value head 1 and 256 hidden units. Here a head's
+        channels and the inputs of its linear layers are multiples of 4, if ``channels`` is even. With other numbers,
+        the order in which PyTorch adds products depends on the row of the batch, so that a position's evaluation would
+        depend on its row.
         """
         return NetworkConfig(
             **vars(self.network),

@@ -1,8 +1,8 @@
 """User functions that replace parts of the algorithm, and checks of their results.
 
 Every entry of `Functions` is an argument of `alphac4.iterate` and `alphac4.train`. Functions are not settings: a run's
-folder records their names, and the run resumes only with the same ones. Shapes: A moves, C cells, G finished games, S
-samples.
+folder records their names, and the run resumes only with functions of the same names. Shapes: A moves, C cells, G
+finished games, S samples.
 """
 
 import contextlib
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_PLANNED_ITERATIONS = 100_000  # with budgets by a function: all are computed before the first iteration, in seconds
+# Iterations allowed with the function `visits`: it is called for all of them before the first, which takes seconds.
+MAX_PLANNED_ITERATIONS = 100_000
 SUM_TOLERANCE = 1e-3  # largest difference between 1 and the sum of a target's probabilities
 
 OptimizerBuilder = Callable[["nn.Module"], "torch.optim.Optimizer | Sequence[torch.optim.Optimizer]"]
@@ -55,16 +56,16 @@ LearningSchedule = Callable[[int, int], float]
 `torch.optim.lr_scheduler.LambdaLR`."""
 
 PolicyTarget = Callable[[Games, np.random.Generator], npt.ArrayLike]
-"""Returns policies [G, C, A] to learn at every ply of the G games of an iteration, each summing to 1; plies that were
-not played are ignored."""
+"""Returns policies [G, C, A] to learn at every ply of the G games of an iteration, each summing to 1. Plies before
+the first search and after the end of a game are ignored."""
 
 ValueTarget = Callable[[Games, np.random.Generator], npt.ArrayLike]
 """Returns probabilities [G, C, 3] of win, draw and loss to learn at every ply of the G games of an iteration, for the
-side to move; plies that were not played are ignored."""
+side to move. Plies before the first search and after the end of a game are ignored."""
 
 Targets = Callable[[Games, np.random.Generator], Mapping[str, Target]]
 """Returns further targets [G, C, ...] of the games of an iteration, by name; they reach the loss as ``batch.targets``.
-Plies that were not played are ignored."""
+Plies before the first search and after the end of a game are ignored."""
 
 ExtraSamples = Callable[[int, Network, np.random.Generator], Samples]
 """Returns samples that join those of self-play, given the iteration (from 1), the best network and a generator.
@@ -82,7 +83,7 @@ Noise = Callable[[int, int], float]
 
 StartPositions = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
 """Returns start positions for an iteration's games; each game draws one uniformly. The first argument is the replay
-window, None before the first iteration. After the start position, random opening moves follow as the settings say."""
+window, or None in the first iteration. Depending on the settings, random opening moves follow the start position."""
 
 SampleWeights = Callable[[Samples, np.random.Generator], npt.ArrayLike]
 """Returns weights [S], at least 0, with which the samples of the window are drawn for learning."""
@@ -92,7 +93,7 @@ class PlayGate(Protocol):
     """Function that plays a match of a candidate against the best network."""
 
     def __call__(self, *, pairs: int | None = None, simulations: int | None = None) -> "MatchResult":
-        """Play ``pairs`` of colour-swapped games with ``simulations`` per move; by default those of the settings."""
+        """Play ``pairs`` colour-swapped pairs of games with ``simulations`` per move, by default as in the settings."""
 
 
 Gate = Callable[[PlayGate], bool]
@@ -181,11 +182,14 @@ REPLACED = {
     "noise": ("selfplay.dirichlet_fraction",),
     "gate": ("gate.threshold",),
 }
-"""Settings that have no effect with a function, by argument."""
+"""By argument: the settings that have no effect if this function is given."""
 
 
 class Functions(TypedDict, total=False):
-    """Arguments of `alphac4.iterate` and `alphac4.train` that are functions; each replaces a part of the algorithm."""
+    """Arguments of `alphac4.iterate` and `alphac4.train` that replace or extend a part of the algorithm.
+
+    All are functions, except ``selection_rule``.
+    """
 
     network: NetworkBuilder | None
     loss: Losses | None
@@ -206,7 +210,7 @@ class Functions(TypedDict, total=False):
 
 
 def _setting_advice(name: str) -> str:
-    """Return where a setting belongs that was passed as an argument; "" for other names."""
+    """Return advice on a setting that was passed as an argument; "" if ``name`` is not that of a setting."""
     groups = [item.name for item in fields(TrainConfig)]
     found = find_synonyms(name, [*groups, *setting_names(TrainConfig)])
     text = "..."
@@ -237,7 +241,7 @@ class Extensions:
         return name in self.functions
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a function that was given; a note names it if it raises an exception."""
+        """Call a function that was given; if it raises an exception, add a note with the function's name."""
         try:
             return self.functions[name](*arguments)
         except Exception as error:
@@ -254,9 +258,9 @@ class Extensions:
         return RESULTS[name].check(called, value, sizes, used)
 
     def check_settings(self, config: TrainConfig) -> None:
-        """Raise ValueError if a function replaces a setting that the user has set: its value is that of no preset.
+        """Raise ValueError if the user has set a setting that a function replaces, because it would have no effect.
 
-        Such a setting would have no effect.
+        A setting counts as set by the user if no preset has its value, and it is not the default either.
         """
         replaced = dict(REPLACED)
         if hasattr(self.functions.get("selection_rule"), "final_score"):
@@ -291,9 +295,10 @@ class Extensions:
 
 
 def _source(function: Any) -> str:
-    """Return a function's source code, if any, and the numbers, texts and names of functions in its other values.
+    """Return a text that identifies a function: its name, the values that it holds, and its source code, if any.
 
-    These are default values, enclosed variables and the arguments of a `functools.partial`.
+    The values are default values, enclosed variables and the arguments of a `functools.partial`. Numbers, texts and
+    tuples are included; functions and other objects are represented by their names or types.
     """
     held: list[object] = []
     while isinstance(function, functools.partial):
@@ -325,7 +330,7 @@ def make_schedule(
 def start_positions(
     starts: Sequence[Position | str], board: Board
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move."""
+    """Return ``own`` [N], the stones of the side to move, and ``occupied`` [N] of start positions, after checks."""
     if isinstance(starts, str) or not isinstance(starts, Iterable):
         raise ValueError(
             f"start_positions returned {starts!r:.80}; expected a list of positions or move strings such as '44'"
@@ -367,7 +372,7 @@ def check_columns(
 
 
 def own_targets(values: Any, used: npt.NDArray[np.bool_], board: Board) -> dict[str, Target]:
-    """Return the result of `targets` for the plies ``used`` [G, C], in float32; raise ValueError if it is invalid."""
+    """Return the result of `targets` in float32; raise ValueError if it is invalid in the plies ``used`` [G, C]."""
     if not isinstance(values, Mapping) or not all(isinstance(target, Target) for target in values.values()):
         raise ValueError(f"targets returned {values!r:.80}; expected a dictionary of names to alphac4.Target")
     targets = {}
@@ -381,7 +386,7 @@ def own_targets(values: Any, used: npt.NDArray[np.bool_], board: Board) -> dict[
 
 
 def check_samples(samples: Samples, like: Samples, name: str) -> None:
-    """Raise ValueError unless the samples of a function have the board, the arrays and the types of other samples."""
+    """Raise ValueError unless samples from the function ``name`` are valid and have the board and types of ``like``."""
     if samples.board != like.board:
         raise ValueError(f"{name} returned samples of another board than the run's")
     forms = [
@@ -435,7 +440,7 @@ def check_optimizers(
 
 
 def check_names(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raise ValueError unless a run resumes with the functions that it had."""
+    """Raise ValueError unless a run resumes with functions of the same names as before."""
     for name in sorted({*before, *now}):
         expected = before.get(name, "no function").partition(" #")[0]
         actual = now.get(name, "none").partition(" #")[0]

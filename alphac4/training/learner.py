@@ -1,9 +1,9 @@
 """Learning: gradient steps, and the average of the weights, with which the network plays.
 
-On a CPU the batch is cut into parts of `PART_SIZE` positions. Each part goes through a network replica on one thread,
-and the gradients are added in the order of the parts. So a run produces bit-identical weights on any number of cores.
-Batch norm normalises each part separately ("ghost batches", Hoffer et al. 2017, arXiv 1705.08741), while losses are
-means over the whole batch. On a GPU the whole batch is one part.
+On a CPU the batch is cut into parts of at most `PART_SIZE` positions. Each part goes through a network replica on one
+thread, and the gradients are added in the order of the parts. So a run produces bit-identical weights on any number of
+cores. Batch norm normalises each part separately ("ghost batches", Hoffer et al. 2017, arXiv 1705.08741), while losses
+are means over the whole batch. On a GPU the whole batch is one part.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
 
-PART_SIZE = 64  # positions per part: two parts for the batches of 128 of the presets for cores
+PART_SIZE = 64  # positions per part: the batches of 128 of `quick` and `standard` have two parts
 # The gradient of a batch is clipped to this norm. Steps of AdamW and Muon do not grow with the gradient, but one large
 # gradient dominates their moments for dozens of steps.
 MAX_GRAD_NORM = 1.0
@@ -57,7 +57,7 @@ class Learner:
         network: NetworkConfig,
         config: LearningConfig,
         board: Board,
-        seed: int,  # of the initial weights
+        seed: int,  # of the initial weights, and of random numbers that a user's module or losses draw
         *,
         device: torch.device | None = None,
         workers: int | None = None,  # threads, by default one per core; changes the speed, not the weights
@@ -103,12 +103,12 @@ class Learner:
         self._lists: dict[tuple[int, object], list[Tensor]] = {}  # of `_tensors`, by the network's id
         self.steps = 0
         self._terms: list[str] = []  # names of the losses, from the first step on
-        # Whether the module or the losses may draw random numbers. The user's are watched, from the first step on.
+        # Whether the module or the losses may draw random numbers. On a CPU, a user's are checked in each step.
         self._is_watched = on_cpu and ("network" in self.extensions or "loss" in self.extensions)
         self._draws_numbers = not on_cpu or self._is_watched
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
-        """Return AdamW and, by the settings, Muon for the kernels of the package's tower. Only kernels decay."""
+        """Return the user's optimisers, or AdamW and, if set, Muon for the tower's kernels. Only kernels decay."""
         config = self.config
         if "optimizer" in self.extensions:
             module = getattr(self.network, "module", self.network)
@@ -181,7 +181,7 @@ class Learner:
         window: int,
         on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
-        """Take one gradient step per batch of ``stream``; one whose loss or gradient is not finite is skipped."""
+        """Take one gradient step per batch of ``stream``; skip steps whose loss or gradient is not finite."""
         started = time.perf_counter()
         sums, count, skipped = np.zeros(1), 0, 0
         self._share_statistics()
@@ -199,7 +199,7 @@ class Learner:
         return self._report(sums, count, skipped, window, started)
 
     def _report(self, sums: np.ndarray, steps: int, skipped: int, window: int, started: float) -> LearningReport:
-        """Return the report of ``steps`` steps; ``sums``, as those of `_step`, are over those that were not skipped."""
+        """Return the report of ``steps`` steps; ``sums`` are the sums of `_step`'s figures, without skipped steps."""
         if steps == skipped and "loss" in self.extensions:
             raise ValueError(f"loss returned numbers that are not finite, or have no finite gradient, in {steps} steps")
         *losses, entropy, norm = (sums / (steps - skipped)).tolist() if steps > skipped else (None, None)
@@ -218,12 +218,15 @@ class Learner:
         """Return a context in which PyTorch computes in the calling thread only, if learning is on the CPU.
 
         Each part is computed by one thread: parts do not wait for each other after every layer, OpenMP's barriers do
-        not stall when another program uses a core, and sums have one order on any machine.
+        not stall when another program uses a core, and the order of sums does not depend on the number of cores.
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
     def _step(self, batch: TrainingBatch, pool: ThreadPoolExecutor) -> np.ndarray:
-        """Take one gradient step if it is finite; return the mean losses, the entropy and the gradient norm [K + 2]."""
+        """Take one gradient step if it is finite.
+
+        Return [K + 2]: the means of the K losses and of the entropy, and the gradient norm.
+        """
         positions = len(batch.planes)
         count = min(self._parts, positions)
         parts = batch.split(count, self.device)
@@ -278,7 +281,7 @@ class Learner:
         return torch_seed(int(seed[0]), self.device)
 
     def _differentiate(self, replica: Network, part: TrainingBatch, positions: int) -> np.ndarray:
-        """Set a replica's gradients from its part of a batch; return the sums of losses and entropy [K + 1]."""
+        """Set a replica's gradients from its part of a batch; return the sums of K losses and the entropy [K + 1]."""
         with self._one_thread():
             losses, entropy = self.forward(replica, part)
             loss = cast(Tensor, sum(each.sum() for each in losses.values())) / positions
@@ -309,7 +312,7 @@ class Learner:
         return {name: losses[name] for name in self._terms}, entropy
 
     def _tensors(self, network: Network, members: Callable[[nn.Module], Iterable[Tensor]]) -> list[Tensor]:
-        """Return members of a network, listed once for the package's network: a user's may replace its buffers."""
+        """Return members of a network. The package's are listed only once; a user's module may replace its buffers."""
         if type(network) is not PolicyValueNetwork:
             return list(members(network))
         key = id(network), members
@@ -319,7 +322,7 @@ class Learner:
 
     @torch.no_grad()
     def _take_statistics(self, replicas: list[Network]) -> None:
-        """Set the network's running statistics to the mean of its replicas' statistics, one per part of the batch."""
+        """Set the network's running statistics to the mean of those of the replicas that had a part of the batch."""
         buffers, *of_replicas = (self._tensors(each, nn.Module.buffers) for each in (self.network, *replicas))
         for ours, *theirs in zip(buffers, *of_replicas, strict=True):
             ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
@@ -342,7 +345,10 @@ class Learner:
                 average.copy_(ours)
 
     def average_decay(self, step: int) -> float:
-        """Return `LearningConfig.ema_decay`, less in the first hundreds of steps, so that untrained weights fade."""
+        """Return `LearningConfig.ema_decay`, or less in the first steps, so that untrained weights fade.
+
+        For 0.99 these are the first 890.
+        """
         return min(self.config.ema_decay, (1 + step) / (10 + step))
 
     def is_finite(self) -> bool:
@@ -355,7 +361,7 @@ class Learner:
         return copied.to(memory_format=torch.contiguous_format)  # type: ignore[no-any-return, call-overload]
 
     def state(self) -> dict[str, Tensor]:
-        """Return everything that a resumed run needs, as named tensors on the CPU."""
+        """Return everything that the learner of a resumed run needs, as named tensors on the CPU."""
         return {name: tensor.detach().cpu().clone() for name, tensor in self.live_state().items()}
 
     def live_state(self) -> dict[str, Tensor]:

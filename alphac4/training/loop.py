@@ -55,7 +55,8 @@ from alphac4.training.reports import LearningReport, SelfPlayReport, selfplay_re
 if TYPE_CHECKING:
     from alphac4.runs.reports import IterationReport
 
-MIN_CORE_RATIO = 2  # with this many cores elsewhere per local stream, a run's matches are played there
+# A run's matches are played in a pool, such as a cluster, if it has this many cores per stream of `Compute`.
+MIN_CORE_RATIO = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +178,7 @@ class TrainingLoop:
             max_simulations=max(budgets),
         )
         opened.callback(self.actors.close)
-        has_gpu = compute.learning_device.type == "cuda"  # which is faster
+        has_gpu = compute.learning_device.type == "cuda"  # faster than a pool
         pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
         if pool is not None:
             opened.callback(pool.close)
@@ -193,7 +194,7 @@ class TrainingLoop:
         )
 
     def iterations(self, done: int = 0) -> Iterator[Iteration]:
-        """Run the remaining iterations, after ``done``, and yield a record of each."""
+        """Run the iterations after the first ``done``, and yield a record of each."""
         for number in range(done + 1, self.config.iterations + 1):
             self.number = number
             selfplay = self._play()
@@ -281,7 +282,7 @@ class TrainingLoop:
         return [samples]
 
     def _budgets(self, iteration: int) -> npt.NDArray[np.int64]:
-        """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply, by the function."""
+        """Return the user's `visits` [2, C] for an iteration's fast (0) and full (1) searches at each ply."""
         return np.array(
             [
                 [int(self.extensions.numbers("visits", iteration, ply, full)) for ply in range(self.board.cells)]
@@ -307,7 +308,7 @@ class TrainingLoop:
         return make_samples(self.board, self.config.selfplay, games, policy=policy, value_target=value, targets=targets)
 
     def _learn(self) -> LearningReport:
-        """Learn from the replay window; restore the earlier weights if they are not finite afterwards."""
+        """Learn from the replay window; restore the earlier weights if the new ones are not finite."""
         learner, steps = self.learner, self.config.learning_steps
         before, steps_before = learner.state(), learner.steps
         window = window_size(self.replay.total, self.config.learning.full_window)
@@ -344,20 +345,21 @@ def learn(
         samples: from `read_samples`, or parts of them (`Samples.take`).
         config: settings of the network, of learning and of the machine; others are not used.
         start: the network to start from, instead of random weights.
-        network: as in `iterate`, like the other functions.
+        network: builds the module; this and the following functions are as in `iterate`.
         loss: returns named losses.
         optimizer: returns PyTorch optimisers.
         schedule: returns the factor of the learning rates.
         sample_weights: returns weights with which samples are drawn; by default, each pass has all samples once.
-        steps: number of gradient steps; by default each sample is drawn `learning.replay_ratio` times.
+        steps: number of gradient steps; by default a sample is drawn `learning.replay_ratio` times on average.
 
     Returns:
-        The average of the weights, as of a run's networks. `alphac4.load` and `alphac4.evaluate` take it.
+        The network with the averaged weights, as in a run. `alphac4.load` and `alphac4.evaluate` accept it.
 
     Raises:
         RuntimeError: as for `iterate`.
-        TypeError: for an argument of another type.
-        ValueError: for an invalid setting, no samples, an invalid result of a function, or weights that are not finite.
+        TypeError: for an argument of the wrong type.
+        ValueError: for an invalid setting, no samples or those of another board, a ``start`` of another size, an
+            invalid result of a function, or weights that are not finite.
     """
     _check_has_no_file(config)
     if not len(samples):
@@ -417,7 +419,7 @@ def iterate(
 
     Raises:
         RuntimeError: for a device that cannot be used, another default dtype than float32, or PyTorch's inference mode.
-        TypeError: for a ``config``, ``start`` or callback of another type.
+        TypeError: for a ``config``, ``start`` or callback of the wrong type, or an unknown function.
         ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
     """
     _check_has_no_file(config)

@@ -23,8 +23,8 @@ from alphac4.selfplay.samples import Samples
 class TrainingBatch(NamedTuple):
     """B positions with their targets and weights.
 
-    The weights are scaled for the whole batch, of which these B positions may be a part: a weighted mean of a loss is
-    the plain mean of loss times weight.
+    The positions may be a part of a batch. The weights are scaled so that the weighted mean of a loss over the whole
+    batch is the plain mean of loss times weight.
     """
 
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes
@@ -32,7 +32,7 @@ class TrainingBatch(NamedTuple):
     policy_weight: Tensor  # float32 [B], mean 1 over the batch
     value_target: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
     final_stones: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
-    cell_weight: Tensor  # float32 [B]: of each empty cell's loss, `ownership_weight` * positions per empty cell
+    cell_weight: Tensor  # float32 [B]: of each empty cell's loss, `ownership_weight` * positions / empty cells
     targets: dict[str, Tensor]  # float32 [B, ...] each: further targets by name
 
     def split(self, sections: int | list[int], device: torch.device | None = None) -> "list[TrainingBatch]":
@@ -139,7 +139,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 def ownership_loss(logits: Tensor, batch: TrainingBatch) -> Tensor:
     """Return the weighted cross-entropy [B] of the final owner of each empty cell; ``logits`` are [B, 3, R, C].
 
-    Classes are own stone, the opponent's, empty. The batch mean is `ownership_weight` times the mean over cells.
+    Classes are own stone, the opponent's, empty. The batch mean is `ownership_weight` times the mean over empty cells.
     """
     target = torch.cat([batch.final_stones, 1.0 - batch.final_stones.sum(dim=1, keepdim=True)], dim=1)
     cells = cross_entropy(logits, target) * empty_cells(batch.planes)
@@ -152,7 +152,7 @@ def empty_cells(planes: Tensor) -> Tensor:
 
 
 def check_losses(losses: Mapping[str, Tensor], count: int) -> dict[str, Tensor]:
-    """Return the result of a user's function of losses as a dictionary; raise ValueError if it is invalid."""
+    """Return the result of a user's function `loss` as a dictionary; raise ValueError if it is invalid."""
     expected = f"expected a dictionary of named losses, a tensor [{count}] each"
     if not isinstance(losses, Mapping) or not losses:
         raise ValueError(f"loss returned {type(losses).__name__}; {expected}")

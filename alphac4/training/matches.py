@@ -1,4 +1,4 @@
-"""Matches of a run: the gate, a candidate against the best network, and matches against classic MCTS."""
+"""Matches of a run: the gate (a candidate against the best network), and the best network against classic MCTS."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Matches:
 
     def __init__(
         self,
-        providers: "Sequence[PlayerProvider]",  # of two networks; the best always uses the second
+        providers: "Sequence[PlayerProvider]",  # the candidate uses the first, the best network the second
         config: GateConfig,
         board: Board,
         seed: int,
@@ -60,9 +60,9 @@ class Matches:
         self._pool = pool
 
     def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchResult:
-        """Promote the candidate if the score of one match reaches the threshold, or as a user's gate decides.
+        """Decide whether to promote the candidate: by ``decide``, or else by its score in one match.
 
-        Return the report of the last match, or one without games if none was played, with the decision.
+        Return the result of the last match, with the decision. It has no games if ``decide`` played no match.
         """
         config, played = self._config, list[MatchResult]()
         rng = random_generator(self._seed, candidate.iteration, "openings")
@@ -82,7 +82,7 @@ class Matches:
         return replace(played[-1] if played else nothing, promoted=bool(promoted))
 
     def against_classic(self, best: Contender, iteration: int, budgets: Sequence[int], pairs: int) -> list[MatchResult]:
-        """Play one match against each budget of classic MCTS, in simulations per move."""
+        """Play one match against classic MCTS with each of the ``budgets``, in simulations per move."""
         reports = []
         for simulations in budgets:
             ours = self._players(1, best, BASELINE_MATCH_SIMULATIONS)
@@ -107,7 +107,7 @@ class Matches:
             self._report(done=done, total=2 * pairs)
 
         result = play_match(players, opponents, openings, on_games)
-        return replace(result, seconds=time.perf_counter() - started)  # with the search for openings
+        return replace(result, seconds=time.perf_counter() - started)  # includes the search for openings
 
     def _players(self, index: int, contender: Contender, simulations: int) -> Sequence[Player]:
         return self._providers[index].players(contender.network, f"iteration {contender.iteration}", simulations)
@@ -130,9 +130,10 @@ class Matches:
 
 
 class PlayerProvider:
-    """Source of players for one network after another, with one evaluator and one search per core for the whole run.
+    """Source of players for one network after another, with one evaluator and a few searches for the whole run.
 
-    They are reused because inference libraries do not release all of an evaluator's memory.
+    They are reused because inference libraries do not release all of an evaluator's memory. There is one search per
+    stream of the `Compute`; a run on cores has at most four.
     """
 
     def __init__(
@@ -141,8 +142,8 @@ class PlayerProvider:
         network: Network,
         board: Board,
         selection: Selection,
-        pool: "Pool | None" = None,  # processes that search instead of this one, with its backend if they have it
-        number: int = 0,  # among the pool's providers
+        pool: "Pool | None" = None,  # processes that search instead of this one, with the same backend if they have it
+        number: int = 0,  # distinguishes the providers of a pool
     ) -> None:
         self._pool, self._number, self._board, self._selection = pool, number, board, selection
         self._evaluator = compute.evaluator(network, streams=compute.streams)
@@ -157,7 +158,10 @@ class PlayerProvider:
         return self._evaluator.backend
 
     def players(self, network: Network, name: str, simulations: int) -> Sequence[Player]:
-        """Return one player of the network per core, valid until the next call; 0 simulations means the raw policy."""
+        """Return players that share a match, valid until the next call; 0 simulations means the raw policy.
+
+        There is one player per search or, with a pool, per core of the pool.
+        """
         self._evaluator.update(network)  # chooses the backend
         budget = Budget(simulations=simulations)
         players = [NetworkPlayer(name, search, budget) for search in self._searches]

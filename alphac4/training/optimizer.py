@@ -13,11 +13,11 @@ from torch import Tensor
 
 from alphac4.training.config import LearningConfig
 
-WARMUP_STEPS = 100  # without moments, an optimiser's first full steps are too large
+WARMUP_STEPS = 100  # an optimiser's first steps would be too large, because its moments are still inaccurate
 WARMUP_SHARE = 0.05  # maximum share of a run, for short runs
 
 NEWTON_SCHULZ_STEPS = 5
-NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # factors of x, x^3, x^5: steep at 0, and about 1 for larger x
+NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: a polynomial that is steep at 0, else about 1
 # Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps of the same size).
 MUON_RATE = 1.5
 ADAMW_STEP_RMS = 0.2  # root mean square of AdamW's steps, to which Muon's are scaled
@@ -50,7 +50,7 @@ class CosineSchedule:
         )
 
     def __call__(self, step: int) -> float:
-        """Return the factor of the gradient step after ``step`` others."""
+        """Return the factor for the gradient step that follows ``step`` others."""
         return self._cosine(step) * min(1.0, (step + 1) / max(self.warmup_steps, 1))
 
     def with_end(self, step: int, end_step: int) -> "CosineSchedule":
@@ -68,8 +68,8 @@ class CosineSchedule:
 def orthogonalised(matrices: Tensor) -> Tensor:
     """Return matrices [N, R, C] with their singular values moved to about 1 (0.7 to 1.2), by five Newton-Schulz steps.
 
-    A step multiplies a matrix X by a polynomial of X X^T, which is smaller than X, so the product of the five
-    polynomials is computed first.
+    A step multiplies a matrix X by a polynomial of X X^T. The product of the five polynomials is computed first,
+    because X X^T [R, R] is not larger than X.
     """
     wide = matrices.shape[1] <= matrices.shape[2]
     x: Tensor = matrices if wide else matrices.mT
@@ -96,13 +96,13 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised for each kernel (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon).
 
     Steps are scaled to the size of AdamW's with the same rate (Liu et al. 2025, arXiv 2502.16982). A kernel
-    [out, in, ...] is treated as a matrix with one row per output. It is meant for the hidden layers of a network; let
+    [out, in, ...] is treated as a matrix with one row per output. Use Muon for the hidden layers of a network; let
     AdamW update norms, biases, embeddings and outputs.
 
     Args:
         kernels: parameters with at least two axes.
-        lr: learning rate.
-        momentum: of the gradients.
+        lr: learning rate; the elements of a step have a root mean square of about 0.2 times this.
+        momentum: weight of the earlier gradients in their moving average, per step.
         weight_decay: decoupled, as in AdamW.
     """
 
@@ -157,7 +157,7 @@ def _are_equal(first: float | Tensor, second: float | Tensor) -> bool:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, initial: Sequence[Values]) -> dict[str, Tensor]:
-    """Return an optimiser's state, and the values of its groups that differ from the ``initial`` ones, by names.
+    """Return named tensors: an optimiser's state, and the values of its groups that differ from the ``initial`` ones.
 
     Some optimisers, such as Prodigy, count steps or adapt a factor of the learning rate in their groups.
     """

@@ -53,7 +53,7 @@ class SelfPlayReport:
     backend: str  # of the network
     sample_games: list[GameRecord]
     seconds_waited: float | None = None  # part of `seconds` that the run spent waiting for actors elsewhere
-    statistics: dict[str, float] = field(default_factory=dict)  # further figures of these actors, by curve
+    statistics: dict[str, float] = field(default_factory=dict)  # of actors elsewhere: figures by name of their curve
 
     @property
     def cache_hit_share(self) -> float:
@@ -62,7 +62,7 @@ class SelfPlayReport:
 
     @property
     def calibration_error(self) -> float:
-        """Mean distance of the root values from the outcomes, over bins of positions with similar values."""
+        """Mean over positions of ``|mean root value - mean outcome|`` in the position's bin of root values."""
         positions = sum(count for _, _, count in self.value_calibration)
         gaps = sum(count * abs(value - outcome) for value, outcome, count in self.value_calibration)
         return gaps / max(positions, 1)
@@ -86,7 +86,7 @@ class LearningReport:
     losses: dict[str, float]  # by name, with their weights: "policy", "value", "ownership", or a user's
     policy_entropy: float | None  # nats, of the network's policy on training positions; None if all steps were skipped
     gradient_norm: float | None  # before clipping; None if all steps were skipped
-    learning_rate: float  # at the last step
+    learning_rate: float  # of AdamW, or of a user's first parameter group, at the last step
     window: int  # positions in the replay window
     seconds: float
     skipped_steps: int = 0  # steps with a loss or gradient that was not finite

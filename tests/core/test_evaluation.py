@@ -442,7 +442,7 @@ def report_by_hand() -> StrengthReport:
 
 
 REPORT = """\
-Mistakes in % of moves (± farther end of the 95 % interval)
+Mistakes in % of positions (± farther end of the 95 % interval)
 simulations    end-easy         all
   positions          20          20
    decisive          16          16

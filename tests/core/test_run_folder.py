@@ -539,7 +539,7 @@ def test_run_starts_from_a_network_grows_it_and_adds_its_costs(run: Path, tmp_pa
             for ours, theirs in zip(network(planes), given.network(planes), strict=True):
                 torch.testing.assert_close(ours, theirs)
         session.train()
-    with pytest.raises(ValueError, match="only blocks or planes may be added"):
+    with pytest.raises(ValueError, match="it may only have more blocks and planes"):
         TrainingSession(RunFolder(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9})))
     assert not (tmp_path / "wider").exists()
     start.unlink()  # a resumed run does not need it

@@ -1,7 +1,7 @@
 """Evaluations of classic search: random games from a leaf, and hand-written evaluations of a position.
 
-A hand-written evaluation compares the stones of both sides and returns a value in [-1, 1] for the side of its
-first argument. A line is a set of adjacent cells that would be a winning run.
+A hand-written evaluation compares the stones of both sides and returns a value in [-1, 1] for the side with the stones
+``own``. A line is a set of adjacent cells that would be a winning run.
 """
 
 import math
@@ -19,7 +19,7 @@ IN_ROLLOUTS = 2  # index of the choice "rollout" of `UctConfig.evaluation_use`
 CENTRE = 1  # index of the choice "centre" of `UctConfig.rollout`
 MAX_CELLS = 64  # of any board: a rollout of this depth is never cut off
 
-ONE_SHORT, TWO_SHORT, THREE_SHORT = 10.0, 5.0, 2.0  # points of a line with only own stones, by the missing ones
+ONE_SHORT, TWO_SHORT, THREE_SHORT = 10.0, 5.0, 2.0  # points of a line with only own stones, by the number that it lacks
 CHAINS_SCALE = 30.0  # a difference of this many points has the value tanh(1)
 LONGEST_SCALE = 6.0
 GUIDE_SHARPNESS = 5.0  # the weight of a move in a guided rollout is exp(5 times its value)

@@ -79,7 +79,7 @@ class UctConfig(CheckedSettings):
     """Whether each move begins a new tree or reuses the subtree of the moves played."""
     roots: Annotated[int, Range(1, MAX_ROOTS)] = 1
     """Independent trees per position, whose statistics are added: root parallelisation (Chaslot et al. 2008). The trees
-    share a budget of simulations, but each has all of a time budget. Use as many threads as trees."""
+    share a budget of simulations. With as many threads as trees, each has all of a time budget."""
 
     def _check(self) -> None:
         super()._check()
@@ -188,7 +188,7 @@ class Uct(namedtuple("_Uct", [item.name for item in fields(UctConfig)])):  # typ
 
 @compiled
 def run_uct(trees: Trees, t: int, target: int, selection: Any) -> None:
-    """Simulate until the root has ``target`` visits, is proven (if proofs propagate), or memory is full."""
+    """Simulate until the root has ``target`` visits, is proven (if proofs propagate), or the tree is full."""
     has_heuristics = uses_heuristics(selection)
     trees.leaf[t] = NO_NODE
     if root_visits(trees, t) == 0:
@@ -263,7 +263,7 @@ Row = npt.NDArray[np.float64]
 def final_move(
     visits: npt.NDArray[np.int64], values: Row, scores: Row, proofs: npt.NDArray[np.int64], rule: str
 ) -> int:
-    """Return the move to play from a root's statistics by action [A], by ``UctConfig.final``.
+    """Return the move to play from a root's statistics by action [A]; ``rule`` is ``UctConfig.final``.
 
     The fastest proven win comes first. If all moves are proven to lose, the slowest loss is played.
     """

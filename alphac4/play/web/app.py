@@ -121,7 +121,7 @@ class WebApplication:
         """Return the proven result, or null.
 
         The result has the side that does not lose (0: the first player), the maximum number of plies to that side's win
-        (null for a draw), and its move.
+        (null if only a draw is proven), and its move (null if unknown or the other side is to move).
         """
         position = _unfinished_position(await read_object(request), self.service.board)
         known = await _run(request, self.proof_reads, lambda _stop: self.service.proven_result(position))
@@ -140,7 +140,7 @@ class WebApplication:
         return JSONResponse({"moves": view.position.moves, "value": view.value, "columns": columns})
 
     async def _analyze(self, request: Request) -> Response:
-        """Stream lines of JSON with the state of the search; the last one is ``finished``.
+        """Stream JSON lines with the state of the search; the last one is ``finished`` unless the search was stopped.
 
         A session has one tree, so a new analysis stops the previous one.
         """
@@ -236,8 +236,8 @@ async def read_object(request: Request) -> dict[str, Any]:
     """Read the JSON object in a request's body.
 
     Raises:
-        HTTPException: if the body has another content type or is too long.
-        ValueError: if it is not a JSON object.
+        HTTPException: if the content type is not JSON or the body is too long.
+        ValueError: if the body is not a JSON object.
     """
     # Other sites' pages can send forms and plain text without a preflight request, but not this type (CORS).
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":

@@ -28,12 +28,12 @@ def page_setup(
     """Return the page's settings as JSON values.
 
     Args:
-        board: the board and the winning condition.
-        network: the network's name.
+        board: the board to play on.
+        network: name to show.
         levels: the levels to offer.
         simulations: simulations per analysis.
         exact: whether the page can request exact results.
-        provenance: the network's provenance, from its checkpoint.
+        provenance: how the network was trained, from its checkpoint.
     """
     return {
         **board_settings(board),

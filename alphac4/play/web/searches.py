@@ -130,7 +130,7 @@ class SearchService:
         self._stop_reading.set()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
-        """Return the 0-based column that a level plays by search; if it is ``proven``, try `proven_move` first."""
+        """Return the 0-based column of a level without proofs; for a ``proven`` level, try `proven_move` first."""
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.best]
             return int(self._make_rng().choice(best))

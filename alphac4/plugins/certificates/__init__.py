@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alphac4.game import Board
     from alphac4.plugins.certificates.player import Certificates
 
-CERTIFICATE = "certificate"  # limit of a network: the shipped certificates' moves, and elsewhere the moves at "auto"
+CERTIFICATE = "certificate"  # limit after "@": the shipped certificates' moves; where they have none, those at "auto"
 
 register_command(
     CERTIFICATE,
@@ -38,7 +38,7 @@ class CertificateKind(PlayerKind):
         "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
     }
     names = (CERTIFICATE,)
-    rank = 3  # best@certificate is also written as a network
+    rank = 3  # best@certificate also has the form of a network, but this kind reads it
     runs_network = True
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ class CertificateKind(PlayerKind):
 
     @staticmethod
     def _other_text(text: str) -> str | None:
-        """Return the network at "auto" for a network at `CERTIFICATE`; None if the certificates' author plays."""
+        """Convert a network at `CERTIFICATE` to the same network at "auto"; return None for any other text."""
         from alphac4.arena.kinds import AUTO, NetworkKind
 
         for kind in player_kinds():
@@ -82,7 +82,7 @@ class CertificateKind(PlayerKind):
 
     @property
     def files(self) -> Sequence[Path]:
-        """The certificates, and the network of the specification or those that made the certificates."""
+        """The certificates, and the specification's network; without one, the networks that made the certificates."""
         from alphac4.plugins.certificates.file import read_certificate
 
         authors = sorted({str(read_certificate(path).about.get("player", "")) for path in self._paths})
@@ -91,7 +91,7 @@ class CertificateKind(PlayerKind):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it has the shipped certificates, which a network made."""
+        """Whether the certificates are the shipped ones; other files may name a player that is not repeatable."""
         return self.text == CERTIFICATE or self._other is not None
 
     def build(self, options: "BuildOptions") -> "Player":
@@ -118,7 +118,7 @@ class CertificateKind(PlayerKind):
 
 @register_proofs
 def load_certificates(board: "Board", on_poll: Callable[[], object]) -> "Certificates | None":
-    """Load the shipped certificates; None if they are for another board or their files are missing."""
+    """Load the shipped certificates; None for another board, or if a file is missing or invalid."""
     from alphac4.plugins.certificates.file import shipped_certificates
     from alphac4.plugins.certificates.player import Certificates
 

@@ -1,7 +1,7 @@
-"""Build a certificate: a walk over all games requests a network's moves until each has the claimed result.
+"""Build a certificate: a walk over all games requests a network's moves until every game has the claimed result.
 
-Moves after which a game can miss it are rejected. The answers are stored in `KnownMoves`, from which an interrupted
-walk resumes.
+A move after which a game can miss this result is rejected. The answers are stored in `KnownMoves`, from which an
+interrupted walk resumes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ def build(
         claim: the claim to show.
         max_stones: maximum number of stones in the positions.
         cells: cells in which the opponent may drop stones, by default all; see `Walk`.
-        on_moves: see `OnMoves`.
+        on_moves: called with a level's stones, how many of its unknown moves are done, and how many there are.
 
     Raises:
         ValueError: if the opponent's first move refutes the claim.
@@ -95,7 +95,7 @@ def moves_in_order(known: KnownMoves, claim: Claim) -> Columns:
 
 
 def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
-    """Return the forced or known moves [B], and the kinds [B] of the known ones; LOST if all moves are rejected."""
+    """Return the forced or known moves [B], LOST where all are rejected; and the kinds [B] of the known ones."""
     moves = forced_moves(walk.board, walk.keys)
     kinds = np.full(len(walk.keys), NO_MOVE, np.int8)
     to_name = moves == NO_MOVE
@@ -109,7 +109,7 @@ def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
 def _ask(
     players: Sequence[NetworkPlayer], pool: ThreadPoolExecutor, known: KnownMoves, claim: Claim, keys: Keys
 ) -> None:
-    """Add the players' answers in positions [B], and the moves of their proofs."""
+    """Add the players' answers in positions [B], and the moves of their proofs; or reject all moves of a position."""
 
     def think(player: NetworkPlayer, part: Keys) -> tuple[list[Moves], Keys]:
         result = player.search([position_of(claim.board, int(key)) for key in part])

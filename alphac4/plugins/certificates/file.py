@@ -1,8 +1,9 @@
 """Certificates: their claims, their files, and their check by the rules.
 
-The first line is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): one character, a 1-based
-column, for every position whose move the rules do not force, in the order of `alphac4.game.walk`. The file
-stores no positions: the check walks from the start of the claim and reads the moves in order.
+The first line of a file is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): one character per
+position, the 1-based column of the player's move, in the order of `alphac4.game.walk`. A position has none if the
+player can complete a run, or must block the opponent's. The file stores no positions: the check walks from the start of
+the claim and reads the moves in order.
 """
 
 import hashlib
@@ -39,7 +40,7 @@ from alphac4.storage.records import BoardConfig, parse_json, read_record, read_v
 SHIPPED = "best.certificate"
 """Certificate of the first player; `shipped_file` finds it."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files have 5
+MAX_MOVES_PER_BYTE = 64  # moves per byte of compressed text; the shipped files have fewer than 5
 LOST = -3
 """In place of a move: the opponent threatens two immediate wins, and the player has none."""
 
@@ -65,7 +66,7 @@ class Claim(Games):
 
 
 class Level(NamedTuple):
-    """The B positions of a walk with one number of stones; the player is to move."""
+    """The B positions of a walk that have the same number of stones; the player is to move."""
 
     stones: int
     keys: Keys  # [B]
@@ -78,7 +79,7 @@ class Certificate:
 
     claim: Claim
     columns: Columns  # [N] 0-based
-    about: Mapping[str, Any] = field(default_factory=dict)  # the player, its network and its search
+    about: Mapping[str, Any] = field(default_factory=dict)  # player, digest of its network, backend, version
 
 
 def shipped_certificates() -> list[Path]:
@@ -91,8 +92,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
     """Write a certificate atomically.
 
     Raises:
-        FileError: if the file exists and is not a certificate.
-        OSError: if it cannot be written.
+        OSError: if the file cannot be written.
     """
     claim = certificate.claim
     text = "".join(COLUMN_NAMES[column] for column in certificate.columns.tolist()).encode()
@@ -176,7 +176,7 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
 
 @allocating
 def forced_moves(board: Board, keys: Keys) -> Columns:
-    """Return the only move of each position [B] that does not lose immediately, or CAN_WIN, NO_MOVE or LOST."""
+    """Return the forced move of each position [B], which blocks the only threat; else CAN_WIN, NO_MOVE or LOST."""
     moves = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
         own, occupied = unpack_key(board, keys[row])
@@ -204,9 +204,9 @@ def has_reply_in(board: Board, keys: Keys, moves: Columns, targets: Keys) -> npt
 
 
 def plies_to_win(board: Board, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None) -> list[Columns]:
-    """Return the plies in which the player wins at the latest, for each position [B] of each level of a won walk.
+    """Return the maximum number of plies to the player's win, for each position [B] of each level.
 
-    ``on_level`` is called before each level and may raise to stop.
+    The claim must be a win. ``on_level`` is called before each level and may raise to stop.
     """
     plies: list[Columns] = []
     after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # keys of the next level, and their plies

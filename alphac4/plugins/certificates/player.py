@@ -32,8 +32,8 @@ from alphac4.plugins.certificates.file import (
 class CheckedCertificate:
     """A certificate whose moves are checked by the rules before they are used.
 
-    All positions with the same number of stones are checked when the first of them is looked up.
-    The first levels take no time, the largest takes several seconds. Counting plies needs the whole walk.
+    A level contains the positions with the same number of stones. A look-up first checks all levels up to that of
+    the position. The first ones take no time, the largest takes several seconds. Counting plies needs the whole walk.
     """
 
     def __init__(self, path: Path, board: Board, on_poll: Callable[[], object]) -> None:
@@ -81,7 +81,7 @@ class CheckedCertificate:
         return ProvenResult(first=position.first_to_move, plies=plies, column=column)
 
     def openings(self, max_stones: int) -> list[tuple[int, int, int]]:
-        """Return the positions of a certificate of a win; see `Proofs.openings`."""
+        """Return the positions with up to ``max_stones`` of a certificate of a win, as `Proofs.openings` does."""
         longest = self._longest
         levels = [level for level in self._levels.values() if level.stones <= max_stones]
         return [
@@ -120,8 +120,8 @@ class Certificates:
     Args:
         paths: the files; wins are preferred to draws.
         board: the board and the winning condition.
-        on_poll: called a few times per second while a certificate is checked or plies are counted, which takes
-            seconds; may raise to stop.
+        on_poll: called once per level while a certificate is checked or plies are counted, which takes seconds; may
+            raise to stop.
 
     Raises:
         PlayerError: if a file is invalid; the methods raise it for a wrong certificate.
@@ -174,13 +174,13 @@ class Certificates:
         return ProvenResult(first=not position.first_to_move, plies=latest, column=None)
 
     def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
-        """Return the won positions with few stones; see `Proofs.openings`."""
+        """Return the won positions with up to ``max_stones``, as `Proofs.openings` does."""
         won = [certificate for certificate in self._certificates if certificate.claim.result == "win"]
         with _as_player_error():
             return [opening for certificate in won for opening in certificate.openings(max_stones)]
 
     def player(self, make_other: Callable[[], SearchingPlayer]) -> "CertificatePlayer":
-        """Return a player of the certificates' moves, and of another player's in positions that they do not cover."""
+        """Return a player that plays the certificates' moves, and in all other positions another player's moves."""
         return CertificatePlayer(self, make_other)
 
 

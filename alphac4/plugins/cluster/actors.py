@@ -43,7 +43,7 @@ class ActorSettings:
     board: Board
     config: SelfPlayConfig
     selection: Puct | None = None
-    slots: int  # concurrent games; fewer if the memory of a GPU with trees is short
+    slots: int  # concurrent games per actor; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
     backend: str  # inference backend; a node without it uses its fastest one
 
@@ -133,7 +133,7 @@ class ClusterActors(Actors):
     """Actors on every core, or every GPU, of a cluster, which also play between two calls of `play`.
 
     Before `play` returns, it requests about as many positions as the next call will need. So the ratio of learned to
-    played positions stays the same. Ray restarts lost actors and repeats their calls; each block arrives once.
+    played positions stays the same. Ray restarts lost actors and repeats their calls; no block arrives twice.
     """
 
     def __init__(self, connection: Connection, task: ActorSettings, network: Network, seeds: Seeds) -> None:
@@ -174,7 +174,10 @@ class ClusterActors(Actors):
         last: bool = False,
         plan: GamePlan | None = None,
     ) -> None:
-        """Handle blocks as they arrive, until there are enough positions; a ``plan`` must equal the settings'."""
+        """Handle blocks until ``samples`` positions have arrived; ``last`` then stops the actors.
+
+        A ``plan`` must be that of the settings.
+        """
         usual = make_plan(self._task.board, self._task.config)
         if plan is not None and not all(map(np.array_equal, plan, usual)):
             raise ValueError(
@@ -231,7 +234,7 @@ class ClusterActors(Actors):
         return {}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:  # noqa: ARG002
-        """Begin new games, because actors keep their own, and return False. Call this before the first `play`."""
+        """Begin new games, because a run does not store those of actors; return False. Call before the first `play`."""
         self._seeds = seeds
         return False
 

@@ -21,9 +21,9 @@ MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one 
 
 @final
 class ClusterCompute(Compute):
-    """A cluster with one actor per core, or per GPU, which also uses a core; this process learns on its own device.
+    """A cluster with one actor per core or per GPU; this process learns on its own device.
 
-    A node that lacks the ``backend`` of self-play uses its fastest one.
+    An actor on a GPU also takes a core. A node that lacks the ``backend`` of self-play uses its fastest one.
     """
 
     def __init__(self, address: str, device: str, backend: str, threads: int | None) -> None:
@@ -42,7 +42,10 @@ class ClusterCompute(Compute):
             raise RuntimeError("no node of the cluster has both a GPU and a core: leave out ,cuda")
 
     def pool(self, min_cores: int = 0) -> RayPool | None:
-        """Start a process per core, which it shares with an actor; actors mostly wait during a match."""
+        """Start a process per core; return None if there are fewer than ``min_cores``.
+
+        A process shares its core with an actor, which mostly waits during a match.
+        """
         return RayPool(self._connection) if self._connection.count("cpu") >= min_cores else None
 
     def actors(
@@ -56,10 +59,15 @@ class ClusterCompute(Compute):
         max_simulations: int = 0,
         **_options: Any,
     ) -> Actors:
-        """Create the actors; each plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`."""
+        """Create the actors.
+
+        With trees on a core, an actor plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`. With trees on a
+        GPU, it plays as many as the settings say.
+        """
         if not isinstance(selection, Puct | None) or max_simulations or network.config.is_custom:
             raise ValueError(
-                "`network`, `selection_rule` and `visits` cannot be functions on a cluster: leave them out"
+                "a cluster supports neither `network` and `visits` nor a `selection_rule` other than alphac4.Puct: "
+                "leave them out"
             )
         slots = config.parallel_games
         if self._backend_there in self._torch_backends:  # the trees are on a core

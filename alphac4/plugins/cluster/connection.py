@@ -95,7 +95,7 @@ class Connection:
         return sum(node.slots(device) for node in self.nodes())
 
     def close(self) -> None:
-        """Leave the cluster, if it is reachable, which ends everything that this process runs there."""
+        """Leave the cluster if `connect` joined it and it is reachable; this ends all that this process runs there."""
         if self._ours and not self.missing():
             self.ray.shutdown()
 

@@ -21,7 +21,7 @@ CUDA_TREES = "cuda-trees"
 
 @register
 class CudaKind(TorchKind):
-    """The GPU with the trees in its memory, unless a backend of PyTorch is named or Numba's compiler is missing."""
+    """The GPU. The trees are in its memory, unless a backend of PyTorch is named or Numba's compiler is missing."""
 
     forms = {form: TorchKind.forms[form] for form in ("auto", "cuda")}
     backends = (CUDA_TREES,)

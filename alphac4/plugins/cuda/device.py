@@ -185,8 +185,9 @@ def copy_to_device(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Array
 def make_device_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
     """Create empty trees of ``nodes`` nodes on the device, with the roots and random states of ``like``.
 
-    All fields of a node form one record, 128 bytes for 7 actions. Every thread walks its own tree, so a visit reads one
-    or two cache lines instead of one per array. Indices and counts have two bytes if that suffices.
+    All fields of a node form one record. Every thread walks its own tree, so a visit reads one or two cache lines
+    instead of one per array. For 7 actions a record has 128 bytes if indices and counts fit in two bytes each,
+    otherwise 160.
     """
     trees, _, actions = like.visits.shape
     counts = np.int16 if nodes < 2**15 else np.int32

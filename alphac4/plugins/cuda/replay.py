@@ -111,9 +111,11 @@ class DeviceReplay:
     def batch(
         self, rows: Tensor, mirrored: Tensor
     ) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
-        """Return planes, policies, their weights, win/draw/loss and final stones, and further targets by name.
+        """Return a batch for learning, and further targets by name.
 
-        ``rows`` are int64 [B], ``mirrored`` int8 [B] with 1 to mirror a position. The next call overwrites the planes.
+        ``rows`` are int64 [B], ``mirrored`` int8 [B] with 1 to mirror a position. The batch consists of planes
+        [B, P, R, C], policies [B, A], their weights [B], win/draw/loss [B, 3] and final stones [B, 2, R, C]. The next
+        call overwrites the planes and the final stones.
         """
         fields = self._fields
         for name in BOARD_FIELDS:

@@ -65,7 +65,7 @@ class SearchBuffers(NamedTuple):
 class DeviceSearch(NetworkSearch):
     """A `NetworkSearch` with the trees on the GPU during a search.
 
-    Trees are copied to the GPU and back, so results, variations and kept proofs are the same as on the cores. A few
+    Trees are copied to the GPU and back, so the code for the cores computes results, variations and kept proofs. A few
     simulations in some hundred positions take milliseconds. ``precision`` is by default the fastest sufficient one.
     """
 

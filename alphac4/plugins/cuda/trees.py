@@ -1,7 +1,7 @@
 """Self-play on a GPU: one thread per tree runs the same functions as a core.
 
-It plays the same games as the cores, which is tested on an H200 and in Numba's simulator. docs/speed.md has its
-speed.
+In single precision it plays the same games as the cores, up to rounding; tests check that on a GPU and in Numba's
+simulator. docs/speed.md has its speed.
 """
 
 import time
@@ -93,7 +93,7 @@ def write_leaves(trees: Trees, buffers: IoBuffers) -> None:
 
 @final
 class DeviceActor:
-    """Actor that plays ``slots`` games together on its own stream; with the same seed the same games as `Actor`."""
+    """Actor that plays ``slots`` games together on its own stream, by default in `best_precision`."""
 
     def __init__(
         self,

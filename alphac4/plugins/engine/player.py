@@ -23,7 +23,7 @@ START_TIMEOUT_S = 120.0  # time for loading and compiling
 MOVE_TIMEOUT_S = 300.0  # time for a move
 CLOSE_TIMEOUT_S = 1.0  # time for ending after "quit"
 MAX_LINE_LENGTH, MAX_QUEUED_LINES = 4096, 500  # characters of a line, and lines that wait to be read
-# A shell that kills a group of processes when its input ends, which this process holds open until it ends or is killed.
+# A shell that kills a group of processes when its input ends. This process holds that input open while it runs.
 WATCHDOG = ("/bin/sh", "-c", 'exec >/dev/null 2>&1; read -r line; kill -s KILL -- "-$1"', "watchdog")
 
 
@@ -37,8 +37,8 @@ def command_files(command: str) -> list[Path]:
 class EnginePlayer:
     """Program that chooses moves by the protocol of `alphac4 engine`, one position at a time.
 
-    It is killed with its child processes when this process ends, even by a kill. On Windows, a program that ignores the
-    end of its input outlives a killed process.
+    When this process ends, even if it is killed, the program and its child processes are killed. On Windows, a program
+    that ignores the end of its input survives if this process is killed.
 
     Args:
         command: the program with its arguments, quoted as for a shell. Its own options limit its search.

@@ -73,7 +73,7 @@ Input of the ONNX file: {{ input }}. Outputs: {{ output }}.
 
 
 def checked_license(name: Path, license_id: str | None) -> str:
-    """Return the hub's identifier of the network's licence, after checking it and that the hub's package exists.
+    """Check and return the hub's identifier of the network's licence; also check that huggingface_hub is installed.
 
     Shipped networks have a default.
     """
@@ -91,7 +91,7 @@ def checked_license(name: Path, license_id: str | None) -> str:
 
 
 def export_hub(name: Path, folder: Path, license_id: str) -> None:
-    """Measure a network, convert it, and write a new folder atomically; the card names the network after it."""
+    """Measure a network, convert it, and write a new folder atomically; the card names the network after the folder."""
     checkpoint, shown = load_checkpoint(name), folder.absolute().name
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)

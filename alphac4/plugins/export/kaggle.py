@@ -22,7 +22,7 @@ from alphac4.storage.checkpoints import Checkpoint
 PLACEHOLDER = 'WEIGHTS = ""\n'
 LINE_LENGTH = 120
 PROBE_BOARDS = 64
-TOLERANCE = 0.05  # largest deviation of a probability from PyTorch; half precision takes 0.002 for trained networks
+TOLERANCE = 0.05  # largest deviation of a probability from PyTorch; half precision causes 0.002 in trained networks
 
 
 def submission_text(checkpoint: Checkpoint) -> str:

@@ -2,7 +2,7 @@
 
 `alphac4 export --kaggle` writes this file with a network's weights. Without weights, or on another board than theirs,
 the agent is a classic tree search with random games. The code has the structure of examples/alphazero.py, with proofs
-in addition: wins in one move, losses in two, and everything that follows from them.
+in addition: wins in one ply, losses in two, and everything that follows from them.
 
 Values are for the side to move, in [-1, 1]; +1 is a win. Columns are 0-based.
 """
@@ -105,7 +105,7 @@ class Game:
         return cells & empty
 
     def planes(self, position: Position) -> list[int]:
-        """Return the cells of each input plane; a network for stones uses the first two."""
+        """Return the cells of each input plane; a network that sees only the stones uses the first two."""
         own, occupied = position
         even = occupied.bit_count() % 2 == 0
         sides = own, own ^ occupied
@@ -156,7 +156,7 @@ class Node:
         return [i for i, proof in enumerate(self.proofs) if proof is None or proof >= 0]
 
     def mean(self, i: int) -> float:
-        """Return the mean value of a visited move."""
+        """Return the mean value of a visited move; 0 for a proven draw."""
         return 0.0 if self.proofs[i] == 0 else self.value_sum[i] / self.visits[i]
 
     def best_move(self) -> int:
@@ -231,7 +231,7 @@ class Network:
         return x @ self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]  # type: ignore[no-any-return]
 
     def select(self, node: Node, is_root: bool) -> int:
-        """Return the move with the highest ``Q + c(N) P sqrt(N + 1) / (1 + n)`` (Silver et al. 2018).
+        """Return the index of the move with the highest ``Q + c(N) P sqrt(N + 1) / (1 + n)`` (Silver et al. 2018).
 
         With N + 1, priors also rank the first visits. The value of an unvisited move is that of its parent, less the
         reduction times the square root of the sum of visited priors (Wu 2019).
@@ -270,7 +270,7 @@ class Rollouts:
             result = -result
 
     def select(self, node: Node, is_root: bool) -> int:  # noqa: ARG002 - of the common interface
-        """Return a random untried move, otherwise the one with the highest ``Q + c sqrt(log(N) / n)``."""
+        """Return the index of a random untried move, otherwise of that with the highest ``Q + c sqrt(log(N) / n)``."""
         moves = node.open_moves()
         untried = [i for i in moves if not node.visits[i]]
         if untried:

@@ -37,7 +37,6 @@ colorFrom: blue
 colorTo: yellow
 sdk: static
 app_file: index.html
-license: mit
 short_description: Play a network that taught itself
 ---
 
@@ -103,7 +102,7 @@ def book() -> dict[str, object]:
 
 
 def write_offline_worker(folder: Path) -> None:
-    """Add the files of a finished export, and a version that depends on their contents, to the service worker."""
+    """Add the names of a finished export's files, and a version by their contents, to the service worker."""
     worker = folder / "offline.js"
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     names.remove(worker.name)

@@ -37,7 +37,7 @@ class OnnxKind(NetworkKind):
     form = network_form(r".+\.onnx")
     is_checkpoint = False
     names = ()
-    rank = 2  # the hub's repositories may have such files too
+    rank = 2  # hf://OWNER/NAME/FILE.onnx also has the form of `HubKind`
 
     @property
     def board(self) -> "Board":

@@ -27,8 +27,9 @@ class OnnxEvaluator(FunctionEvaluator):
     """Evaluator that runs an ONNX file. Several threads may call it concurrently.
 
     The planes are the stones of the side to move and those of its opponent, bottom row first; all outputs are for the
-    side to move. Random boards decide whether the policy and win/draw/loss are logits or probabilities. A value without
-    win/draw/loss counts as a mixture of win and loss. By default, onnxruntime decides how many threads it uses.
+    side to move. The outputs on random boards decide whether the policy and win/draw/loss are read as logits or as
+    probabilities. A value without win/draw/loss counts as a mixture of win and loss. By default, onnxruntime decides
+    how many threads it uses.
     """
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
@@ -70,7 +71,8 @@ def onnx_board(path: Path) -> Board:
 def _open(path: Path, threads: int | None) -> tuple[Any, Board]:
     """Open a file in onnxruntime; return the session and the board.
 
-    The metadata, which our export writes, give the board; otherwise it has the size of the planes and the usual rules.
+    The metadata, which our export writes, give the board. Without them, it has the size of the planes and the usual
+    rules.
     """
     try:
         onnxruntime = import_onnxruntime()

@@ -1,4 +1,4 @@
-"""Reviews of games: `alphac4 review`, the command of the same name in a terminal's game, and a panel of the page."""
+"""Reviews of games: `alphac4 review`, the same command in a game in the terminal, and a panel of the page."""
 
 from pathlib import Path
 

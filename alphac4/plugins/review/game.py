@@ -1,7 +1,8 @@
 """Reviews of games: every move judged by the exact solver, with a player's evaluation of each position.
 
-Only the positions of the game are solved, from last to first: results of later positions speed up earlier ones, and if
-time runs out, only the opening is not judged. Other moves are solved only where a mistake was made.
+The positions of the game are solved from last to first, because results of later positions speed up earlier ones. If
+time runs out, the earlier moves are not judged, except those in the opening book. Moves that were not played are solved
+only where a mistake was made.
 """
 
 import time
