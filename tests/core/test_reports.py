@@ -602,7 +602,7 @@ def warnings_of(run: list[IterationReport]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "figures", "message"),
-    [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.4, 0.3, 0.2, *[0.1] * 33], "overfits")],
+    [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.4, 0.3, 0.2, *[0.1] * 33], "may overfit")],
 )
 def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float], message: str) -> None:
     (line,) = warnings_of(iterations(SECOND, **{name: figures}))
