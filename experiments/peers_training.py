@@ -199,9 +199,9 @@ def train_openspiel(seconds: float, folder: Path, _seed: int) -> Snapshots:
         def function(planes: Array, batched: Any = batched) -> tuple[Array, Array]:
             own, theirs = planes[:, 0], planes[:, 1]
             is_second = (own.sum(axis=(1, 2)) < theirs.sum(axis=(1, 2)))[:, None, None]
-            # Its planes are: empty, the second player's stones, the first player's; its values are the first player's.
+            # Its planes are: the first player's stones, the second player's, empty; its values are the first player's.
             first, second = np.where(is_second, theirs, own), np.where(is_second, own, theirs)
-            boards = np.stack([1 - own - theirs, second, first], axis=1).reshape(len(planes), -1)
+            boards = np.stack([first, second, 1 - own - theirs], axis=1).reshape(len(planes), -1)
             value, policy = batched(boards)
             value = np.asarray(value).reshape(-1)
             return np.log(np.maximum(np.asarray(policy), 1e-9)), np.where(is_second[:, 0, 0], -value, value)
