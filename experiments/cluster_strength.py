@@ -25,7 +25,7 @@ SETTINGS = {
     "iterations": 10,
     "positions_per_iteration": 6_000,
     "selfplay": {"parallel_games": 128},
-    "learning": {"full_window": 20_000},
+    "learning": {"base_window": 20_000},
     "gate": {"pairs": 15},
     "baseline": {"interval": 0, "simulations": [200]},
     "evaluation": {"interval": 0},

@@ -46,7 +46,7 @@ def main() -> None:
             print(
                 f"{'/'.join(path.parts[-2:])[-28:]:28s} {budget.simulations:5d} {cells}"
                 f" {100 * every.mistakes.value:5.2f} {100 * every.mistakes.stderr:4.2f}"
-                f" {every.value.absolute_error.value:6.3f} {100 * every.mistakes_if_possible.value:8.2f}",
+                f" {every.value.absolute_error.value:6.3f} {100 * every.mistakes_in_decisive.value:8.2f}",
                 flush=True,
             )
 

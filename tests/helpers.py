@@ -24,7 +24,7 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
-from alphac4.mcts.puct import expand
+from alphac4.mcts.puct import expand_and_back_up
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
@@ -131,7 +131,7 @@ def search_by_hand(
     for _ in range(simulations + 1):
         logits, wdl = canonical_answers(board, trees.leaf_own, trees.leaf_occupied, evaluate)
         for t in range(len(positions)):
-            expand(trees, t, logits[t], wdl[t], 1.0)
+            expand_and_back_up(trees, t, logits[t], wdl[t], 1.0)
             if root_visits(trees, t) < simulations:
                 select_leaf(trees, t, selection)
     return trees

@@ -77,16 +77,16 @@ class Analysis:
         return Outcome((self.score > 0) - (self.score < 0))
 
     @property
-    def best(self) -> list[int]:
+    def best_columns(self) -> list[int]:
         """The 0-based columns with the highest score."""
-        return [column for column, verdict in self.columns.items() if verdict.best]
+        return [column for column, verdict in self.columns.items() if verdict.is_best]
 
     def __repr__(self) -> str:
         found = f"{self.outcome.name.lower()}, score {self.score} (columns count from 0)"
         moves = self.position.moves
         lines = [found if moves is None else f"after {moves!r}: {found}"]
         for column, verdict in self.columns.items():
-            mark = " *" if verdict.best else ""
+            mark = " *" if verdict.is_best else ""
             lines.append(f"  column {column}: {verdict.score:+d}, {verdict.text}{mark}")
         return "\n".join(lines)
 

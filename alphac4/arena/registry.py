@@ -77,7 +77,8 @@ class PlayerKind(ABC):
         """Check that the player can play on this board, without creating it.
 
         Raises:
-            ValueError: for a player of another board, or a network's file that cannot be read.
+            OSError: for a network's file that cannot be read.
+            ValueError: for a player of another board, or a network's file that is missing or damaged.
         """
         from alphac4.game.rules import describe
 

@@ -253,10 +253,10 @@ class AuditCommand(CheckedSettings):
             from alphac4.evaluation.metrics import BATCH
             from alphac4.evaluation.walks import KnownMoves, MoveKind, walk_games
             from alphac4.game.position import count_of
-            from alphac4.game.walk import Games
+            from alphac4.game.walk import WalkScope
 
-        games = Games(board=common_board((self.player,)), side=self.side, after=self.moves)
-        start, board = games.start, games.board
+        scope = WalkScope(board=common_board((self.player,)), side=self.side, after=self.moves)
+        start, board = scope.start, scope.board
         max_stones = board.cells if self.max_stones is None else self.max_stones
         if max_stones < start.plies:
             raise ValueError(f"--max-stones {max_stones}: the start has {count_of(start.plies, 'stone')} already")
@@ -294,7 +294,7 @@ class AuditCommand(CheckedSettings):
             for report in walk_games(
                 players,
                 known,
-                games,
+                scope,
                 max_stones=max_stones,
                 continue_after_mistakes=self.continue_after_mistakes,
                 on_moves=partial(show_moves, bar),

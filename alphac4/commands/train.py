@@ -45,10 +45,14 @@ class TrainCommand:
 
     run: OutputFolder = Path("runs/latest")
     """Folder of the run. An existing run resumes with its own settings, except those that this command changes."""
-    preset: Literal["auto", "tiny", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
+    preset: Annotated[
+        Literal["tiny", "quick", "standard", "gpu-quick", "gpu-best"] | None,
+        metavar("{tiny,quick,standard,gpu-quick,gpu-best}"),
+    ] = None
     """quick: 8 to 18 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA GPU, gpu-quick: 42 seconds; gpu-best: 4 minutes, with 600 simulations as few mistakes as
-    `best`. tiny: seconds, to check a program. auto: the settings of the run in the folder, or standard."""
+    AVX-512. On an NVIDIA GPU, gpu-quick: 42 seconds; gpu-best: 4 minutes; if both search 600 simulations, it makes
+    as few mistakes as `best`. tiny: seconds, to check a program. By default the settings of the run in the folder,
+    otherwise standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
@@ -60,8 +64,7 @@ class TrainCommand:
         options = read_arguments(cls, arguments, "train", default=cls(config=PRESETS[presets.pop()]))
         with loading():  # help and errors do not wait for PyTorch
             from alphac4.runs.session import find_config
-        preset = None if options.preset == "auto" else options.preset
-        config = find_config(options.run, preset, options.settings)
+        config = find_config(options.run, options.preset, options.settings)
         settings, changes = asdict(options.config), dict[str, Any]()
         for name in given_options(arguments):
             group, dot, setting = name.replace(".no_", ".").partition(".")
@@ -82,7 +85,7 @@ class TrainCommand:
             interrupt.add_note("Rerun the command to resume. It repeats what was cut short.")
             raise
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
-        best = str(trained.best)
+        best = str(trained.best_checkpoint)
         is_standard = self.config.board.make() == STANDARD  # the package has positions of no other board
         for command in (
             ("alphac4", "play", f"{best}@600"),

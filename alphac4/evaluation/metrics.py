@@ -55,7 +55,7 @@ class Metrics:
     """Metrics of the answers in some positions."""
 
     mistakes: Estimate  # share of moves whose outcome is worse than the best move's, as AlphaZero.jl counts them
-    mistakes_if_possible: Estimate  # the same, only in positions in which at least one move is a mistake
+    mistakes_in_decisive: Estimate  # the same, only in positions in which at least one move is a mistake
     fastest_moves: Estimate  # share of moves with the best score: the fastest win, a draw or the slowest loss
     score_loss: Estimate  # mean loss of exact score, in stones
     value: ValueMetrics | None  # None for players that return no values
@@ -113,7 +113,7 @@ def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) 
     is_mistake = positions.outcomes[rows, columns] < positions.best_outcome
     return Metrics(
         mistakes=proportion(is_mistake),
-        mistakes_if_possible=proportion(is_mistake[positions.decisive]),
+        mistakes_in_decisive=proportion(is_mistake[positions.decisive]),
         fastest_moves=proportion(scores == positions.best_score),
         score_loss=mean(positions.best_score - scores),
         value=None if values is None else judge_values(values, positions.best_outcome.astype(np.float64)),

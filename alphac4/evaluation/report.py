@@ -86,7 +86,7 @@ def _as_text(report: StrengthReport, max_width: int | None) -> str:
     names = list(report.sets)
     counts = [
         ["positions", *(str(metrics.mistakes.count) for metrics in report.sets.values())],
-        ["decisive", *(str(metrics.mistakes_if_possible.count) for metrics in report.sets.values())],
+        ["decisive", *(str(metrics.mistakes_in_decisive.count) for metrics in report.sets.values())],
     ]
     columns: dict[str, Callable[[Metrics], str]] = {
         "fastest too %": lambda metrics: _percent(metrics.fastest_moves),
@@ -107,7 +107,7 @@ def _as_text(report: StrengthReport, max_width: int | None) -> str:
             report,
             "The same in decisive positions, where at least one move is a mistake",
             names,
-            lambda budget: [_percent(budget.sets[name].mistakes_if_possible) for name in names],
+            lambda budget: [_percent(budget.sets[name].mistakes_in_decisive) for name in names],
             max_width=max_width,
         ),
         _table(

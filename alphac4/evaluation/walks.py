@@ -21,7 +21,7 @@ import numpy.typing as npt
 from alphac4.arena.players import Player, SearchingPlayer, checked_moves
 from alphac4.game import Board, Outcome, Position
 from alphac4.game.planes import stones
-from alphac4.game.walk import CAN_WIN, NO_MOVE, Columns, Games, Keys, Walk, position_of, stones_of
+from alphac4.game.walk import CAN_WIN, NO_MOVE, Columns, Keys, Walk, WalkScope, position_of, stones_of
 from alphac4.machine import check_block, cores, worker_threads
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.journal import Journal
@@ -183,7 +183,7 @@ number done and the total."""
 def walk_games(
     players: Sequence[Player],
     known: KnownMoves,
-    games: Games,
+    scope: WalkScope,
     *,
     max_stones: int,
     continue_after_mistakes: bool = False,
@@ -198,12 +198,12 @@ def walk_games(
     Args:
         players: copies of a deterministic player, which share the work.
         known: the answers so far; new ones are added.
-        games: the player's side and the start.
+        scope: the player's side and the start.
         max_stones: maximum number of stones in the positions.
         continue_after_mistakes: whether lines continue after a mistake.
         on_moves: called with a level's stones, how many of its unknown moves are done, and how many there are.
     """
-    walk = Walk(games, named=True)
+    walk = Walk(scope, named=True)
     size = max(MIN_JUDGED_BATCH, JUDGED_PER_PLAYER * len(players))
     with worker_threads(cores()) as pool:
         while len(walk.keys) and walk.stones <= max_stones:

@@ -40,7 +40,7 @@ NO_MOVE = -2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Games:
+class WalkScope:
     """A board, some first moves, and the side of the player. Its opponent may reply anything.
 
     Raises:
@@ -71,7 +71,7 @@ class Replies(NamedTuple):
     Outcomes are those of the player: 1 for a win, 0 for a draw and -1 for a loss.
     """
 
-    outcomes: Columns  # [B] the worst outcome by a reply; 1 if no reply ends the game or the player has won already
+    outcomes: Columns  # [B] the worst outcome of the replies that end the game; 1 without one, or if the player won
     keys: Keys  # [N] canonical keys of the positions after the replies, with duplicates
     parents: npt.NDArray[np.int64]  # [N] rows of the positions before the replies
     columns: Columns  # [N] the replies, 0-based
@@ -85,25 +85,25 @@ class Walk:
     that are not ``named``, `go_back` returns to the previous one.
 
     Args:
-        games: the player's side and the start.
+        scope: the player's side and the start.
         named: whether to store a move string that leads to each position of the current level.
         cells: the cells where the opponent may put stones, to walk only a part of the games; by default all.
     """
 
-    def __init__(self, games: Games, *, named: bool = False, cells: np.uint64 | None = None) -> None:
-        self.board = games.board
+    def __init__(self, scope: WalkScope, *, named: bool = False, cells: np.uint64 | None = None) -> None:
+        self.board = scope.board
         self._cells = self.board.playable if cells is None else cells
         self.worst_reply_outcome = 1  # by a first move of the opponent, if the opponent begins; see `Replies`
-        self.names = [games.after]  # [B] move strings of the positions, in canonical orientation
+        self.names = [scope.after]  # [B] move strings of the positions, in canonical orientation
         self._named = named
-        start = games.start
+        start = scope.start
         own, occupied = stones([start])
-        begins = start.first_to_move == (games.side == "first")
+        begins = start.first_to_move == (scope.side == "first")
         self.stones = start.plies  # in each position of the current level
         if begins:
             keys, mirrored = canonical_keys(self.board, own, occupied)
             if mirrored[0]:
-                self.names = [mirror_moves(games.after, self.board.columns)]
+                self.names = [mirror_moves(scope.after, self.board.columns)]
         else:
             self.stones += 1
             replies = play_replies(self.board, own, occupied, self._cells)

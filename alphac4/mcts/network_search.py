@@ -20,7 +20,7 @@ from alphac4.game import Board, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1, play
 from alphac4.machine import check_block
-from alphac4.mcts.puct import Puct, check_selection, evaluation_key, expand, leaf_key, write_leaf
+from alphac4.mcts.puct import Puct, check_selection, evaluation_key, expand_and_back_up, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.simulation import (
@@ -203,7 +203,7 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
     """Expand the waiting leaf by a cached evaluation; return False if no leaf waits or the cache has none."""
     if trees.leaf[t] == NO_NODE or not find_evaluation(cache, leaf_key(trees, t)):
         return False
-    expand(trees, t, cache.logits, cache.wdl, prior_temperature)
+    expand_and_back_up(trees, t, cache.logits, cache.wdl, prior_temperature)
     return True
 
 
@@ -357,7 +357,7 @@ def step(
             cache, evaluation_key(trees, batch.own[row], batch.occupied[row]), batch.logits[row], batch.wdl[row]
         )
         if batch.tree[row] != NO_TREE:
-            expand(trees, batch.tree[row], batch.logits[row], batch.wdl[row], temperature)
+            expand_and_back_up(trees, batch.tree[row], batch.logits[row], batch.wdl[row], temperature)
     size, unfinished = 0 * count, 0  # Numba would compile `prefetch` once more for the literal 0
     for t in range(count):
         left = MAX_SIMULATIONS_PER_STEP

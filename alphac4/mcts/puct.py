@@ -1,7 +1,7 @@
 """Network-guided search in one tree: PUCT, expansion by an evaluation, noise at the root.
 
-A simulation calls `alphac4.mcts.simulation.select_leaf`, `write_leaf`, the network, and `expand`, which stores the
-leaf's priors and backs its value up.
+A simulation calls `alphac4.mcts.simulation.select_leaf`, `write_leaf`, the network, and `expand_and_back_up`, which
+stores the leaf's priors and backs its value up.
 """
 
 import functools
@@ -150,7 +150,7 @@ def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.num
 
 
 @force_inlined
-def expand(
+def expand_and_back_up(
     trees: Trees, t: int, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32], prior_temperature: float
 ) -> None:
     """Store the waiting leaf's evaluation, if a leaf waits, and back its value up.

@@ -180,7 +180,7 @@ class TorchBackend:
         self._for_batches = self._network
         if by_winograd and winograd.is_supported(network.config):
             self._for_batches = copy.deepcopy(self._network)
-            winograd.filter_tower(self._for_batches)
+            winograd.use_winograd(self._for_batches)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU

@@ -129,8 +129,8 @@ class _Tower(nn.Sequential):
         return x.permute(3, 1, 0, 2).contiguous(memory_format=torch.channels_last)
 
 
-def filter_tower(network: Network) -> None:
-    """Compute the tower's convolutions by Winograd's method; the parameters stay the same.
+def use_winograd(network: Network) -> None:
+    """Replace the tower's convolutions by layers that use Winograd's method, with the same parameters.
 
     The network must be `is_supported`.
     """

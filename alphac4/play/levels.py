@@ -31,7 +31,7 @@ class Level:
 
 
 LEVELS = (
-    Level(name="beginner", about="plays almost at random", simulations=0, temperature=3.0),
+    Level(name="beginner", about="knows little, and plays unevenly", simulations=0, temperature=3.0),
     Level(name="novice", about="knows the basics, and little else", simulations=0, temperature=1.5),
     Level(name="casual", about="plays by instinct, without looking ahead", simulations=0, temperature=0.7),
     Level(name="club", about="looks a little ahead, makes mistakes", simulations=8, temperature=0.7),

@@ -107,7 +107,7 @@ class Screen:
         with SolvingProgress(shared_solver(position.board), stream=self._stream) as progress:
             columns = exact(position, progress)
         for item in columns:
-            self.line(f"  {column_name(item.column):>6}  {item.text}{'  *' if item.best else ''}")
+            self.line(f"  {column_name(item.column):>6}  {item.text}{'  *' if item.is_best else ''}")
         return columns
 
 

@@ -217,7 +217,7 @@ class TerminalGame:
             return []
         for item in columns:
             self._bounds.add_verdict(position, item.column, item)
-        return [item for item in columns if item.best]
+        return [item for item in columns if item.is_best]
 
     def _show_book(self) -> bool:
         """Show the exact result of the position from the opening book; return whether the book holds it."""

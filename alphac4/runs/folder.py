@@ -182,8 +182,8 @@ class RunFolder:
     def load_best(self) -> Checkpoint:
         return self._load_best(self.checkpoint_path(self.state.best_iteration), self.state)
 
-    def add_strength(self, strength: Mapping[str, Any]) -> None:
-        """Add measurements to the best network's file, without changing its provenance."""
+    def set_strength(self, strength: Mapping[str, Any]) -> None:
+        """Store measurements in the best network's file, in place of earlier ones; its provenance stays."""
         measured = dataclasses.replace(self.load_best(), strength=strength)
         save_checkpoint(self.checkpoint_path(self.state.best_iteration), measured)
         self._finish_commit()
@@ -196,7 +196,9 @@ class RunFolder:
     def trained_run(self) -> TrainedRun:
         return TrainedRun(
             folder=self.path,
-            best=self.best_path if self.best_path.exists() else self.checkpoint_path(0),  # before the first commit
+            best_checkpoint=self.best_path
+            if self.best_path.exists()
+            else self.checkpoint_path(0),  # before the first commit
             config=self.config,
             iterations=self.state.iteration,
             history=self.reports(),

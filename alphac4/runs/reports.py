@@ -106,7 +106,7 @@ class TrainedRun:
     """A finished or stopped run in a folder."""
 
     folder: Path
-    best: Path  # the best network
+    best_checkpoint: Path  # the best network
     config: TrainConfig
     iterations: int  # finished ones
     history: Sequence[IterationReport]  # one report per iteration, except those that were lost
@@ -116,7 +116,7 @@ class TrainedRun:
         iterations = count_of(self.iterations, "iteration")
         if not self.history or self.history[-1].iteration < self.iterations:
             lost = f"Trained {iterations}; the report of the last one is missing.\n" if self.iterations else ""
-            return f"{lost}The best network: {self.best}"
+            return f"{lost}The best network: {self.best_checkpoint}"
         last = self.history[-1]
         work = {"game": last.games_total, "position": last.samples_total, "evaluation": last.evaluations_total}
         spent = ", ".join(count_of(number, noun) for noun, number in work.items())
@@ -136,7 +136,7 @@ class TrainedRun:
         if len(self.history) == self.iterations:
             promoted = sum(bool(report.gate.promoted) for report in self.history)
             lines.append(f"{promoted} of {count_of(len(self.history), 'candidate')} promoted.")
-        return "\n".join([*lines, f"The best network: {self.best}"])
+        return "\n".join([*lines, f"The best network: {self.best_checkpoint}"])
 
     __repr__ = __str__
 

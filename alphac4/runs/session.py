@@ -82,7 +82,7 @@ def train(
     config: TrainConfig,
     *,
     callbacks: Sequence[Callback] = (),
-    extensions: Extensions | None = None,  # must be the same when the run is resumed
+    extensions: Extensions | None = None,  # must have the same names when the run is resumed
     progress: bool = True,  # a row per iteration on standard error, and bars on a terminal
     tensorboard: bool = True,  # curves and images in the folder
 ) -> TrainedRun:
@@ -217,7 +217,7 @@ class TrainingSession:
         if self._monitor:
             self._monitor.record_closing(matches, self.state.iteration)
         if strength:
-            self.folder.add_strength(strength)
+            self.folder.set_strength(strength)
         self.state.closing_matches = matches
         self.folder.write_state()
         return matches

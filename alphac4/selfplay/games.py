@@ -18,7 +18,7 @@ from alphac4.game.rules import U64_0, Board, count_stones, has_run, landing_cell
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, store_evaluation
-from alphac4.mcts.puct import add_root_noise, draw_noise, expand, leaf_key, write_leaf
+from alphac4.mcts.puct import add_root_noise, draw_noise, expand_and_back_up, leaf_key, write_leaf
 from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_leaf, users_move
 from alphac4.mcts.tree import (
     NO_ACTION,
@@ -336,7 +336,7 @@ def advance(
     for t in range(trees.size.shape[0]):
         if trees.leaf[t] != NO_NODE:
             store_evaluation(cache, leaf_key(trees, t), logits[t], wdl[t])
-            expand(trees, t, logits[t], wdl[t], temperature)
+            expand_and_back_up(trees, t, logits[t], wdl[t], temperature)
         left = MAX_SIMULATIONS_PER_STEP
         while True:
             left = advance_slot(trees, games, t, plan, selection, left)

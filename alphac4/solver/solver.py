@@ -168,7 +168,7 @@ class ExactColumn(Verdict):
     """The exact result of a legal move."""
 
     column: int  # 0-based
-    best: bool
+    is_best: bool
 
 
 def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list[ExactColumn]:
@@ -176,7 +176,7 @@ def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list
     scores = shared_solver(position.board).analyze(position, on_poll)
     best = best_columns(scores)
     return [
-        ExactColumn(column=column, best=column in best, **vars(Verdict.of(position, score)))
+        ExactColumn(column=column, is_best=column in best, **vars(Verdict.of(position, score)))
         for column, score in enumerate(scores)
         if score is not None
     ]

@@ -44,7 +44,7 @@ SYNONYMS = {
     "full_visits": f"full_simulations simulations {_SIMULATIONS}",
     "iterations": "num_iterations num_iters epochs generations",
     "learning_rate": "lr lr_init max_lr",
-    "full_window": "window window_size buffer_size replay_size replay_buffer_size",
+    "base_window": "window window_size buffer_size replay_size replay_buffer_size",
     "pairs": "games num_games",
     "parallel_games": "games num_games episodes num_eps actors num_actors",
     "positions_per_iteration": "samples num_samples samples_per_iteration",

@@ -80,8 +80,8 @@ class LearningConfig(CheckedSettings):
     ema_decay: Annotated[float, Range(0, 1)] = 0.99
     """Decay per gradient step of the moving average of the weights; the average is the network that plays (KataGo:
     stochastic weight averaging). Lower it if an iteration has fewer steps."""
-    full_window: Annotated[int, Range(1, MAX_NUMBER)] = 60_000
-    """While a run has recorded fewer positions than this, the replay window holds all of them (KataGo: 250 000).
+    base_window: Annotated[int, Range(1, MAX_NUMBER)] = 60_000
+    """Smallest replay window (KataGo: 250 000): while a run has recorded fewer positions, the window holds all of them.
     Beyond, it grows sublinearly; see `alphac4.selfplay.replay.window_size`. Raise the number with
     `positions_per_iteration`."""
 
@@ -153,7 +153,7 @@ class TrainConfig(CheckedSettings):
     """Positions recorded by self-play per iteration. With fewer, candidates come more often, but their difference from
     the best network is smaller and harder for the gate to measure."""
     seed: Annotated[int, Range(0, MAX_SEED)] = 0
-    """Seed of the run. On cores of one kind of processor, one seed gives bit-identical networks, whatever their number;
+    """Seed of the run. On cores of one kind of processor, one seed gives bit-identical networks on any number of cores;
     not on a GPU or a cluster."""
     start_from: str = ""
     """Checkpoint (FILE.safetensors, hf://OWNER/NAME, best or quick) of the network to start from, instead of random
@@ -256,7 +256,7 @@ PRESETS: dict[str, TrainConfig] = {
         positions_per_iteration=30_000,
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_visits=64, fast_visits=16, full_search_prob=0.4),
-        learning=LearningConfig(weight_decay=0.4, full_window=80_000),
+        learning=LearningConfig(weight_decay=0.4, base_window=80_000),
         gate=GateConfig(pairs=20, simulations=16),
         baseline=BaselineConfig(interval=6),
     ),
@@ -265,7 +265,7 @@ PRESETS: dict[str, TrainConfig] = {
         positions_per_iteration=80_000,
         network=NetworkSize(channels=64, blocks=5),
         selfplay=replace(_RANDOM_OPENINGS, full_visits=96, fast_visits=24),
-        learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, full_window=200_000),
+        learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, base_window=200_000),
         gate=GateConfig(pairs=30, simulations=32),
         baseline=BaselineConfig(interval=9, pairs=10),
     ),
@@ -274,7 +274,7 @@ PRESETS: dict[str, TrainConfig] = {
         positions_per_iteration=100_000,
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(parallel_games=4096, full_visits=64, fast_visits=16, full_search_prob=0.4),
-        learning=LearningConfig(batch_size=512, weight_decay=0.4, full_window=300_000),
+        learning=LearningConfig(batch_size=512, weight_decay=0.4, base_window=300_000),
         gate=GateConfig(pairs=30, simulations=16),
         baseline=BaselineConfig(interval=0),
         machine=MachineConfig(device="cuda"),
@@ -290,7 +290,7 @@ PRESETS: dict[str, TrainConfig] = {
             final_learning_rate=5e-5,
             weight_decay=0.2,
             ema_decay=0.995,
-            full_window=1_000_000,
+            base_window=1_000_000,
         ),
         gate=GateConfig(pairs=50, simulations=32),
         baseline=BaselineConfig(interval=0),

@@ -93,7 +93,7 @@ class Learner:
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
                 theirs.data = ours.data
             if by_winograd:
-                winograd.filter_tower(replica)
+                winograd.use_winograd(replica)
         logger.debug(
             "learning in %s%s on %s",
             self.precision,

@@ -150,9 +150,9 @@ class TrainingLoop:
         self.board = board = config.board.make()
         self.callbacks = callbacks
         end = config.learning_steps * config.iterations
-        needed = replay_bytes(board, config.iterations * config.positions_per_iteration, config.learning.full_window)
+        needed = replay_bytes(board, config.iterations * config.positions_per_iteration, config.learning.base_window)
         check_memory(
-            "the last replay window needs", needed, "positions_per_iteration or learning.full_window", is_certain=False
+            "the last replay window needs", needed, "positions_per_iteration or learning.base_window", is_certain=False
         )
         self.cosine = (cosine or CosineSchedule.of_run(config.learning, end)).with_end(learner.steps, end)
         self.schedule: Schedule = make_schedule(extensions, self.cosine, end)
@@ -258,7 +258,7 @@ class TrainingLoop:
                 values = [float(extensions.numbers(name, self.number, ply)) for ply in range(self.board.cells)]
                 plan = plan._replace(**{name: np.array(values)})
         if "start_positions" in extensions:
-            size = window_size(self.replay.total, self.config.learning.full_window)
+            size = window_size(self.replay.total, self.config.learning.base_window)
             window = self.replay.window(size) if self.replay.total else None
             rng = random_generator(self.config.seed, self.number, "starts")
             own, occupied = start_positions(extensions.call("start_positions", window, rng), self.board)
@@ -311,7 +311,7 @@ class TrainingLoop:
         """Learn from the replay window; restore the earlier weights if the new ones are not finite."""
         learner, steps = self.learner, self.config.learning_steps
         before, steps_before = learner.state(), learner.steps
-        window = window_size(self.replay.total, self.config.learning.full_window)
+        window = window_size(self.replay.total, self.config.learning.base_window)
         rng = random_generator(self.config.seed, self.number, "learning")
 
         def on_step() -> None:

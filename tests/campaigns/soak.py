@@ -32,7 +32,7 @@ class Measure(Callback):
 def attack(folder: Path, count: int, seed: int) -> Findings:
     """Train ``count`` iterations, at least 5, and measure growth after the first fifth."""
     prepare()
-    learning = {"batch_size": 16, "replay_ratio": 1.0, "full_window": 300}
+    learning = {"batch_size": 16, "replay_ratio": 1.0, "base_window": 300}
     measure = Measure(folder)
     config = tiny_run(iterations=count, positions_per_iteration=30, seed=seed, learning=learning)
     with TrainingSession(RunFolder(folder, config), callbacks=[measure]) as session:

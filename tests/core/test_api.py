@@ -269,8 +269,6 @@ class HasNoScore(NamedTuple):
         (Undecided(), r"Undecided\.score returns OptionalType.*expected a number in every case"),
         (TakesLess(), r"TakesLess\.score takes \(self, trees, node\); expected \(self, trees, t, node, action, totals"),
         (DecidesNothing(), r"DecidesNothing\.final_score returns .*expected a number in every case"),
-        (HasNoScore(), "is a NamedTuple with a field prior_temperature and a method score, not .*HasNoScore"),
-        (Misnamed, r"a selection is an instance: write Misnamed\(\)"),
     ],
 )
 def test_an_invalid_selection_raises_a_clear_value_error(selection: Any, message: str) -> None:
@@ -279,13 +277,25 @@ def test_an_invalid_selection_raises_a_clear_value_error(selection: Any, message
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (HasNoScore(), "is a NamedTuple with a field prior_temperature and a method score, not .*HasNoScore"),
+        (Misnamed, r"a selection is an instance: write Misnamed\(\)"),
+    ],
+)
+def test_a_selection_of_another_type_raises_a_type_error(selection: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        alphac4.load("quick", selection_rule=selection)
+
+
 def test_a_stopped_run_returns_its_state_so_far(tmp_path: Path) -> None:
     class StopAtOnce(alphac4.Callback):
         def on_progress(self, _progress: object) -> None:
             raise alphac4.StopTraining
 
     run = alphac4.train("quick", run=tmp_path / "run", callbacks=[StopAtOnce()], progress=False, settings=SETTINGS)
-    assert (run.history, run.closing_matches, run.best.is_file()) == ([], (), True)
+    assert (run.history, run.closing_matches, run.best_checkpoint.is_file()) == ([], (), True)
     config = alphac4.TrainConfig.preset("quick", **SETTINGS)
     assert list(alphac4.iterate(config, callbacks=[StopAtOnce()])) == []
 
@@ -413,7 +423,7 @@ def test_a_call_starts_no_thread_of_tqdm(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_analyze_returns_the_score_of_every_column() -> None:
     solved = alphac4.analyze("4455")  # 3 and 6 win; the public solver's score is 18
-    assert (solved.score, solved.outcome, solved.best) == (18, 1, [2, 5])
+    assert (solved.score, solved.outcome, solved.best_columns) == (18, 1, [2, 5])
     assert alphac4.solve("4455") == 18
     assert "column 2: +18, wins in 2 moves *" in repr(solved)
 

@@ -293,7 +293,9 @@ def test_train_changes_only_the_given_settings_and_prints_commands_for_the_shell
 
     def train_nothing(_folder: Path, config: TrainConfig, **_options: Any) -> TrainedRun:
         trained.append(config)
-        return TrainedRun(folder=folder, best=best, config=config, iterations=0, history=(), closing_matches=())
+        return TrainedRun(
+            folder=folder, best_checkpoint=best, config=config, iterations=0, history=(), closing_matches=()
+        )
 
     monkeypatch.setattr("alphac4.runs.session.train", train_nothing)
     (tmp_path / "own.json").write_text('{"iterations": 7, "board": {"diagonals": true}, "gate": {"pairs": 3}}')

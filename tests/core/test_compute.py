@@ -335,7 +335,7 @@ def test_run_that_does_not_fit_the_memory_does_not_start(caplog: pytest.LogCaptu
         next(iterate(config))
     (warning,) = caplog.messages
     assert re.fullmatch(
-        "the last replay window needs .+ leaves .+: lower positions_per_iteration or learning.full_window", warning
+        "the last replay window needs .+ leaves .+: lower positions_per_iteration or learning.base_window", warning
     )
 
 

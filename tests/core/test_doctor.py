@@ -88,7 +88,7 @@ def player_with(move: int, *values: float) -> Mock:
     return Mock(return_value=Mock(search=lambda _positions: Mock(moves=[move, 0], value=values)))
 
 
-MISJUDGED = "best@50 misjudges 44, which the first player wins: the network or its backend is broken"
+MISJUDGED = "best@50 misjudges 44 or 4, which the first player wins: the network or its backend is broken"
 REINSTALL = "its files are missing: reinstall the package"
 
 

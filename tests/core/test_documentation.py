@@ -282,7 +282,7 @@ def test_training_does_what_the_example_says_and_finds_a_run_done(
     def train_twice(preset: str, *, run: str, settings: dict[str, Any], policy_target: Any) -> Any:
         trained = train(preset, run=run, settings=settings, policy_target=policy_target)
         assert (len(trained.history), len(trained.closing_matches)) == (2, 0)
-        assert load_checkpoint(trained.best).network.config.channels == 8
+        assert load_checkpoint(trained.best_checkpoint).network.config.channels == 8
         again = train(run=run, policy_target=policy_target)
         assert (again.history, again.config) == (trained.history, trained.config)
         return trained

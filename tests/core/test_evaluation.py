@@ -79,7 +79,7 @@ def test_move_metrics_agree_with_computation_by_hand() -> None:
     assert (metrics.mistakes.value, metrics.mistakes.count) == (0.25, 4)
     assert metrics.fastest_moves.value == 0.25  # only the draw
     assert metrics.score_loss.value == (18 + 0 + 2 + 2) / 4
-    assert (metrics.mistakes_if_possible.value, metrics.mistakes_if_possible.count) == (0.5, 2)
+    assert (metrics.mistakes_in_decisive.value, metrics.mistakes_in_decisive.count) == (0.5, 2)
     best = judge(positions, np.array([3, 3, 6, 4]))
     assert (best.mistakes.value, best.fastest_moves.value, best.score_loss.value) == (0.0, 1.0, 0.0)
 
@@ -309,7 +309,7 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
             for kind, count in (
                 ("mistakes", len(part)),
                 ("fastest_moves", len(part)),
-                ("mistakes_if_possible", decisive),
+                ("mistakes_in_decisive", decisive),
             ):
                 share = metrics[kind]
                 assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
@@ -410,7 +410,7 @@ def report_by_hand() -> StrengthReport:
     nothing = share(math.nan, math.nan, math.nan, 0)
     raw = Metrics(
         mistakes=share(0.25, 0.125, 0.5, 20),
-        mistakes_if_possible=share(0.375, 0.25, 0.5625, 16),
+        mistakes_in_decisive=share(0.375, 0.25, 0.5625, 16),
         fastest_moves=share(0.625, 0.5, 0.75, 20),
         score_loss=average(1.25, 0.5),
         value=ValueMetrics(
@@ -421,14 +421,14 @@ def report_by_hand() -> StrengthReport:
     )
     searched = Metrics(
         mistakes=share(0.05, 0.01, 0.08, 20),
-        mistakes_if_possible=share(0.0625, 0.01, 0.2, 16),
+        mistakes_in_decisive=share(0.0625, 0.01, 0.2, 16),
         fastest_moves=share(0.75, 0.5, 0.875, 20),
         score_loss=average(0.5, 0.25),
         value=ValueMetrics(
             absolute_error=average(0.125, 0.03), calibration_error=0.0625, bins=(a_bin(0.5, 0.625, 20),)
         ),
     )
-    other = dataclasses.replace(raw, mistakes_if_possible=nothing, value=None)
+    other = dataclasses.replace(raw, mistakes_in_decisive=nothing, value=None)
     budgets = [
         BudgetReport(simulations=number, sets={"end-easy": metrics, "all": metrics}, seconds=1.0)
         for number, metrics in ((0, raw), (64, searched), (None, other))
@@ -543,7 +543,7 @@ def test_rate_is_null_in_a_set_without_decisive_positions(
     positions = tmp_path / "lost.columns"
     positions.write_text(f"{LINES[2]}\n")
     report = evaluate(checkpoint, "--positions", positions, "--simulations", "0")
-    assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["mistakes_if_possible"]["value"] is None
+    assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["mistakes_in_decisive"]["value"] is None
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,6 @@ class Masked(Linear):
         ),
         ({"start_positions": lambda *_: [44]}, "start_positions returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, r"schedule\(0, 6\) returned None; expected a finite number from 0"),
-        ({"selection_rule": Puct}, r"is an instance: write Puct\(\)"),
         ({"start_positions": lambda *_: ["1212121"]}, "start_positions returned a finished game: 1212121"),
         (
             {"sample_weights": lambda window, _rng: -window.value},
@@ -433,7 +432,7 @@ def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: P
         alphac4.train(CONFIG, run=tmp_path / "late", **options, **{name: function})
     left = 1000
     runs = [alphac4.train(CONFIG, run=tmp_path / run, **options, **{name: function}) for run in ("late", "straight")]
-    ours, theirs = (load_checkpoint(run.best).network.state_dict() for run in runs)
+    ours, theirs = (load_checkpoint(run.best_checkpoint).network.state_dict() for run in runs)
     assert all(torch.equal(ours[entry], theirs[entry]) for entry in theirs)
 
 
@@ -693,8 +692,8 @@ def test_own_targets_are_stored_and_learned_by_a_further_head(tmp_path: Path) ->
         left, reply = int(samples.targets["left"].values[row]), samples.targets["reply"].values[row]
         move = int(reply.argmax()) if reply.any() else -1
         assert move in expected[int(samples.own[row]), int(samples.occupied[row]), left]
-    assert load_checkpoint(run.best).network.config.heads == (("reply", 7),)
-    assert 0 <= alphac4.load(run.best).search("44", simulations=4).move < 7
+    assert load_checkpoint(run.best_checkpoint).network.config.heads == (("reply", 7),)
+    assert 0 <= alphac4.load(run.best_checkpoint).search("44", simulations=4).move < 7
 
 
 def test_targets_are_mirrored_with_their_positions_as_declared() -> None:
@@ -855,11 +854,11 @@ def test_run_with_functions_resumes_only_with_the_same_ones(tmp_path: Path) -> N
         with pytest.raises(ValueError, match="pass the same again"):
             TrainingSession(RunFolder(tmp_path / "stopped", CONFIG, wrong))
     resumed = alphac4.train(CONFIG, run=tmp_path / "stopped", progress=False, **extensions)
-    assert load_checkpoint(resumed.best, Linear).provenance["functions"] == Extensions(**extensions).names()
-    ours, theirs = (load_checkpoint(run.best, Linear).network.state_dict() for run in (resumed, straight))
+    assert load_checkpoint(resumed.best_checkpoint, Linear).provenance["functions"] == Extensions(**extensions).names()
+    ours, theirs = (load_checkpoint(run.best_checkpoint, Linear).network.state_dict() for run in (resumed, straight))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     with pytest.raises(FileError, match=r"was built by helpers\.Linear: pass that function"):
-        load_checkpoint(resumed.best)
+        load_checkpoint(resumed.best_checkpoint)
     assert alphac4.train(CONFIG, run=resumed.folder, progress=False, **extensions).history == resumed.history
-    agent = alphac4.load(resumed.best, network=Linear)
+    agent = alphac4.load(resumed.best_checkpoint, network=Linear)
     assert 0 <= agent.search("44", simulations=4).move < 7

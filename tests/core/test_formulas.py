@@ -19,7 +19,7 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
-from alphac4.mcts.puct import Puct, add_root_noise, expand, exploration_weight, puct_score
+from alphac4.mcts.puct import Puct, add_root_noise, expand_and_back_up, exploration_weight, puct_score
 from alphac4.mcts.results import principal_variations
 from alphac4.mcts.simulation import action_scores, final_action, select_action
 from alphac4.mcts.tree import (
@@ -91,7 +91,7 @@ def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, Puct]:
     position = Position.from_moves(moves)
     reset_tree(trees, 0, position.own, position.occupied)
     wdl = np.array([0.3, 0.4, 0.3], np.float32)
-    expand(trees, 0, np.array(logits, np.float32), wdl, parameters.prior_temperature)
+    expand_and_back_up(trees, 0, np.array(logits, np.float32), wdl, parameters.prior_temperature)
     return trees, parameters
 
 
@@ -108,7 +108,7 @@ def test_expanded_leaf_has_value_win_minus_loss_and_softmax_priors() -> None:
     position = Position.from_moves("33", NARROW)  # its mirror image, "22", is evaluated
     reset_tree(trees, 0, position.own, position.occupied)
     logits = np.log(PRIOR)[::-1].copy()
-    expand(trees, 0, logits, np.array([0.6, 0.3, 0.1], np.float32), 1.0)
+    expand_and_back_up(trees, 0, logits, np.array([0.6, 0.3, 0.1], np.float32), 1.0)
     assert trees.value[0, ROOT] == pytest.approx(0.5)
     assert (trees.draw[0, ROOT], trees.draw_sum[0], trees.draw_count[0]) == (pytest.approx(0.3), pytest.approx(0.3), 1)
     assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())

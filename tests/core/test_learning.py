@@ -511,7 +511,7 @@ def test_winograd_tower_has_the_features_statistics_and_gradients_of_pytorch() -
     for parameter in plain.tower.parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
     filtered = copy.deepcopy(plain)
-    winograd.filter_tower(filtered)
+    winograd.use_winograd(filtered)
     x = torch.randn(9, 16, 6, 7, dtype=torch.float64, generator=generator)
     x = x.contiguous(memory_format=torch.channels_last)
     weights = torch.randn(x.shape, dtype=torch.float64, generator=generator)

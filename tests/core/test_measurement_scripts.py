@@ -109,7 +109,7 @@ def test_the_last_half_of_a_set_is_measured(
     row = capsys.readouterr().out.splitlines()[1].split()
     assert row[:2] == ["quick", "0"]
     assert row[2] == f"{100 * expected.mistakes.value:.1f}"
-    assert row[-1] == f"{100 * expected.mistakes_if_possible.value:.2f}"
+    assert row[-1] == f"{100 * expected.mistakes_in_decisive.value:.2f}"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")

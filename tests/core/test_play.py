@@ -208,7 +208,7 @@ def test_solve_shows_exact_results_and_stops_on_ctrl_c(monkeypatch: pytest.Monke
     assert "4  wins in 1 move  *" in shown
     assert "  x to move, exact results" in shown
     assert "  o to move, exact results" in run_game(["solve"], "1122337")[1]
-    assert [item.score for item in exact(Position.from_moves("112233")) if item.best] == [18]
+    assert [item.score for item in exact(Position.from_moves("112233")) if item.is_best] == [18]
     monkeypatch.setattr(screen, "exact", lambda _position, _pause: signal.raise_signal(signal.SIGINT))
     game, text = run_game(["solve", "4"], "71717")
     assert "The solver was stopped" in text

@@ -12,7 +12,7 @@ from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlaye
 from alphac4.cli import main
 from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_board
-from alphac4.game.walk import Games, position_of
+from alphac4.game.walk import WalkScope, position_of
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator
 from alphac4.mcts.search import Budget
 from alphac4.storage.journal import Journal, read_about
@@ -25,7 +25,7 @@ def walk(
     player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
 ) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
-    games = Games(board=SMALL, side="first" if first else "second")
+    games = WalkScope(board=SMALL, side="first" if first else "second")
     return list(walk_games([player], known, games, max_stones=plies, continue_after_mistakes=beyond))
 
 
@@ -205,7 +205,7 @@ def test_lines_continue_after_proofs_that_the_player_does_not_follow() -> None:
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", first, deeper, TimeManagement())
-    games = Games(after="616156132153")
+    games = WalkScope(after="616156132153")
     reports = list(walk_games([player], KnownMoves(STANDARD), games, max_stones=14))
     assert not reports[0].count(MoveKind.PROOF)
     assert [position.moves for position in reports[1].failures] == ["616156132153473"]

@@ -250,7 +250,12 @@ def test_closing_text_equals_the_text_written_by_hand() -> None:
         count = len(history) if iterations is None else iterations
         best, config = Path("best.safetensors"), TrainConfig()
         run = TrainedRun(
-            folder=Path(), best=best, config=config, iterations=count, history=history, closing_matches=[CLASSIC]
+            folder=Path(),
+            best_checkpoint=best,
+            config=config,
+            iterations=count,
+            history=history,
+            closing_matches=[CLASSIC],
         )
         return str(run)
 
@@ -602,7 +607,10 @@ def warnings_of(run: list[IterationReport]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "figures", "message"),
-    [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.4, 0.3, 0.2, *[0.1] * 33], "may overfit")],
+    [
+        ("entropy", falling(1.2, 0.4), "entropy of policy targets"),
+        ("error", [0.4, 0.3, 0.2, *[0.1] * 33], "may overfit"),
+    ],
 )
 def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float], message: str) -> None:
     (line,) = warnings_of(iterations(SECOND, **{name: figures}))

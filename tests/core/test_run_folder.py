@@ -484,7 +484,7 @@ def test_stopped_run_returns_the_reports_of_committed_iterations(run: Path) -> N
     assert [report.iteration for report in stopped.history] == [1, 2]
     assert str(stopped).startswith("Trained 2 iterations")
     assert stopped.closing_matches == ()
-    assert stopped.best == run / "checkpoints" / "best.safetensors"
+    assert stopped.best_checkpoint == run / "checkpoints" / "best.safetensors"
 
 
 def test_run_without_closing_matches_prints_that_it_resumes_with_them(
@@ -567,7 +567,7 @@ def test_initial_network_with_invalid_costs_is_rejected(provenance: dict[str, An
 def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
     """Surplus samples count toward the next iteration, so the replay ratio stays the same.
 
-    The window has N samples, and beyond ``full_window`` c samples ``c (1 + 0.4 ((N / c)^0.75 - 1) / 0.75)``.
+    The window has N samples, and beyond ``base_window`` c samples ``c (1 + 0.4 ((N / c)^0.75 - 1) / 0.75)``.
     """
     requested: dict[int, int] = {}
 
@@ -576,7 +576,7 @@ def test_samples_and_window_grow_as_configured(tmp_path: Path) -> None:
             if progress.phase == "self-play":
                 requested[progress.iteration] = progress.total
 
-    config = tiny_run(iterations=4, positions_per_iteration=100, learning=SETTINGS["learning"] | {"full_window": 250})
+    config = tiny_run(iterations=4, positions_per_iteration=100, learning=SETTINGS["learning"] | {"base_window": 250})
     with TrainingSession(RunFolder(tmp_path, config), callbacks=[Watch()]) as session:
         history = session.train()
     before = 0

@@ -110,7 +110,7 @@ class WebApplication:
     async def _exact(self, request: Request) -> Response:
         position = _unfinished_position(await read_object(request), self.service.board)
         verdict = await _run(request, self.exact_searches, partial(self.service.exact, position))
-        columns = [{"column": v.column, "score": v.score, "outcome": v.text, "best": v.best} for v in verdict]
+        columns = [{"column": v.column, "score": v.score, "outcome": v.text, "best": v.is_best} for v in verdict]
         return JSONResponse({"columns": columns})
 
     async def _hint(self, request: Request) -> Response:

@@ -132,7 +132,7 @@ class SearchService:
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
         """Return the 0-based column of a level without proofs; for a ``proven`` level, try `proven_move` first."""
         if level.perfect:
-            best = [item.column for item in self.exact(position, stop) if item.best]
+            best = [item.column for item in self.exact(position, stop) if item.is_best]
             return int(self._make_rng().choice(best))
         return self._player(level.specification(self._network), cache=CACHE).choose([position])[0]
 
@@ -147,7 +147,7 @@ class SearchService:
     def hint(self, position: Position, stop: Stop) -> Hint:
         """Return a move by the solver or a proof if they are quick, otherwise by an adaptive search."""
         try:
-            best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.best]
+            best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.is_best]
             central = min(best, key=lambda item: abs(item.column - (self.board.columns - 1) / 2))
             return Hint(column=central.column, outcome=central.text if central.score else "draws", source="exact")
         except TimeIsUp:

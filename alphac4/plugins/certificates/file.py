@@ -24,10 +24,10 @@ from alphac4.game.walk import (
     CAN_WIN,
     NO_MOVE,
     Columns,
-    Games,
     Keys,
     Replies,
     Walk,
+    WalkScope,
     play_moves,
     play_replies,
     position_of,
@@ -50,7 +50,7 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim(Games):
+class Claim(WalkScope):
     """Claim that a player wins, or at least draws, all of these games."""
 
     result: Literal["win", "draw"] = "win"  # outcome that the player reaches at least

@@ -53,7 +53,7 @@ class DeviceCompute(Compute):
 
         network, learning, board = config.network_config(), config.learning, config.board.make()
         longest = (
-            window_size(config.iterations * config.positions_per_iteration, learning.full_window)
+            window_size(config.iterations * config.positions_per_iteration, learning.base_window)
             + config.positions_per_iteration
         )
         replay = DeviceReplay(board, longest, learning.batch_size, network.input_planes, learning.fast_search_weight)

@@ -10,7 +10,7 @@ from numba import cuda as numba_cuda
 from alphac4.game.rules import Board
 from alphac4.machine import check_block
 from alphac4.mcts.network_search import NetworkSearch, evaluate_checked, walk_to_leaf
-from alphac4.mcts.puct import expand, write_leaf
+from alphac4.mcts.puct import expand_and_back_up, write_leaf
 from alphac4.mcts.simulation import Selection
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
 from alphac4.nn.backends import random_inputs
@@ -44,7 +44,7 @@ def grow(trees: Trees, selection: Any, buffers: IoBuffers, unfinished: Any) -> N
     t = cuda.grid(1)
     if t >= unfinished.shape[0]:
         return
-    expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
+    expand_and_back_up(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
     remaining = walk_to_leaf(trees, t, selection, MAX_SIMULATIONS_PER_STEP)
     unfinished[t] = 0
     if trees.leaf[t] != NO_NODE:

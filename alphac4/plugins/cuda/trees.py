@@ -15,7 +15,7 @@ from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import Actors, Seeds
 from alphac4.game.rules import Board
-from alphac4.mcts.puct import Puct, check_selection, expand, write_leaf
+from alphac4.mcts.puct import Puct, check_selection, expand_and_back_up, write_leaf
 from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
@@ -70,7 +70,7 @@ def advance(
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
+    expand_and_back_up(trees, t, buffers.logits[t], buffers.wdl[t], selection.prior_temperature)
     advance_slot(trees, games, t, plan, selection, MAX_SIMULATIONS_PER_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, buffers.planes[t], buffers.one)

@@ -58,7 +58,7 @@ class Opinion:
 
     value: float  # in [-1, 1]
     column: int  # 0-based column that the player would have played
-    prior: float | None  # probability of the played move by its policy; None if it has not evaluated the position
+    played_prior: float | None  # its policy's probability of the played move; None without an evaluation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +230,7 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
         and {
             "value": _rounded(opinion.value),
             "move": column_name(opinion.column),
-            "prior": opinion.prior if opinion.prior is None else round(opinion.prior, 3),
+            "prior": opinion.played_prior if opinion.played_prior is None else round(opinion.played_prior, 3),
         },
     }
 
@@ -306,7 +306,7 @@ def _evaluate(
         Opinion(
             value=values_to_move[index],
             column=int(result.moves[index]),
-            prior=prior_of(result.priors[index], column),
+            played_prior=prior_of(result.priors[index], column),
         )
         for index, column in enumerate(columns)
     ]

@@ -216,7 +216,7 @@ def test_solver_of_the_page_agrees(run_in_node: RunInNode) -> None:
     found = run_in_node(SOLVER + SOLVE, **columns, book=web.book())
     for game, verdicts in zip(games, found["verdicts"], strict=True):
         assert verdicts == [
-            {"column": item.column, "score": item.score, "outcome": item.text, "best": item.best}
+            {"column": item.column, "score": item.score, "outcome": item.text, "best": item.is_best}
             for item in exact(Position.from_moves(game))
         ], game
     scores = {moves: shared_solver(STANDARD).solve(Position.from_moves(moves)) for moves in middle + given["paused"]}
@@ -347,13 +347,13 @@ def test_engine_of_the_page_agrees_with_the_solver(expired: int, run_in_node: Ru
     for position, answer in zip(positions, found, strict=True):
         columns = {item.column: item for item in exact(position)}
         assert [item["score"] for item in answer["exact"]] == [item.score for item in columns.values()]
-        assert columns[answer["perfect"]].best
-        assert columns[answer["master"]].best
+        assert columns[answer["perfect"]].is_best
+        assert columns[answer["master"]].is_best
         hint = answer["hint"]
         suggested, best = columns[hint["column"]], max(item.score for item in columns.values())
         outcomes.add(int(np.sign(best)))
         assert np.sign(suggested.score) == np.sign(best)
-        assert suggested.best or expired
+        assert suggested.is_best or expired
         outcome = suggested.text if suggested.score else "draws"
         assert hint["outcome"] == (outcome.split()[0] if expired else outcome)
         assert hint["source"] == "exact"

@@ -52,8 +52,8 @@ def finish(page: Any, puzzle: Puzzle) -> None:
         answer = int(page.inner_text("#status").partition("answers ")[2][0]) - 1
         position = position.play(column).play(answer)
         verdicts = exact(position)
-        assert max(verdict.moves for verdict in verdicts if verdict.best) == left, "the defence is the best"
-        column = next(verdict.column for verdict in verdicts if verdict.best)
+        assert max(verdict.moves for verdict in verdicts if verdict.is_best) == left, "the defence is the best"
+        column = next(verdict.column for verdict in verdicts if verdict.is_best)
     press(page, str(column + 1))
     expect(page, "#status", r"^Solved!$")
     expect_count(page, ".ring.run", 4)

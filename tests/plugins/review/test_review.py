@@ -183,7 +183,7 @@ def test_opinion_has_no_prior_where_the_rules_decide_the_position() -> None:
     """The search wins at once without asking the network."""
     player = parse_searching_player("quick@20", rng=np.random.default_rng(0))
     opinion = review_game("1122334", player=player, seconds=0.1).reviewed[-1].opinion
-    assert (opinion.value, opinion.prior) == (1.0, None)
+    assert (opinion.value, opinion.played_prior) == (1.0, None)
 
 
 def test_values_include_the_last_position() -> None:
