@@ -50,18 +50,21 @@ def written_folders() -> list[Path]:
 
 
 def write_all(tests: Path = TESTS) -> None:
-    """Write the files of this version and their content, instead of those that exist."""
+    """Write the files of this version and their content; then replace those that exist."""
     version = ".".join(alphac4.__version__.split(".")[:2])
     for part, write in WRITERS.items():
         folder = tests / part / "data" / version
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        write(folder)
-        for lock in folder.rglob("*.lock"):
-            lock.unlink()
-        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        content = {path.relative_to(folder).as_posix(): read(path) for path in files}
-        (folder / CONTENT).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        with tempfile.TemporaryDirectory() as name:
+            new = Path(name) / version
+            new.mkdir()
+            write(new)
+            for lock in new.rglob("*.lock"):
+                lock.unlink()
+            files = (path for path in sorted(new.rglob("*")) if path.is_file())
+            content = {path.relative_to(new).as_posix(): read(path) for path in files}
+            (new / CONTENT).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(new, folder)
 
 
 def read(path: Path) -> Any:
