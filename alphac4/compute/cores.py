@@ -16,7 +16,14 @@ from alphac4.mcts.simulation import Selection
 from alphac4.nn.backends import INT8, check_backend
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
-from alphac4.selfplay.actor import MAX_CACHED_EVALUATIONS, Actor, SelfPlayer, bytes_per_game, play_together
+from alphac4.selfplay.actor import (
+    MAX_CACHED_EVALUATIONS,
+    SELF_PLAY_PUCT,
+    Actor,
+    SelfPlayer,
+    bytes_per_game,
+    play_together,
+)
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
@@ -185,7 +192,7 @@ class Compute:
         config: SelfPlayConfig,
         seeds: Seeds,  # the random generator of each actor
         *,
-        selection: Selection | None = None,  # by default PUCT as in the settings
+        selection: Selection = SELF_PLAY_PUCT,
         max_simulations: int = 0,  # the largest budget of any plan
         count: int | None = None,  # actors; by default as many as are useful
     ) -> Actors:

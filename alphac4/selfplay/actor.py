@@ -41,6 +41,8 @@ from alphac4.selfplay.games import (
 )
 from alphac4.selfplay.samples import ActorStats, Block
 
+SELF_PLAY_PUCT = Puct(prior_temperature=PRIOR_TEMPERATURE)
+"""Selection of self-play, unless the settings or functions of a run choose another."""
 MAX_BLOCK_INTERVAL_S = 2.0  # longest time for which finished games are held back
 # Cached evaluations, of 64 bytes each on the standard board, so that few positions are evaluated twice. The size of the
 # cache changes the speed of self-play, not the games.
@@ -90,14 +92,14 @@ class Actor:
         rng: np.random.Generator,  # draws the slots' random states in turn: several actors play the same games as one
         cache: EvaluationCache | None = None,  # shared by actors with the same evaluator; by default a cache of its own
         *,
-        selection: Selection | None = None,  # by default PUCT
+        selection: Selection = SELF_PLAY_PUCT,
         max_simulations: int = 0,  # largest budget of plans, if above those of ``config``
     ) -> None:
         self.board = board
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
-        self._selection = check_selection(selection or Puct(prior_temperature=PRIOR_TEMPERATURE))
+        self._selection = check_selection(selection)
         self._trees = make_trees(slots, config.tree_nodes(max_simulations), board, rng, reuse=reuses_tree(selection))
         self._games = make_games(slots, board)
         self.stats = ActorStats()  # statistics of the work since the last block

@@ -21,7 +21,7 @@ from alphac4.nn.backends import backend_names, has_backend
 from alphac4.nn.network import Network
 from alphac4.plugins.cluster.connection import Connection, import_ray
 from alphac4.plugins.cluster.pool import fetch
-from alphac4.selfplay.actor import UNLIMITED_MOVES
+from alphac4.selfplay.actor import SELF_PLAY_PUCT, UNLIMITED_MOVES
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
@@ -42,7 +42,7 @@ class ActorSettings:
 
     board: Board
     config: SelfPlayConfig
-    selection: Puct | None = None
+    selection: Puct = SELF_PLAY_PUCT
     slots: int  # concurrent games per actor; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
     backend: str  # inference backend; a node without it uses its fastest one

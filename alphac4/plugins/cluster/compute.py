@@ -13,6 +13,7 @@ from alphac4.nn.network import Network
 from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors
 from alphac4.plugins.cluster.connection import connect
 from alphac4.plugins.cluster.pool import RayPool
+from alphac4.selfplay.actor import SELF_PLAY_PUCT
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.records import quote
 
@@ -55,7 +56,7 @@ class ClusterCompute(Compute):
         config: SelfPlayConfig,
         seeds: Seeds,
         *,
-        selection: Selection | None = None,
+        selection: Selection = SELF_PLAY_PUCT,
         max_simulations: int = 0,
         **_options: Any,
     ) -> Actors:
@@ -64,7 +65,7 @@ class ClusterCompute(Compute):
         With trees on a core, an actor plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`. With trees on a
         GPU, it plays as many as the settings say.
         """
-        if not isinstance(selection, Puct | None) or max_simulations or network.config.is_custom:
+        if not isinstance(selection, Puct) or max_simulations or network.config.is_custom:
             raise ValueError(
                 "a cluster supports neither `network` and `visits` nor a `selection_rule` other than alphac4.Puct: "
                 "leave them out"

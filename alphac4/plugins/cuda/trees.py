@@ -15,7 +15,7 @@ from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import Actors, Seeds
 from alphac4.game.rules import Board
-from alphac4.mcts.puct import Puct, check_selection, expand_and_back_up, write_leaf
+from alphac4.mcts.puct import check_selection, expand_and_back_up, write_leaf
 from alphac4.mcts.simulation import Selection, reuses_tree
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
@@ -33,8 +33,8 @@ from alphac4.plugins.cuda.device import (
     synchronise,
     to_tensor,
 )
-from alphac4.selfplay.actor import UNLIMITED_MOVES
-from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
+from alphac4.selfplay.actor import SELF_PLAY_PUCT, UNLIMITED_MOVES
+from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
     MAX_STARTS,
@@ -104,7 +104,7 @@ class DeviceActor:
         rng: np.random.Generator,
         precision: torch.dtype | None = None,
         *,
-        selection: Selection | None = None,
+        selection: Selection = SELF_PLAY_PUCT,
         max_simulations: int = 0,
     ) -> None:
         device = cuda_device()
@@ -114,7 +114,7 @@ class DeviceActor:
         empty = make_trees(slots, 1, board, rng, reuse=reuses_tree(selection))
         self._trees = make_device_trees(empty, config.tree_nodes(max_simulations), device)
         self._games = copy_to_device(make_games(slots, board), device)
-        self._selection = check_selection(selection or Puct(prior_temperature=PRIOR_TEMPERATURE))
+        self._selection = check_selection(selection)
         plan = make_plan(board, config)
         starts = np.zeros(MAX_STARTS, np.uint64)  # room for those of any plan
         self._plan = copy_to_device(plan._replace(start_own=starts, start_occupied=starts), device)
