@@ -46,7 +46,10 @@ def make_external_player(found: re.Match[str], **offered: Any) -> Player:
 
 def module_files(module: str) -> list[Path]:
     """Return a module's file, but not those of the modules that it imports; [] if it is missing or has no file."""
-    spec = importlib.util.find_spec(module)
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # of the package of a missing module
+        return []
     return [] if spec is None or spec.origin is None or not spec.has_location else [Path(spec.origin)]
 
 

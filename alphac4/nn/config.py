@@ -73,7 +73,8 @@ class NetworkConfig(NetworkSize):
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
         """Raise ValueError unless this network equals ``other``, except for added blocks or planes and extra heads."""
         added = {name: getattr(self, name) for name in ("planes", "blocks", "ownership", "heads")}
-        is_same = replace(other, **added) == self
+        sizes = dict(self.heads)
+        is_same = replace(other, **added) == self and all(sizes.get(name, size) == size for name, size in other.heads)
         if not is_same or other.blocks > self.blocks or other.input_planes > self.input_planes:
             old, new = asdict(other), asdict(self)
             changes = ", ".join(f"{name} {old[name]} -> {new[name]}" for name in new if old[name] != new[name])

@@ -25,6 +25,7 @@ MAX_SIMULATIONS = 10_000_000  # per search of a command; each takes about 130 by
 MAX_NUMBER = 1_000_000_000_000  # larger numbers must be typing errors
 MIN_POSITIVE = 1e-9  # of numbers that must be above 0
 MAX_QUOTE_LENGTH = 200  # characters of a user's input in a message
+MAX_REASON_LENGTH = 300  # characters of a library's error in a message
 MAX_MESSAGE_LENGTH = 1200
 MAX_NUMBER_LENGTH = 30  # characters
 NUMBER_FORM = re.compile(r"-?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -267,8 +268,9 @@ def quote(value: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or its type if the message is empty."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """Return the first line of an error's message, shortened, or its type if the message is empty."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return shorten(line, MAX_REASON_LENGTH)  # a library's message may quote a whole file
 
 
 def _wrong_type(hint: Any, value: Any, name: str) -> WrongTypeError:

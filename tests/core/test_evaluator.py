@@ -459,6 +459,9 @@ def test_a_grown_network_has_the_same_outputs(network: PolicyValueNetwork) -> No
     assert (larger.stem[0].weight.grad.abs().sum(dim=(0, 2, 3)) > 0).all()
     with pytest.raises(ValueError, match="cannot start from"):
         network.initialize_from(larger)
+    wide, narrow = (PolicyValueNetwork(dataclasses.replace(config, heads=(("reply", size),))) for size in (4, 3))
+    with pytest.raises(ValueError, match="heads"):
+        wide.initialize_from(narrow)
     with pytest.raises(ValueError, match="it may only have more blocks and planes"):
         PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).initialize_from(larger)
     with pytest.raises(ValueError, match=r"this one \(rows 6 -> 5\): it may only have more blocks and planes"):
