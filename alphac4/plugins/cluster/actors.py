@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from alphac4.compute import choose_compute
 from alphac4.compute.cores import Actors, Compute, GameState, Seeds
+from alphac4.compute.registry import find_kind
 from alphac4.game import Board
 from alphac4.machine import CHECK_INTERVAL_S, adapt_process, picklable_errors
 from alphac4.mcts.puct import Puct
-from alphac4.nn.backends import backend_names, has_backend
+from alphac4.nn.backends import has_backend
 from alphac4.nn.network import Network
 from alphac4.plugins.cluster.connection import Connection, import_ray
 from alphac4.plugins.cluster.pool import fetch
@@ -118,12 +119,11 @@ class RemoteActor:
 
 def make_actors(task: ActorSettings, network: Network, rng: np.random.Generator) -> Actors:
     """Create the one actor of a core or GPU; a node that lacks the backend uses its fastest one."""
-    names = backend_names(task.device)
-    if task.backend in ("auto", *names):
+    if task.backend in find_kind(task.device).backends:
+        compute = choose_compute(task.device, task.backend, threads=1)
+    else:
         backend = task.backend if has_backend(task.backend, task.device) else "auto"
         compute = Compute(task.device, backend, 1)
-    else:
-        compute = choose_compute(task.device, task.backend, threads=1)
     config = replace(task.config, parallel_games=task.slots)
     return compute.actors(network, task.board, config, lambda _index: rng, count=1, selection=task.selection)
 

@@ -5,6 +5,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ import torch
 from alphac4.game.rules import STANDARD
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights
+from alphac4.plugins.cluster.actors import ActorSettings, ClusterActors, RemoteActor, Weights, make_actors
 from alphac4.plugins.cluster.connection import Connection, Node, check_nodes
 from alphac4.plugins.cluster.pool import RayPool, fetch
 from alphac4.selfplay.config import SelfPlayConfig
@@ -104,6 +105,12 @@ TASK = ActorSettings(
     slots=SLOTS,
     backend="torch-fp32",
 )
+
+
+def test_a_node_without_the_runs_backend_plays_with_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)  # as if it were not installed
+    task = replace(TASK, backend="openvino-fp32")
+    assert not make_actors(task, make_network(), np.random.default_rng(0)).backend.startswith("openvino")
 
 
 def make(ray: Any, needed: dict[str, str] | None = None) -> ClusterActors:
