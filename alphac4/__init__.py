@@ -11,7 +11,7 @@
 The names in `__all__` are the public interface; they are loaded at their first use. Every other module is internal, and
 may change from one version to the next. Columns count from 0 in code, and from 1 in move strings, in `to_dict()` and in
 text for people. Values are for the side to move. An argument of a wrong type raises `TypeError`, and a wrong value
-`ValueError`, with a message of one line.
+`ValueError`, with a message of one line. A file or folder may also raise `OSError`.
 """
 
 from importlib import import_module

@@ -17,7 +17,8 @@ ESTIMATE_SHARE = 0.02
 class Bar(tqdm):  # type: ignore[misc] # it has no types
     """tqdm's progress bar without tqdm's thread. It is only shown on a terminal, and disappears at its end.
 
-    tqdm's thread would stay in the caller's process. It refreshes bars that skip updates; these bars skip none.
+    tqdm's thread would stay in the caller's process. It refreshes bars that check the time only at some updates; these
+    bars check it at every update.
 
     If no bar can be shown and ``estimate`` is set, the time left is logged once.
     """

@@ -21,8 +21,9 @@ EXAMPLES = """\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit code: 2 for bad input, 130 after Ctrl-C, 143 after SIGTERM or SIGHUP.
+    """Run a subcommand and return its exit code.
 
+    It is 1 for a broken installation, 2 for bad input, 130 after Ctrl-C, 143 after SIGTERM or SIGHUP, or the command's.
     Without ``arguments``, parse those of the process and adapt the process to the command.
     """
     if arguments is None:

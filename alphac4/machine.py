@@ -116,7 +116,7 @@ def _group_limits(controller: str, *names: str, root: Path) -> Iterator[list[int
 
 
 def check_memory(user: str, needed: int, settings: str, *, is_certain: bool = True) -> None:
-    """Check that this process may use ``needed`` more bytes, because Linux ends one that uses too much silently.
+    """Check that this process may use ``needed`` more bytes, because Linux silently ends one that uses too much.
 
     Raise MemoryError if this machine, a container or ``ulimit`` has too little. Log a warning instead if the need is
     not certain, or if only other programs, which may end, use the memory. The message begins with ``user``, such as
@@ -246,7 +246,7 @@ def delayed_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def picklable_errors() -> Iterator[None]:
-    """Replace an exception that cannot be pickled by a RuntimeError with its text.
+    """Raise a RuntimeError with the text of an exception that cannot be pickled, instead of that exception.
 
     For functions that run in a child process: an exception that the parent cannot unpickle looks like a crash.
     """

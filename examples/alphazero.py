@@ -5,8 +5,9 @@
     python examples/alphazero.py --judge                        # count the trained network's mistakes
     python examples/alphazero.py --play                         # play the network that was trained last
 
-Read it from top to bottom. The package does the same, compiled and in large batches; a test compares both searches. To
-see whether a change helps, compare `--judge` before and after, with several seeds: networks of two seeds differ, too.
+Read it from top to bottom. The package has the same algorithm, compiled and with more options; a test compares both
+searches. To see whether a change helps, compare `--judge` before and after, with several seeds: networks of two seeds
+differ, too.
 
 Values are in [-1, 1] and for the side to move: +1 means that it wins. Columns count from 0.
 
@@ -214,7 +215,7 @@ def backup(path: list[tuple[Node, int]], value: float) -> None:
 
 
 def search(game: Game, roots: Sequence[Node], evaluate: Evaluate, simulations: int, select: Select = puct) -> None:
-    """Grow many trees together, so that the network evaluates their leaves in one batch; roots must be evaluated."""
+    """Grow many trees together, so that the network evaluates their leaves in one batch. Evaluate the roots first."""
     for _ in range(simulations):
         walks = [select_leaf(game, root, select) for root in roots]
         evaluate([leaf for _, leaf in walks if leaf.outcome is None])
@@ -269,7 +270,7 @@ def self_play(game: Game, evaluate: Evaluate, settings: Settings, rng: np.random
     while games:
         roots = [Node(game, position) for position, _ in games]
         evaluate(roots)
-        for root in roots:  # without noise, moves with small priors would never be tried
+        for root in roots:  # without noise, moves with small priors might never be tried
             noise = rng.dirichlet([settings.dirichlet_alpha] * len(root.moves))
             root.prior = [(1 - settings.noise) * p + settings.noise * n for p, n in zip(root.prior, noise, strict=True)]
         search(game, roots, evaluate, settings.simulations)
@@ -387,7 +388,7 @@ def show_game(game: Game, evaluate: Evaluate, simulations: int, *, human: bool) 
 
 # --- Exact play, by the package's solver; training does not use it ----------------------------------------------------
 def decisive_positions(game: Game, count: int) -> dict[Position, dict[int, int]]:
-    """Positions of random games, always the same, in which a move can be a mistake; with each move's exact outcome."""
+    """Random positions, always the same, in which a move can be a mistake; with the outcome of each move: 1, 0, -1."""
     import alphac4  # the rest of the file does not need it
 
     board, rng = alphac4.make_board(game.rows, game.columns, game.run), np.random.default_rng(0)

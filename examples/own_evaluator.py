@@ -17,7 +17,8 @@ def lines(planes: Array) -> tuple[Array, Array]:
         planes: [B, 2, R, C]: the stones of the side to move, then its opponent's, bottom row first.
 
     Returns:
-        Policy logits [B, C] and a value [B] in [-1, 1] for the side to move, or win, draw and loss [B, 3] in its place.
+        Policy logits [B, C] and values [B] in [-1, 1] for the side to move. An evaluator may return probabilities of
+        win, draw and loss [B, 3] instead of values.
     """
     own, other = planes[:, 0], planes[:, 1]
     value = np.tanh((open_lines(own, other) - open_lines(other, own)) / 10)
@@ -27,7 +28,7 @@ def lines(planes: Array) -> tuple[Array, Array]:
 
 
 def open_lines(own: Array, other: Array) -> Array:
-    """Return the number of stones [B] in lines without a stone of the other side; one in two lines counts twice."""
+    """Return the number of stones [B] in lines without a stone of the other side; a stone counts once per line."""
     count = np.zeros(len(own), np.float32)
     rows, columns = own.shape[1:]
     for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):

@@ -1,6 +1,6 @@
 """Your own player, which has a name and chooses a column for each position.
 
-Every command accepts it as a player, if you run it from the parent folder of `examples`:
+Commands that take any player accept this one, if you run them in the parent folder of `examples`:
 
     alphac4 arena examples.own_player:Cautious uct:100 --games 20
     alphac4 evaluate examples.own_player:Cautious

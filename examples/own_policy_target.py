@@ -1,7 +1,7 @@
 """Your own policy target.
 
 Self-play records a policy target for each position, by default the prior improved by the search's values. A function of
-finished games can replace it. `examples/ideas` changes other parts of the algorithm in the same way.
+finished games can replace this target. `examples/ideas` changes other parts of the algorithm in the same way.
 
 Without --fast it trains the preset "quick", which takes 8 to 18 minutes.
 """
@@ -17,7 +17,7 @@ import alphac4
 
 
 def sharper(games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Return the squared shares of visits, normalised to sum to 1 at each ply [G, C, A].
+    """Return the squared shares of visits [G, C, A], normalised to sum to 1 at each searched ply.
 
     ``games`` has arrays by game and ply: the root's ``visits`` [G, C, A], ``values`` and ``priors`` of its moves, the
     stones (``own``, ``occupied``), the search's ``value``, the ``outcome``, and more.

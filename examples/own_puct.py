@@ -20,6 +20,8 @@ class AlphaGoZero(NamedTuple):
     def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:
         """Return ``Q + c P sqrt(N) / (1 + n)``, where Q is 0 before the first visit.
 
+        P is the prior of the move, n its visits, Q its mean value, and N the visits of the node.
+
         The search tries the move with the highest score among those that are not proven to lose. ``trees`` has arrays
         by tree, node and action; ``totals`` are sums over the node's moves.
         """

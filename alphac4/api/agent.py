@@ -123,7 +123,7 @@ class Agent:
         with self._lock:
             result = self.player.search(found, budget)
             find = keep_trees(self.player).node
-        # Its own limit does not apply.
+        # With a budget, the name in the result lacks the player's own limit, which does not apply.
         name = self.name if budget is None else re.sub(r"^(uct):[^,]*|^(.*)@[^,@]*", r"\1\2", self.name)
         seen = [SearchResult.of_result(p, name, result, i, partial(find, i)) for i, p in enumerate(found)]
         return seen if several else seen[0]
@@ -167,8 +167,8 @@ def load(
         backend: inference backend; "auto" chooses by a fixed rule for this processor, without 8-bit integers.
         threads: cores to use; by default all.
         batch_size: the usual number of positions that a network evaluates together; other numbers are slower.
-        selection_rule: selects the moves in a network's tree and replaces the specification's options: a `Puct`, or
-            your own NamedTuple with a field ``prior_temperature`` and a method ``score``.
+        selection_rule: selects the moves in a network's tree and replaces the specification's options of `Puct`, such
+            as c-init: a `Puct`, or your own NamedTuple with a field ``prior_temperature`` and a method ``score``.
         proofs: whether a network's search recognises won, drawn and lost positions in its tree. Without proofs, the
             end of a game is a value like any other.
         mirror: whether a network evaluates a position and its mirror image only once, in one of the two orientations.
@@ -177,10 +177,11 @@ def load(
         network: the function that built a checkpoint's network, if the package did not build it.
 
     Raises:
+        OSError: for a file that cannot be read.
         RuntimeError: for a device that cannot be used.
         TypeError: for an argument of another type.
-        ValueError: for an unknown player, a file that cannot be used, an argument that does not apply to this player,
-            or a network with other inputs or outputs.
+        ValueError: for an unknown player, a missing or damaged file, an argument that does not apply to this player, or
+            a network with other inputs or outputs.
     """
     if isinstance(player, type):
         raise TypeError(f"player must be an instance of {player.__name__}, not the class")

@@ -148,7 +148,7 @@ def draw_board(
     axes: "Axes | None" = None,
     board: AnyBoard | None = None,
 ) -> "Axes":
-    """Draw a position with Matplotlib and mark its last stone; a notebook displays the result.
+    """Draw a position with Matplotlib and mark its last stone, if its moves are known; a notebook displays the result.
 
     Args:
         position: a move string such as "4455", or a `Position`; the game may be over.

@@ -116,6 +116,8 @@ def train(
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing_matches`` is empty.
 
     Raises:
+        MemoryError: as for `iterate`.
+        OSError: for a folder that cannot be used, or a file of settings that cannot be read.
         RuntimeError: as for `iterate`.
         TypeError: for an argument of another type.
         ValueError: for unknown settings, a folder with another run, or a function that returns invalid values.
@@ -196,9 +198,11 @@ def evaluate(
         backend: inference backend of networks in files.
 
     Raises:
+        OSError: for a missing file of positions, or a file that cannot be read.
         RuntimeError: for a device that cannot be used.
         TypeError: for an argument of another type.
-        ValueError: for an unknown player, an invalid number, or a file that holds no positions or a wrong score.
+        ValueError: for an unknown player, an invalid number, ``simulations`` although no player uses them, or a file
+            that holds no positions or a wrong score.
     """
     if simulations is not None and not simulations:
         raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # each takes a second to import
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # limit of an `AutoPlayer`
-CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
+CACHE = 2**18  # evaluations that each search of a network player keeps: 16 MiB on the standard board
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
@@ -226,7 +226,7 @@ class NetworkKind(PlayerKind):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether simulations limit the search and it has no temperature."""
+        """Whether the limit is a number of simulations, and the temperature is 0."""
         return self.temperature == 0 and self.budget.seconds is None
 
     def load(self) -> "Checkpoint":
@@ -246,7 +246,7 @@ class NetworkKind(PlayerKind):
         return self.player(self.evaluator(options), options)
 
     def player(self, evaluator: "SupportsEvaluate", options: "BuildOptions", cache: int = CACHE) -> "SearchingPlayer":
-        """Create the player with the network loaded as ``evaluator``; its search keeps ``cache`` evaluations."""
+        """Create the player with the network loaded as ``evaluator``; each search keeps ``cache`` evaluations."""
         from alphac4.arena.players import AutoPlayer, NetworkPlayer, TimeManagement
         from alphac4.mcts.network_search import PREFETCH, NetworkSearch
 

@@ -82,13 +82,13 @@ def play_match(
     openings: Sequence[Position],
     on_games: Callable[[int], object] = lambda _count: None,
 ) -> MatchResult:
-    """Play a match on several threads: the i-th copies of both players play the i-th part of the ``openings``.
+    """Play a match; several copies of the players play in threads, the i-th copies the i-th part of the ``openings``.
 
-    Each opening is played twice, with colours swapped. If the players use no random numbers, the result does not depend
-    on the number of copies. A player loses every game if it returns NaN or its network returns numbers that are not
-    finite; the recorded games are then only the openings. ``on_games`` is called in the calling thread several times
-    per second, or after each turn of a single copy, with the number of games that have ended since its last call; it
-    may raise to end the match.
+    Each opening is played twice, with colours swapped. If the players use no random numbers and their networks are
+    batch-invariant, the result does not depend on the number of copies. A player loses every game if it returns NaN or
+    its network returns numbers that are not finite; the recorded games are then only the openings. ``on_games`` is
+    called in the calling thread several times per second, or after each turn of a single copy, with the number of games
+    that have ended since its last call; it may raise to end the match.
     """
     started = time.perf_counter()
     indices = np.array_split(np.arange(len(openings)), len(challengers))

@@ -62,7 +62,7 @@ class BuildOptions:
     reuse: Reuse | None = None
     """Trees that a search keeps for later positions; by default the player's own choice."""
     selection: Selection | None = None
-    """Selects the moves in a network's tree, instead of the specification's options."""
+    """Selects the moves in a network's tree, instead of PUCT with the specification's options."""
 
 
 @runtime_checkable
@@ -247,7 +247,10 @@ class NetworkPlayer(TreePlayer):
         return dataclasses.replace(result, moves=moves, variations=variations)
 
     def proven_moves(self, index: int, least: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """Return keys [P] and moves [P] that secure ``least`` in a position; see `mcts.tree.proven_moves`."""
+        """Return keys [P] and moves [P] that secure at least ``least`` in the ``index``-th position of the last search.
+
+        ``least`` is a proven outcome; see `alphac4.mcts.tree.proven_moves`.
+        """
         return self._search.proven_moves(index, least)
 
     def _drawn(self, result: SearchResults, row: int, *, is_raw: bool) -> int:

@@ -41,8 +41,8 @@ def score_interval(pair_points: Sequence[float]) -> Interval:
 
     The two games of a pair share an opening and are correlated, so pairs are the independent unit (Fishtest's
     pentanomial model). One pseudo-pair of each extreme keeps the interval from closing when all pairs agree. Intervals
-    of fewer than 20 pairs are too narrow if the same player always wins both games of a pair: with 4 games, they
-    contain the true score half of the time.
+    of fewer than 20 pairs are too narrow if each pair's games have the same winner: with 4 games, they contain a true
+    score of 1/2 only half of the time.
     """
     if not pair_points:
         return Interval(value=0.5, low=0.0, high=1.0)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT = "alphac4-tournament"
 PAIRS_PER_PART = 25  # pairs of games that a process plays in lockstep
-SPRT_PAIRS_PER_PART = 10  # the same with a sequential test, which may end the pairing after each part
+SPRT_PAIRS_PER_PART = 10  # the same with a sequential test, which may end the pairing after any part
 
 Pairing = tuple[str, str]
 Results = dict[Pairing, MatchResult]
@@ -57,7 +57,7 @@ class NetworkFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Tournament:
-    """Settings of a round robin; they determine every game of players that do not depend on time."""
+    """Settings of a round robin; on one kind of processor, they determine all games of players without time limits."""
 
     players: tuple[str, ...]  # specifications
     pairs: int  # maximum number of colour-swapped pairs of games in each pairing
@@ -82,7 +82,7 @@ class Tournament:
 
     @property
     def record_settings(self) -> dict[str, Any]:
-        """Settings that the journal stores, with digests of files: a changed file counts as another player."""
+        """Settings that the journal stores, with digests of files. `Journal` raises FileError if they have changed."""
         digests = {name: player_digest(name) for name in self.players}
         return {
             "players": self.players,

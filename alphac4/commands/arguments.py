@@ -86,7 +86,7 @@ def _join_lines(kind: Any) -> None:
 def loading(*, at_once: bool = False) -> Iterator[None]:
     """Announce slow imports in the block, and compilations after it, on a terminal.
 
-    The line appears after a second, or ``at_once``.
+    The line about imports appears after a second, or ``at_once``.
     """
     text = "loading; the first start takes longer ..."
     if at_once and sys.stderr.isatty():

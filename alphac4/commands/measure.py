@@ -83,7 +83,7 @@ class ArenaCommand(CheckedSettings):
             raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
 
     def __call__(self) -> int:
-        """Play the games that are not recorded yet; print the crosstable and the score of each pairing."""
+        """Play the games that are not recorded yet; print the crosstable and the score of each pairing, or JSON."""
         with loading():
             from alphac4.arena.tournament import describe_results, results_as_json
         players = self.players if len(self.players) > 1 else ("best", *self.players)
@@ -330,7 +330,7 @@ class AuditCommand(CheckedSettings):
 
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
-    """Show in a bar how many of the ``total`` positions with ``stones`` stones are done."""
+    """Show in a bar how many of the ``total`` unknown moves in positions with ``stones`` stones are done."""
     from alphac4.game.position import count_of
 
     if done == 0:

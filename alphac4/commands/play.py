@@ -271,7 +271,7 @@ class SolveCommand:
     board: Annotated[BoardConfig, NO_PREFIX] = field(default_factory=BoardConfig)
 
     def __call__(self) -> int:
-        """Score one position or a batch; return 2 if a line of the batch is invalid."""
+        """Score one position or a batch; return 2 if a line of the batch is invalid or gives a wrong score."""
         with loading():
             from alphac4.game import Position
             from alphac4.game.position import describe_outcome, join_moves
@@ -321,7 +321,7 @@ class SolveCommand:
         return "\n".join([*lines, *format_table(rows, left=[2])])
 
     def _solve_lines(self, solver: "Solver") -> int:
-        """Score line by line; report an invalid line or a wrong score with the line's number, and continue."""
+        """Score line by line; report an invalid line or a wrong known score with the line's number, and continue."""
         from alphac4.evaluation.positions import parse_position
         from alphac4.game import column_name
 

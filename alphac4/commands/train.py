@@ -86,7 +86,7 @@ class TrainCommand:
             raise
         print(wrap_text(f"\n{trained}\n\nNext:", sys.stdout))
         best = str(trained.best_checkpoint)
-        is_standard = self.config.board.make() == STANDARD  # the package has positions of no other board
+        is_standard = self.config.board.make() == STANDARD  # the package has positions of this board only
         for command in (
             ("alphac4", "play", f"{best}@600"),
             ("alphac4", "evaluate", best) if is_standard else ("alphac4", "arena", f"{best}@100", "uct:1000"),

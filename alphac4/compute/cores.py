@@ -40,7 +40,7 @@ Seeds = Callable[[int], np.random.Generator]
 """Returns the random generator of an actor by its index; on cores, all actors share that of index 0."""
 
 GameState = Mapping[str, npt.NDArray[np.generic]]
-"""Games in progress, one row per game."""
+"""Arrays of the games in progress, with one row per game."""
 
 
 class Actors:
@@ -87,7 +87,7 @@ class Actors:
     ) -> None:
         """Play until finished games have ``samples`` positions; an exception of a callback stops all actors.
 
-        Equally many moves are played in all games, so samples do not depend on speed.
+        On cores, equally many moves are played in each slot, so samples do not depend on speed.
         """
         recorded = 0
 
@@ -175,11 +175,11 @@ class Compute:
         return NetworkSearch(evaluator, selection, board=board, **options)
 
     def learner(self, config: "TrainConfig", extensions: "Extensions | None") -> "Learner | None":  # noqa: ARG002
-        """Create a run's learner; return None for the usual one, on the ``learning_device``."""
+        """Create a run's learner; return None if the usual one, on the ``learning_device``, is to be used."""
         return None
 
     def pool(self, min_cores: int = 0) -> Pool | None:  # noqa: ARG002 - for subclasses
-        """Start processes elsewhere that play matches; return None if there are fewer than ``min_cores``."""
+        """Start processes elsewhere that play matches; return None if there are none, or fewer than ``min_cores``."""
         return None
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class Compute:
         """Create the actors that play a run's games."""
         needed = config.parallel_games * bytes_per_game(board, config, max_simulations)
         check_memory("the games of self-play need", needed, "games or simulations of self-play")
-        count = count or max(1, min(self._threads, config.parallel_games // MIN_GAMES))  # each has full batches
+        count = count or max(1, min(self._threads, config.parallel_games // MIN_GAMES))  # enough games for each
         sizes = [len(part) for part in np.array_split(range(config.parallel_games), count)]
         evaluator = Evaluator(
             network,

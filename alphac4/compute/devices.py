@@ -1,4 +1,4 @@
-"""PyTorch's devices. A GPU is used only if its outputs and gradients match those of the cores in a self-test."""
+"""PyTorch's devices. A GPU is used only if its outputs and its learning match those of the cores in a self-test."""
 
 import copy
 import functools
@@ -21,7 +21,7 @@ NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of thi
 
 POSITIONS = 64
 TOLERANCE = 0.02  # relative to the largest number of a tensor: convolutions on a GPU round to ten bits
-LEARNED_TOLERANCE = 0.1  # the same for weights after a step: rounding flips ReLUs, and gradients jump
+LEARNED_TOLERANCE = 0.1  # the same for the loss and the weights after a step: rounding flips ReLUs, and gradients jump
 ABSOLUTE_TOLERANCE = 1e-3  # added to both, for tensors near zero
 OUTPUTS = 2  # compared tensors of inference, policy and value; the others are of learning
 TIMEOUT_S = 120.0  # the first use of a GPU loads libraries
@@ -76,7 +76,7 @@ def self_test_error() -> str:
 
 
 def evaluate_and_learn(network: PolicyValueNetwork, planes: Tensor, device: str) -> list[Tensor]:
-    """Return the policy and value logits on a device, then the loss, and the weights after one gradient step."""
+    """Compute on a device; return policy and value logits, the loss, and the network's state after a gradient step."""
     network, planes = copy.deepcopy(network).to(device), planes.to(device)
     with torch.inference_mode():
         outputs = network(planes)

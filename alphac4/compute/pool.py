@@ -1,4 +1,4 @@
-"""The interface to processes elsewhere, in which matches are played."""
+"""The interface to processes elsewhere that play matches."""
 
 from collections.abc import Callable
 from concurrent.futures import Future

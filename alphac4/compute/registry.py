@@ -1,7 +1,7 @@
 """Kinds of compute, which read specifications of devices: short texts such as "cuda".
 
-`register` adds a kind to the settings, the options and the messages of all commands. This module loads nothing slow
-until a compute is created.
+`register` adds a kind to all settings, options and messages that name devices. This module loads nothing slow until a
+compute is created.
 """
 
 from abc import ABC, abstractmethod
@@ -117,7 +117,7 @@ class DeviceCheck:
 
 def choose_compute(
     device: str = "auto",
-    backend: str = "auto",  # the fastest for the network, without int8
+    backend: str = "auto",  # chosen by a fixed rule for this processor; int8 only for self-play
     *,
     threads: int | None = None,  # by default all cores
     for_run: bool = False,  # outputs must not depend on batches, and only self-play may use int8
@@ -126,7 +126,7 @@ def choose_compute(
 
     Raises:
         RuntimeError: for a device or a package that is missing.
-        TypeError: if the specification is not a text.
+        TypeError: if the specification or the backend is not a text.
         ValueError: for an invalid specification, an unknown backend or fewer than one thread.
     """
     kind = find_kind(device)(device)

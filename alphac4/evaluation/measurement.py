@@ -72,7 +72,10 @@ def measure_strength(
     *,
     untrained: bool = True,
 ) -> StrengthReport:
-    """Measure a player and the ``references``; for a checkpoint, also an ``untrained`` network of the same size."""
+    """Measure a player and the ``references``.
+
+    For a checkpoint without a limit, such as "best", measure also an ``untrained`` network of the same size.
+    """
     subjects = [_prepare(each, measurement) for each in (player, *references)]
     network = unlimited_network(player) if isinstance(player, str) else None
     if network is not None and untrained:
@@ -84,7 +87,7 @@ def measure_strength(
 
 
 def _prepare(player: str | Subject, measurement: Measurement) -> Subject:
-    """Prepare to measure a checkpoint with every budget, or any other player as it is."""
+    """Prepare to measure a checkpoint without a limit with every budget, or any other player as it is."""
     if isinstance(player, Subject):
         return player
     network = unlimited_network(player)
@@ -129,7 +132,7 @@ def choose_budgets(requested: Sequence[int], players: Sequence[str]) -> list[int
 
 
 def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
-    """Return an untrained network of the same architecture; its initial weights depend only on the seed."""
+    """Return an untrained network of the same architecture, with initial weights from the seed."""
     with torch_seed(seed):
         network = PolicyValueNetwork(checkpoint.network.config).eval()
     return Checkpoint(network=network, board=checkpoint.board)

@@ -64,7 +64,7 @@ class Metrics:
 def collect_answers(
     players: Sequence[Player],  # copies of one player, which share the positions
     sets: Sequence[PositionSet],  # S positions in total
-    on_batch: Callable[[int], object] = lambda _count: None,  # called here, with the size of each batch
+    on_batch: Callable[[int], object] = lambda _count: None,  # called in this thread, with the size of each batch
     budget: Budget | None = None,  # by default the players' own
 ) -> tuple[Moves, Floats | None]:
     """Return a player's 0-based columns [S], and values [S] in [-1, 1] for the side to move, or None if it has none."""

@@ -1,4 +1,4 @@
-"""Walks: follow a player against every reply of an opponent, and judge each of its moves.
+"""Walks: follow a player against every reply of an opponent, and judge each of the player's moves.
 
 `walk_games` requests a player's move in every position that an opponent can reach, and the exact solver judges it. The
 moves are stored in `KnownMoves`, from which an interrupted walk resumes.
@@ -168,7 +168,7 @@ class LevelReport:
     kinds: Columns  # [B] of the moves, see `MoveKind`; NO_MOVE where none is needed
     failures: list[Position] = field(default_factory=list)  # positions after a mistake, or lost ones
     taken_back: int = 0  # positions whose first answer was rejected
-    is_last: bool = False  # whether no line continues
+    is_last: bool = False  # whether no game continues
 
     def count(self, kind: int) -> int:
         """Return the number of positions with moves of a kind."""

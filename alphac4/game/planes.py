@@ -130,7 +130,7 @@ def open_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint6
 def _lacking_two_along(board: Board, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
     """Return the `open_cells` of the lines along one direction."""
     empty = board.playable & ~occupied
-    # Each bit is the lowest cell of a line: its cells so far are these stones, except for none, one or two empty ones.
+    # Each bit is the first cell of a line. The cells checked so far are these stones, but for 0, 1 or 2 empty ones.
     none, one, two = ~U64_0, U64_0, U64_0
     distance = U64_0
     for _ in range(board.run_length):

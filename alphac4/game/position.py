@@ -86,7 +86,7 @@ def describe_end(sign: int, moves: int) -> str:
 
 
 def describe_bound(sign: int, moves: int) -> str:
-    """Return a win or loss at the latest, such as "wins within 3 moves", but "wins in 1 move"."""
+    """Return a win or loss in at most ``moves`` moves of the winner: "wins within 3 moves", but "wins in 1 move"."""
     return f"{'wins' if sign > 0 else 'loses'} {'in' if moves == 1 else 'within'} {count_of(moves, 'move')}"
 
 
@@ -157,7 +157,8 @@ class Position:
     """A position, for the side to move.
 
     Two positions are equal if their stones and boards are equal, however they were reached. `from_moves` and
-    `from_kaggle` make positions. `check_stones` checks a position that is made from bits without ``moves``.
+    `from_kaggle` make positions. `check_stones` checks a position that is made from bits, unless ``moves`` are given,
+    None included.
 
     Args:
         own: bits of the stones of the side to move; `alphac4.game.rules` shows their order.
@@ -167,7 +168,7 @@ class Position:
 
     Raises:
         TypeError: for arguments of other types.
-        ValueError: for stones that `check_stones` rejects.
+        ValueError: for stones in ``own`` that are not in ``occupied``, or that `check_stones` rejects.
     """
 
     own: np.uint64 = rules.U64_0
@@ -299,7 +300,7 @@ class Position:
         return type(self)(np.uint64(own), np.uint64(occupied), self.board, moves)
 
     def outcome(self) -> Outcome | None:
-        """Return the outcome for the side to move, a loss or a draw; None if the game is not over."""
+        """Return the outcome for the side to move: in games, a loss or a draw; None if the game is not over."""
         if rules.has_run(self.board, self.opponent):
             return Outcome.LOSS
         if rules.has_run(self.board, self.own):  # only possible on a board that no game reaches

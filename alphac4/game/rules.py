@@ -46,7 +46,7 @@ class Board(NamedTuple):
 def as_integer(value: Any, name: str, minimum: int | None = None) -> int:
     """Return an integer of Python or NumPy as an int.
 
-    Raise TypeError for other types, and ValueError below ``minimum`` or above `MAX_INTEGER_BITS`.
+    Raise TypeError for other types, and ValueError below ``minimum`` or for more than `MAX_INTEGER_BITS` bits.
     """
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r:.60}")
@@ -185,7 +185,7 @@ def _completions_along(stones: np.uint64, shift: np.uint64, run_length: int) -> 
 
 @inlined
 def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
-    """Return `_completions_along` for runs of four, with the shared halves computed once."""
+    """Return `_completions_along` for runs of four; each pair of adjacent stones is computed only once."""
     up1 = stones << shift
     down1 = stones >> shift
     up2 = up1 & (up1 << shift)  # stones one and two steps before

@@ -41,7 +41,7 @@ NO_MOVE = -2
 
 @dataclass(frozen=True, kw_only=True)
 class WalkScope:
-    """A board, some first moves, and the side of the player. Its opponent may reply anything.
+    """A board, some first moves, and the side of the player. The opponent may make any reply.
 
     Raises:
         IllegalMove: if the first moves are not legal.
@@ -71,7 +71,7 @@ class Replies(NamedTuple):
     Outcomes are those of the player: 1 for a win, 0 for a draw and -1 for a loss.
     """
 
-    outcomes: Columns  # [B] the worst outcome of the replies that end the game; 1 without one, or if the player won
+    outcomes: Columns  # [B] the worst outcome of the replies that end the game; 1 if no reply ends it
     keys: Keys  # [N] canonical keys of the positions after the replies, with duplicates
     parents: npt.NDArray[np.int64]  # [N] rows of the positions before the replies
     columns: Columns  # [N] the replies, 0-based
@@ -82,7 +82,7 @@ class Walk:
     """Walk through the positions that the player's moves and all replies reach, level by level.
 
     `play` plays the moves of the current level and may be called again, and `advance` goes to the next level. In walks
-    that are not ``named``, `go_back` returns to the previous one.
+    that are not ``named``, `go_back` returns to the previous level.
 
     Args:
         scope: the player's side and the start.
@@ -94,7 +94,7 @@ class Walk:
         self.board = scope.board
         self._cells = self.board.playable if cells is None else cells
         self.worst_reply_outcome = 1  # by a first move of the opponent, if the opponent begins; see `Replies`
-        self.names = [scope.after]  # [B] move strings of the positions, in canonical orientation
+        self.names = [scope.after]  # [B] move strings of the positions, in canonical orientation, if named
         self._named = named
         start = scope.start
         own, occupied = stones([start])
@@ -128,9 +128,9 @@ class Walk:
         return len(self._levels) - 1
 
     def play(self, moves: Columns) -> Columns:
-        """Play the level's moves [B] and every reply; return the worst outcome [B] after the move or a reply.
+        """Play the level's moves [B] and every reply; return the player's worst outcome [B], 1 where no game ends.
 
-        Moves below 0, such as CAN_WIN, are not played, and count as wins.
+        Moves below 0, such as CAN_WIN, are not played, and count as wins. An illegal move counts as a loss.
         """
         own, occupied, outcomes = play_moves(self.board, self.keys, moves)
         replies = play_replies(self.board, own, occupied, self._cells)
@@ -194,7 +194,7 @@ def play_moves(board: Board, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Co
 
     Returns:
         ``(own, occupied)`` [B] for the opponent, a full board if it has no reply; and the outcomes [B]: 1 if the
-        player wins or the game continues, 0 if the board is full, -1 if the move was illegal (a full column).
+        player wins, the game continues or the move is skipped, 0 for a full board, -1 for a full column (illegal).
     """
     owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
     outcomes = np.ones(len(keys), np.int8)
@@ -218,7 +218,7 @@ def play_moves(board: Board, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Co
 
 @allocating
 def play_replies(board: Board, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
-    """Play each reply that lands in ``cells``, in positions [B]; those that end the game count only in the outcomes."""
+    """Play each reply that lands in ``cells``, in positions [B]; only the outcomes count replies that end the game."""
     size = len(own) * board.columns
     outcomes, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)

@@ -1,11 +1,12 @@
 """Tree search guided by a network, which evaluates the leaves of all trees in one batch.
 
-An iteration consists of one call of the network and of `step`, which expands the evaluated leaves, backs their values
-up, and selects the next leaf of every tree. `NetworkSearch` repeats both.
+An iteration consists of one call of the network and one of `step`, which expands the evaluated leaves, backs their
+values up, and selects the next leaf of every tree. `NetworkSearch` repeats both.
 
 If the leaves do not fill a batch, `prefetch` adds positions that the next simulations will probably need: it continues
 the search as if the waiting leaves had the expected values, and then restores the tree. A cache keeps the evaluations.
-So the search of a single position uses all cores, and its result is the same as if leaves were evaluated one by one.
+So the search of a single position can use all cores. Except for rounding in larger batches, its result is the same as
+if leaves were evaluated one by one.
 """
 
 import time
@@ -272,7 +273,7 @@ def prefetch(
     """Append to the batch positions that the tree's next simulations will probably need; return its new size.
 
     The search continues as if every position that awaits its evaluation had the mean value of its parent. Afterwards
-    the tree is as before, except in rows that no node uses.
+    the tree is as before, except in rows that no node uses and in the waiting leaf's value, which is not yet valid.
     """
     leaf, leaf_own, leaf_occupied = trees.leaf[t], trees.leaf_own[t], trees.leaf_occupied[t]
     nodes, draw_sum, draw_count, random = trees.size[t], trees.draw_sum[t], trees.draw_count[t], trees.rng[t]

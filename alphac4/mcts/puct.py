@@ -39,7 +39,7 @@ class Puct(NamedTuple):
     """First-play urgency: the value of an unvisited move is its parent's mean, less this times the square root of the
     sum of the visited moves' priors (KataGo: 0.2)."""
     root_fpu_reduction: float = 0.0
-    """``fpu_reduction`` at the root, where noise and priors should be able to try every move (KataGo: 0 with noise)."""
+    """``fpu_reduction`` at the root: with 0, moves that noise favours are tried sooner (KataGo: 0 with noise)."""
     prior_temperature: float = 1.4
     """Divisor of the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play
     by a run's settings uses 1, because it learns from its own priors; a given ``selection_rule`` is used unchanged."""

@@ -24,7 +24,7 @@ class SearchResults:
     moves: npt.NDArray[np.int64]  # [B] the move to play, 0-based column
     visits: npt.NDArray[np.int64]  # [B, A]
     values: npt.NDArray[np.float64]  # [B, A] mean values in [-1, 1]; NaN where unvisited
-    priors: npt.NDArray[np.float64]  # [B, A]
+    priors: npt.NDArray[np.float64]  # [B, A] those of the search, with its `prior_temperature`; 0 without a network
     scores: npt.NDArray[np.float64]  # [B, A] the selection's, for the next simulation; NaN for full columns
     proofs: npt.NDArray[np.int64]  # [B, A] UNPROVEN, ILLEGAL or a proven outcome; see `alphac4.mcts.tree`
     value: npt.NDArray[np.float64]  # [B] the root's value in [-1, 1]
@@ -54,7 +54,7 @@ class ColumnAnalysis:
     column: int  # 0-based
     visits: int
     visit_share: float  # share of all visits
-    prior: float | None  # probability by the network's policy; None if it has not evaluated the position
+    prior: float | None  # by the policy, whose logits a search divides by `prior_temperature`; None without a network
     value: float | None  # mean in [-1, 1]; None where unvisited
     score: float | None  # the selection's; None where it is not finite
     proof: str  # "wins within 3 moves", "draws", "loses within 2 moves" or ""

@@ -44,8 +44,8 @@ MAX_VISITS = 2**24  # visits of a root: beyond that, float32 sums of results can
 TIMED_NODES = 200_000  # nodes of a tree whose search is limited by time
 
 Reuse = Literal["nothing", "proofs", "trees"]
-"""Trees that a search keeps for positions that follow: none, those with a proven root, which need no second search, or
-all."""
+"""Trees that a search keeps for positions that follow. "proofs" keeps those with a proven root, which need no second
+search."""
 
 REUSES: tuple[Reuse, ...] = get_args(Reuse)
 _COMPILED = set[tuple[type, Any]]()  # searches compiled in this process, with Numba's types of their selections

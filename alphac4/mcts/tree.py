@@ -1,6 +1,6 @@
 """Search trees stored as arrays, with proven outcomes (MCTS-Solver).
 
-Compiled functions take the arrays and the index of a tree and access only that tree, so that several threads can
+A compiled function that takes the arrays and the index of a tree accesses only that tree, so that several threads can
 search different trees. Statistics are stored per edge: ``visits[t, n, a]`` is the number of visits of action ``a`` in
 node ``n`` of tree ``t``. Values are for the side to move in ``n``.
 

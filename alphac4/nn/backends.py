@@ -38,7 +38,7 @@ BF16, FP32 = "bf16", "fp32"  # precisions of learning
 INT8 = "openvino-int8"  # the only backend with large rounding errors
 CALIBRATION_BOARDS = 512
 _LIMITS = np.float32(-1), np.float32(1)
-MIN_WINOGRAD_BATCH = 64  # from this batch size, Winograd's filtering is faster than OpenVINO in fp32
+MIN_WINOGRAD_BATCH = 64  # from this batch size, Winograd's filtering is faster for wide networks than OpenVINO in fp32
 ACTIVATION_LEVELS = 256  # levels of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # levels of a signed, symmetric 8-bit weight
 LARGEST_WEIGHT = WEIGHT_LEVELS // 2
@@ -96,11 +96,12 @@ def backend_names(device: str, network: NetworkConfig | None = None) -> list[str
 
 
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
-    """Return the backends for a network, fastest first, for usual batches of ``batch`` positions.
+    """Return the backends for a network in the order in which "auto" tries them; a usual call has ``batch`` positions.
 
     The order follows measurements (docs/speed.md): int8 if allowed, although bf16 is a little faster for small networks
-    with AMX; then bf16, if the processor multiplies it faster; then fp32, where large batches of wide networks gain
-    from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    with AMX; then bf16, if the processor multiplies it faster; then fp32. In fp32, PyTorch with Winograd's filtering
+    comes first for large batches of wide networks. Otherwise OpenVINO precedes PyTorch, which is slower, most of all
+    for single positions.
     """
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
@@ -390,7 +391,7 @@ def _compiled_convolution(planes: Any, x: Any, kernel: Any, precision: str) -> A
 
 
 def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
-    """Return the folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
+    """Return the folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would be much slower.
 
     With ``ranges``, the largest input of each layer, convolutions use 8-bit integers: unsigned activations with one
     scale per layer, signed weights with one scale per channel (as in Jacob et al. 2018). Weights use 7 of their 8 bits
@@ -440,7 +441,7 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
 
 
 def _converted_model(network: Network, batch: int) -> Any:
-    """Return a custom network as an OpenVINO graph for a fixed batch; tracing it from PyTorch takes half a second."""
+    """Return a custom network as an OpenVINO graph for a fixed batch, by tracing it from PyTorch."""
     config = network.config
     shape = [batch, config.input_planes, config.rows, config.columns]
     model = _openvino().convert_model(network, example_input=torch.zeros(shape))

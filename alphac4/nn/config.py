@@ -71,7 +71,10 @@ class NetworkConfig(NetworkSize):
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_can_initialize_from(self, other: "NetworkConfig") -> None:
-        """Raise ValueError unless this network equals ``other``, except for added blocks or planes and extra heads."""
+        """Raise ValueError unless this network can start from the weights of ``other``.
+
+        It may have more blocks and planes, and different ``ownership`` and ``heads``. All else must be equal.
+        """
         added = {name: getattr(self, name) for name in ("planes", "blocks", "ownership", "heads")}
         sizes = dict(self.heads)
         is_same = replace(other, **added) == self and all(sizes.get(name, size) == size for name, size in other.heads)

@@ -1,4 +1,4 @@
-"""Batched inference by the fastest backend whose outputs match fp32, or by a named one."""
+"""Batched inference by the first backend of a fixed order whose outputs match fp32, or by a named one."""
 
 import copy
 import functools
@@ -66,7 +66,7 @@ class Evaluator:
         batch_size: int = BATCH,  # of a usual call; others are a little slower
         device: str = "cpu",
         backend: str = "auto",
-        int8: bool = False,  # whether "auto" may use it for self-play: probabilities are off by thousandths
+        int8: bool = False,  # whether "auto" may use it: probabilities are off by thousandths on average
         threads: int | None = None,  # cores per call; by default all
         batch_invariant: bool = False,
     ) -> None:
@@ -188,7 +188,10 @@ def is_accurate(name: str, backend: Backend, planes: Array, expected: Sequence[A
 
 
 def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
-    """Return the backends that pass `is_batch_invariant`, or all if none does; warn of faster ones that fail."""
+    """Return the backends that pass `is_batch_invariant`, or all if none does.
+
+    Warn of backends that fail and precede the first that passes.
+    """
     passed = [name for name in order if is_batch_invariant(name, network)]
     if not passed:
         logger.warning("no backend is batch-invariant on this machine: results depend on the number of cores")

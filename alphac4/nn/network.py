@@ -126,7 +126,7 @@ class PolicyValueNetwork(Network):
 
     @torch.no_grad()
     def initialize_from(self, other: Network) -> None:
-        """Copy the weights of ``other``, which may have fewer blocks and planes; the outputs become the same.
+        """Copy the weights of ``other``, which may have fewer blocks and planes; policy and value become the same.
 
         Additional blocks become the identity, and additional planes get zero weights (Chen et al. 2016, "Net2Net").
         """
@@ -182,7 +182,7 @@ class CustomNetwork(Network):
             raise ValueError(f"the weights do not fit {self.config.architecture}: {first_line(error)}") from error
 
     def _check(self) -> None:
-        """Check the type of the module, the shapes of its outputs, and that it does not change its input."""
+        """Check the module's type, its state, the shapes of its outputs, and that it does not change its input."""
         config, name = self.config, self.config.architecture
         if not isinstance(self.module, nn.Module):
             raise ValueError(f"{name} returned {type(self.module).__name__}; expected a torch.nn.Module")

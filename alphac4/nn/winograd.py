@@ -31,7 +31,7 @@ def is_faster_in_learning(network: NetworkConfig, positions: int) -> bool:
 
 
 def is_supported(network: NetworkConfig) -> bool:
-    """Return whether the tower has residual blocks, and its transformed kernels do not take too much memory."""
+    """Return whether the package built the network, and its transformed kernels do not take too much memory."""
     return not network.is_custom and network.convolution_weights <= MAX_WEIGHTS
 
 
@@ -45,7 +45,7 @@ class LineTransforms(NamedTuple):
 
 @cache
 def line_transforms(n: int, dtype: torch.dtype) -> LineTransforms:
-    """Return the transforms of lines of ``n`` cells; lines longer than `MAX_TILE` are split into equal tiles."""
+    """Return the transforms of lines of ``n`` cells; lines longer than `MAX_TILE` are split into tiles."""
     tiles = -(-n // MAX_TILE)
     sizes = [len(part) for part in np.array_split(range(n), tiles)]
     points = sum(size + KERNEL - 1 for size in sizes)

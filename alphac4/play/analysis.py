@@ -25,7 +25,8 @@ WARM_UP_SIMULATIONS = 1000  # enough for batches of every size, each of which a 
 class Analyst:
     """Analysis by a player that searches in slices, to report progress and to stop; the player must reuse its tree.
 
-    The tree is also reused if a position follows from the last one. Calls from several threads wait for each other.
+    The tree is also reused if a position follows from the last one. Calls from several threads wait for each other,
+    except those of `node`.
     """
 
     def __init__(self, player: SearchingPlayer) -> None:
@@ -40,7 +41,7 @@ class Analyst:
 
     @classmethod
     def named(cls, specification: str, *, board: Board = STANDARD, seed: int = 0) -> Self:
-        """Make the analyst of a player's specification; raise ValueError for one that does not search."""
+        """Make the analyst of a player's specification; raise ValueError for one without search or tree reuse."""
         rng = np.random.default_rng(seed)
         analyst = cls(parse_searching_player(specification, rng=rng, board=board, reuse="trees"))
         analyst.specification = specification
@@ -60,7 +61,11 @@ class Analyst:
             drop_trees(self._player)
 
     def node(self, position: Position, path: Sequence[int]) -> NodeView:
-        """Return the node after a ``path`` of 0-based columns; raise ValueError unless the last analysis has it."""
+        """Return the node after a ``path`` of 0-based columns.
+
+        Raises:
+            ValueError: if the last analysis was of another position or lacks the node, or if an analysis is running.
+        """
         if not self._lock.acquire(blocking=False):
             raise ValueError("wait until the analysis is finished")
         try:
@@ -76,7 +81,7 @@ class Analyst:
         budget: Budget | None = None,
         *,
         stop: threading.Event | None = None,  # setting it ends the search after the current slice
-        on_progress: Callable[[SearchResult], None] = lambda _analysis: None,  # called ten times per second
+        on_progress: Callable[[SearchResult], None] = lambda _analysis: None,  # called about ten times per second
     ) -> SearchResult:
         """Search an unfinished position, by default within the player's own budget."""
         budget = budget or self.budget

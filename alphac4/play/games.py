@@ -58,7 +58,7 @@ class Session:
         self._undone = ""
 
     def open(self, text: str) -> None:
-        """Start from a file with one game, or from a move string; raise ValueError unless there is exactly one game."""
+        """Start from a file with one game, or from a move string; raise ValueError for a file with none or several."""
         self.load(self._read(text) if text else "")
 
     def _read(self, text: str) -> str:
@@ -86,7 +86,7 @@ class Session:
         return len(again)
 
     def save(self, path: Path) -> None:
-        """Write the moves to a text file; refuse to replace a file with anything but one game, such as a comment."""
+        """Write the moves to a text file; replace a file only if it is empty or has one game and no comment."""
         if not self.moves:
             raise ValueError("there is no move to save yet")
         if not path.parent.is_dir():

@@ -17,7 +17,7 @@ class ProvenResult:
     """Proven result: a player wins, or does not lose."""
 
     first: bool  # whether this player is the first player
-    plies: int | None  # upper bound on the plies to the win; None if the player at least draws
+    plies: int | None  # upper bound on the plies to the win; None if no win is proven
     column: int | None  # 0-based move of that player; None if unknown or the opponent is to move
 
 
@@ -32,7 +32,7 @@ class Bounds:
         return self._known.get(position)
 
     def add(self, position: "Position", result: ProvenResult) -> None:
-        """Store a win, and what follows for the next positions: after any reply, and after the win's own move.
+        """Store a win, and what follows for the next positions: after any reply, and after the winner's known move.
 
         A result without ``plies`` is not stored.
         """
@@ -48,7 +48,7 @@ class Bounds:
             self.add(position.play(column), replace(result, plies=result.plies - 1, column=None))
 
     def add_verdict(self, position: "Position", column: int, verdict: "Verdict") -> None:
-        """Store the exact result of a move."""
+        """Store the win or loss that exact play shows for a move; a draw is not stored."""
         if verdict.score > 0:
             win = ProvenResult(first=position.first_to_move, plies=2 * verdict.moves - 1, column=column)
             self.add(position, win)
@@ -58,7 +58,7 @@ class Bounds:
 
 
 class Proofs(Protocol):
-    """Proven results on one board. Its methods take seconds, and raise PlayerError if a proof is found to be wrong."""
+    """Proven results on one board. A method may take seconds; it raises PlayerError if it finds a proof to be wrong."""
 
     def proven_move(self, position: "Position") -> int | None:
         """Return a 0-based column that keeps a proven result of the side to move; None without one."""
@@ -67,12 +67,13 @@ class Proofs(Protocol):
         """Return the proven result of an unfinished position; None without one."""
 
     def player(self, make_other: "Callable[[], SearchingPlayer]") -> "Player":
-        """Return a player of proven moves. Where there is none, it plays those of ``make_other()``, made if needed."""
+        """Return a player of proven moves; elsewhere it plays as ``make_other()``, which is called at its first use."""
 
     def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
-        """Return the won positions with up to ``max_stones``: (canonical key, 0-based column, most plies to the win).
+        """Return the positions with up to ``max_stones`` that are proven wins for the side to move.
 
-        The column is in the canonical orientation, and -1 where the side to move wins immediately.
+        Each is (canonical key, 0-based column, most plies to the win). The column is in the canonical orientation, and
+        -1 where the side to move wins immediately.
         """
 
 

@@ -194,7 +194,7 @@ class TerminalGame:
         return analysis.move if column is None else column, analysis
 
     def _describe_best(self, best: list[ExactColumn]) -> str:
-        """Describe the best moves against exact play, such as "x wins in 5 moves with 6 or 7"."""
+        """Describe the best moves, by the exact solver, such as "x wins in 5 moves with 6 or 7"."""
         verdict, columns = best[0], [item.column for item in best]
         names = " or ".join(map(column_name, columns))
         is_any = columns == self.session.position.legal_columns()
@@ -220,7 +220,7 @@ class TerminalGame:
         return [item for item in columns if item.is_best]
 
     def _show_book(self) -> bool:
-        """Show the exact result of the position from the opening book; return whether the book holds it."""
+        """Show the position's exact result if it is in the opening book; return whether it was shown."""
         position = self.session.position
         solver = shared_solver(position.board)
         if self.show_exact or position.plies > solver.book.plies:
@@ -230,7 +230,7 @@ class TerminalGame:
         return True
 
     def _show_proof(self) -> tuple[bool, int | None]:
-        """Show the result of a source of proofs or of earlier positions; return whether it is a win, and its move."""
+        """Show what other proofs or earlier positions prove; return whether a side wins, and the known move, if any."""
         position, known = self.session.position, None
         with self.screen.waiting("checking the proofs"), contextlib.suppress(PlayerError):
             proofs = cached_proofs(position.board)

@@ -1,1 +1,1 @@
-"""Features beside the core. Each package here registers itself, and can be deleted; the core mentions none of them."""
+"""Features beside the core. Each package here registers itself, and can be deleted; the core imports none of them."""

@@ -19,7 +19,7 @@ from alphac4.training.loop import Callback, Progress
 
 logger = logging.getLogger(__name__)
 
-WRITE_INTERVAL_S = 2.0  # a kill loses at most the costs of this time
+WRITE_INTERVAL_S = 2.0  # a kill loses the costs of about this time, or of more in phases without progress
 
 _COPIED_PROVENANCE = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start", "functions")
 
@@ -75,8 +75,8 @@ def make_provenance(run: str, iteration: int, costs: Costs, state: RunState, con
     """Return the provenance of a run's network.
 
     ``seconds``, ``games`` and ``evaluations`` are the run's costs so far, including interrupted attempts. For a run
-    that started from another network, ``started_from`` is the provenance of that network, and ``with_start`` the sum of
-    both costs. ``functions`` are the names of the user's functions, if there are any.
+    that started from another network, ``started_from`` has that network's file, digest and provenance, and
+    ``with_start`` the sum of both costs. ``functions`` are the names of the user's functions, if there are any.
     """
     provenance: dict[str, Any] = {"run": run, "iteration": iteration, **_rounded(costs), "config": asdict(config)}
     if state.changes:

@@ -65,7 +65,7 @@ def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = 
 
 
 def game_figure(record: GameRecord, board: Board, moments: int, columns: int = 4, width: float = 10.4) -> Figure:
-    """Draw ``moments`` boards of a game, evenly spaced up to the final one, with the search's policies and values."""
+    """Draw at most ``moments`` boards of a game, evenly spaced up to the end, with the search's policies and values."""
     searched = len(record.values)
     shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
     rows = -(-(len(shown) + 1) // columns)

@@ -156,7 +156,7 @@ class RunFolder:
         return checkpoint
 
     def _restore_best(self, state: RunState) -> None:
-        """Restore the best iteration's file from ``best.safetensors`` if it is damaged or holds another network."""
+        """If the best iteration's file is damaged or holds another network, restore it from ``best.safetensors``."""
         best = self.checkpoint_path(state.best_iteration)
         try:
             self._load_best(best, state)

@@ -1,7 +1,7 @@
 """Evaluation of the best network against exact play, for people only.
 
 The result must not influence learning, the gate or the choice of the best network. So this is the only module of a run
-that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
+that imports `alphac4.evaluation`, and its result goes only into the iteration's report and TensorBoard.
 """
 
 from collections.abc import Sequence

@@ -79,8 +79,8 @@ class IterationReport:
     def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
         """Return the iteration as a row of the table with `HEADINGS`, with the time left of the run.
 
-        ``first`` is the first iteration of this process, which also compiles, so the estimate starts at its end.
-        Without it, as in its own row, the time is left out.
+        ``first`` is the report of this process's first iteration. The estimate starts at the end of that iteration,
+        which also compiled. Without ``first``, as in the row of that iteration, the time is left out.
         """
         judged, learned = self.evaluation, self.learning
         raw, searched = (
@@ -156,7 +156,11 @@ def time_shares(
     measuring: Mapping[str, float],  # seconds of further phases
     seconds: float,
 ) -> dict[str, float]:
-    """Return the shares of an iteration's wall time by phase; self-play is split into the network's and the trees'."""
+    """Return the shares of an iteration's wall time by phase.
+
+    Self-play is split into the network's and the trees'. If actors elsewhere also play between the calls of
+    `Actors.play`, it is the time spent waiting for them.
+    """
     selfplay = iteration.selfplay
     spent = {
         "self-play: network": selfplay.seconds * selfplay.network_share,

@@ -175,7 +175,7 @@ def play_together(
 ) -> None:
     """Call `SelfPlayer.play` of every actor in a thread of its own, until all are done.
 
-    An exception, here or in an actor, is raised immediately, and stops all actors after their current step.
+    An exception, of a callback or an actor, is raised immediately, and stops all actors after their current step.
     """
 
     def play(index: int, on_event: Callable[[tuple[int, Block]], None]) -> None:

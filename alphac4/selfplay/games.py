@@ -1,8 +1,8 @@
 """Games of self-play as arrays.
 
-A slot has one game at a time, and advances from leaf to leaf, move to move and game to game. Slots do not wait for each
-other: a slot whose search is done plays its move within the same step. So nearly every row of the network's batch is a
-leaf.
+A slot has one game at a time, and advances from leaf (a position to evaluate) to leaf, move to move and game to game.
+Slots do not wait for each other: a slot whose search is done plays its move within the same step. So nearly every slot
+has a leaf in each of the network's batches.
 """
 
 import math
@@ -69,7 +69,7 @@ class Games(NamedTuple):
     draw: Annotated[npt.NDArray[np.float32], "T C"]  # the root's probability of a draw
     regret: Annotated[npt.NDArray[np.float32], "T C"]  # value of the best move less that of the move played, in [0, 2]
     is_full_search: Annotated[npt.NDArray[np.bool_], "T C"]  # whether the search was a full one
-    priors: Annotated[npt.NDArray[np.float32], "T C A"]  # as `prior` during the search; 0 if proven before that
+    priors: Annotated[npt.NDArray[np.float32], "T C A"]  # `prior` during the search; 0 if the root was proven before
     visits: Annotated[npt.NDArray[np.int32], "T C A"]  # of the root's moves
     values: Annotated[npt.NDArray[np.float32], "T C A"]  # of the root's moves; NaN without a visit or proof
     greedy_value: Annotated[npt.NDArray[np.float32], "T C"]  # value at the end of the most visited line
@@ -77,7 +77,7 @@ class Games(NamedTuple):
 
 
 class GamePlan(NamedTuple):
-    """How games are played: `SelfPlayConfig` for compiled code, which may change from one iteration to the next.
+    """How games are played: `SelfPlayConfig` for compiled code. Each iteration may have another plan.
 
     Numbers are arrays, because a GPU's captured graph reads them again at every step.
     """
@@ -179,7 +179,10 @@ def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 
 @compiled
 def choose_move(trees: Trees, games: Games, t: int, plan: GamePlan) -> int:
-    """Draw the next move in proportion to visits to the power of 1/temperature; below 0.05, return the best move."""
+    """Draw the next move in proportion to visits to the power of 1/temperature, but no move that is proven to lose.
+
+    If the temperature is below 0.05 or the root is proven, return the best move.
+    """
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
     temperature = plan.temperature[games.plies[t]]

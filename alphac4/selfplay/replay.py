@@ -98,8 +98,8 @@ class Replay:
     def load(self, iteration: int) -> None:
         """Read the shards up to the last committed ``iteration``, and remove later ones.
 
-        Damaged, missing and misnamed shards are skipped with a warning. If a shard cannot be read, OSError propagates,
-        because without this shard the run's networks would differ.
+        Damaged, missing and misnamed shards are skipped with a warning. An OSError propagates, because a shard that
+        cannot be read now may be intact, and without it the run's networks would differ.
         """
         self.iterations = []
         if self.folder is None:

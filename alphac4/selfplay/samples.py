@@ -194,7 +194,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 
 
 def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
-    """Return whether each ply is a sample [G, C]: all are, except those before the first search."""
+    """Return whether each ply is a sample [G, C]: those from the first search to the end of the game are."""
     ply = np.arange(games.moves.shape[1])
     return (ply >= games.opening_plies[:, None]) & (ply < games.plies[:, None])
 
@@ -234,7 +234,7 @@ def make_samples(
 
 
 def lambda_returns(games: Games, td_lambda: float, max_regret: float) -> npt.NDArray[np.float64]:
-    """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined after the end.
+    """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined for non-samples.
 
     TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
     ``td_lambda`` towards the next position's return for the same side. The trace is cut where the regret of the move

@@ -100,9 +100,10 @@ def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
 def follow_up_score(board: Board, upper: np.uint64, follower: np.uint64, leader: np.uint64, occupied: np.uint64) -> int:
     """Return the worst result of a follower that answers by the rule below: 1 win, 0 draw, -1 unknown.
 
-    The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone, or,
-    if that was the first in a column with an odd number of empty cells, in the lowest cell of another such column:
-    their number is even. So the leader can only get the lower cell of each pair and the lowest cells of odd columns.
+    The leader is to move and the number of empty cells is even. So the number of columns with an odd number of empty
+    cells is even. If the leader plays in one of these, the follower plays in another; otherwise the follower plays on
+    top of the leader's stone. So the leader can only get the lower cell of each pair and the lowest empty cells of odd
+    columns.
     """
     empty = board.playable & ~occupied
     legal = rules.legal_cells(board, occupied)
@@ -211,7 +212,7 @@ def apply_static_bounds(
 
     Return the best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
     """
-    longest_win = (empties - 3) // 2  # there is no win within two plies; the next chance is two plies later
+    longest_win = (empties - 3) // 2  # the side to move wins neither with this stone nor with its next
     if empties <= 3 or longest_win <= alpha:
         stack.children[depth] = 0
         return max(0, longest_win)

@@ -26,7 +26,7 @@ class Solver:
 
     A score is for the side to move: 0 for a draw, ``(cells + 1 - plies) // 2`` for a win with the next stone and one
     less for every further move of the winner; negative for a loss. A finished position has the score of its last move:
-    on the standard board -18 after the fastest win, and 0 if the board is full.
+    on the standard board -18 after the fastest win, and 0 after a draw.
 
     Results stay in the table, of ``2 ** table_bits`` entries of 8 bytes, and speed up later calls. Searches release the
     interpreter's lock, and threads may share a solver. A search pauses some dozens of times per second; at a pause,

@@ -71,7 +71,7 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
         if (config.rows, config.columns) != (board.rows, board.columns):
             raise ValueError("the network and the header have different boards")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        # The package's own network has no weights before the file's, which may have other names or shapes.
+        # The package's own network is built without weights, on the device "meta"; the file's are then assigned.
         with torch_seed(0), torch.device("cpu" if config.is_custom else "meta"):
             network = build_network(config, build)
         network.load_state_dict(tensors, assign=not config.is_custom)
@@ -99,9 +99,9 @@ def _read_board(path: Path, header: Header) -> Board:
 
 
 def checkpoint_file(name: Path) -> Path:
-    """Return the file of a network: a name in `SHIPPED`, a name with a scheme, or a path.
+    """Return the file of a network that is given by a name in `SHIPPED`, a name with a scheme, or a path.
 
-    A name in `SHIPPED` always means the shipped network. An absolute path names another file called "best".
+    A name in `SHIPPED` always means the shipped network. For another file called "best", give an absolute path.
     """
     if str(name) not in SHIPPED:
         find = find_with_scheme(name.as_posix())
@@ -113,7 +113,7 @@ def checkpoint_file(name: Path) -> Path:
 
 
 def shipped_file(name: str) -> Path:
-    """Return the path of a file in the `checkpoints` folder: in the package of a wheel, next to it in a clone."""
+    """Return the path of a file in the folder `checkpoints`: in a wheel inside the package, in a clone next to it."""
     package = Path(__file__).resolve().parents[1]
     candidates = [folder / "checkpoints" / name for folder in (package, package.parent)]
     return next((path for path in candidates if path.exists()), candidates[-1])

@@ -42,7 +42,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line, or leave the file unchanged; if a kill has truncated the last line, end that line first."""
+    """Append a line; on an error, leave the file unchanged. If a kill has truncated the last line, end it first."""
     check_regular(path)
     with add_path_to_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ def check_regular(path: Path) -> None:
 
 
 def check_folder(folder: Path, requested: Path | None = None) -> None:
-    """Create a folder if it does not exist; raise an OSError that names ``requested`` if it cannot be written."""
+    """Create a missing folder; raise an OSError that names ``requested``, or else the folder, if it is not writable."""
     with add_path_to_errors(requested or folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def check_folder(folder: Path, requested: Path | None = None) -> None:
 
 @contextlib.contextmanager
 def add_path_to_errors(path: Path) -> Iterator[None]:
-    """Add a path to OSErrors of the block: some, such as that of a full disk, do not name a file."""
+    """Make all OSErrors of the block name this path: some, such as that of a full disk, do not name a file."""
     try:
         yield
     except OSError as error:

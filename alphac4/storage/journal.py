@@ -17,8 +17,9 @@ _T = TypeVar("_T")
 class Journal:
     """A file of JSON lines with the results of one command; without a path, nothing is stored.
 
-    The first line has the ``kind`` of the file and the settings on which the other lines depend. Lines are written and
-    flushed immediately. Damaged or incomplete lines are logged and skipped when the file is read.
+    The first line has the ``kind`` of the file and the settings ``about``, on which the other lines depend. If the file
+    has another first line, the constructor raises a FileError. Lines are written and flushed immediately. When the file
+    is read, other lines that are damaged or incomplete are logged and skipped.
     """
 
     def __init__(self, path: Path | None, kind: str, about: Mapping[str, Any]) -> None:
@@ -48,7 +49,7 @@ class Journal:
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
-    """Yield ``parse(line)`` for all lines from number ``first`` on; skip, with a warning, those that it rejects."""
+    """Yield ``parse(line)`` for all lines from number ``first`` on; if it raises ValueError, warn and skip the line."""
     for number, line in enumerate(read_lines(path)[first - 1 :], start=first):
         if not line.strip():
             continue
@@ -61,7 +62,10 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
-    """Return the settings of the journal in a file; None if it is absent or empty. Raise FileError for another kind."""
+    """Return a journal's settings, or None if the file is absent or empty.
+
+    Raise FileError if the first line is damaged or of another kind.
+    """
     lines = read_lines(path)
     if not any(lines):
         return None

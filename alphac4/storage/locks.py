@@ -1,8 +1,10 @@
-"""Locks, so that two processes or threads do not write to the same run or record.
+"""Locks, so that two processes or threads do not write to the same run or file.
 
 The library filelock uses the operating system's lock on a file. The lock ends with its process, so a killed process
 does not block others. The file stays: if it were removed, a waiting process that has opened it and another that creates
-it again could both hold the lock. filelock notices this only on local disks; NFS renames a removed file that is open.
+it again could both hold the lock. filelock notices a removal only on local disks: NFS renames a removed file that is
+open.
+
 On a file system without locks, filelock creates a marker file and removes it. If a process on another machine was
 killed, you have to remove its marker by hand.
 """
@@ -49,7 +51,7 @@ class FileLock:
 
 
 def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
-    """Return a context manager that keeps other processes from writing to a file; None locks nothing."""
+    """Lock a file, or nothing if ``path`` is None; return a context manager whose end releases the lock."""
     check_output(path)
     if path is None:
         return contextlib.nullcontext()
@@ -57,6 +59,6 @@ def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
 
 
 def lock_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Return a context manager that keeps other processes out of a run's folder, and create the folder."""
+    """Create a folder if it does not exist, and lock it; return a context manager whose end releases the lock."""
     check_folder(folder)
     return contextlib.closing(FileLock(folder / LOCK_FILE, folder))

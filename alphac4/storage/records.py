@@ -125,7 +125,7 @@ def to_json_line(data: Mapping[str, Any]) -> str:
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:
     """Return an instance of a dataclass, or of a type that `read_value` accepts, from parsed JSON.
 
-    A ValueError names the missing, unknown or wrongly typed entry, as part of ``name``.
+    A ValueError names the missing, unknown or wrongly typed entry; ``name`` is the prefix of the entry's name.
     """
     return typing.cast(_T, read_value(record, data, name))
 
@@ -142,7 +142,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
     Raises:
         WrongTypeError: for another type; the message names the entry and the expected type.
-        ValueError: for a value that an annotation rejects, or an unknown or missing entry.
+        ValueError: for a value that an annotation rejects, a wrong number of items, or an unknown or missing entry.
     """
     if hint is Any:
         return value
@@ -172,7 +172,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
 
 def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Check the arguments of a public function by their annotations, as `read_value` does, when it is called.
+    """Check and convert the arguments of each call of a public function by their annotations, as `read_value` does.
 
     An argument whose annotation is in quotes, because its type takes long to import, is left to the function.
     """
@@ -226,7 +226,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def find_synonyms(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known settings that ``word`` means in another program or in another group, its own group first."""
+    """Return the known settings that ``word`` means in another program or group, those of the word's group first."""
     group, _, name = word.rpartition(".")
     spelt = _spelling(name)
     matches = [path for path in known if spelt in _spellings(path.rpartition(".")[2])]
@@ -242,9 +242,9 @@ def _spelling(name: str) -> str:
 
 
 def setting_names(record: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the settings of a dataclass, those of a group with its name: "learning.batch_size".
+    """Yield the names of a dataclass's settings; a group's name precedes those of its settings: "learning.batch_size".
 
-    A group whose type is annotated adds no name, as on the command line.
+    A group whose type is `Annotated` adds no name, as on the command line.
     """
     for item in dataclasses.fields(record):
         kind = getattr(item.type, "__origin__", item.type)
@@ -360,7 +360,7 @@ class Range:
     maximum: float
 
     def check(self, name: str, value: Any) -> None:
-        """Raise a ValueError that names the field for a number, or one of a tuple, out of range; None is valid."""
+        """Raise a ValueError that names the field if a number, or one of a tuple, is out of range; None is valid."""
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not self.minimum <= number <= self.maximum:  # NaN is not within any range
                 limit = f"at most {self.maximum:,}" if number > self.maximum else f"at least {self.minimum:,}"
@@ -388,7 +388,7 @@ class CheckedSettings:
 
 @contextlib.contextmanager
 def deferred_checks() -> Iterator[None]:
-    """Check settings of the block at its end, so that a parser in the block does not report their errors as its own."""
+    """Check the block's settings at its end, not before: else a parser in it would report their errors as its own."""
     unchecked: list[CheckedSettings] = []
     token = _unchecked.set(unchecked)
     try:

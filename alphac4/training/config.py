@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig(CheckedSettings):
-    """Settings of every search of a run: self-play, gate, matches and evaluation."""
+    """Settings of a run's searches with a network: self-play, gate, matches and evaluation."""
 
     c_init: Annotated[float, Range(MIN_POSITIVE, MAX_NUMBER)] = 1.25
     """Weight of the prior (AlphaZero 2018: 1.25); `alphac4.mcts.puct` has the formula. Self-play uses the
@@ -137,8 +137,8 @@ class MachineConfig(CheckedSettings):
     """Device that runs and trains the network: cpu, cuda, or auto (a GPU if it works). `alphac4 doctor` lists all
     devices; some also play the games. A run can move to another device. Apple's GPU (mps) is not supported."""
     backend: str = "auto"
-    """Inference backend; auto chooses by a fixed rule for this processor. In self-play it may use 8-bit integers. A
-    position's outputs do not depend on the rest of its batch."""
+    """Inference backend; auto chooses by a fixed rule for this processor. On a CPU, auto prefers backends whose outputs
+    for a position do not depend on the rest of its batch, and may use 8-bit integers in self-play."""
     keep_checkpoints: Annotated[int, Range(1, MAX_NUMBER)] = 5
     """Number of recent networks to keep besides the best."""
 

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Iterations allowed with the function `visits`: it is called for all of them before the first, which takes seconds.
+# Iterations allowed with the function `visits`. It is called for all of them before the run begins, which takes about a
+# minute for this number.
 MAX_PLANNED_ITERATIONS = 100_000
 SUM_TOLERANCE = 1e-3  # largest difference between 1 and the sum of a target's probabilities
 
@@ -52,8 +53,8 @@ OptimizerBuilder = Callable[["nn.Module"], "torch.optim.Optimizer | Sequence[tor
 """Returns the optimisers of a network's parameters. The schedule multiplies each group's ``lr``."""
 
 LearningSchedule = Callable[[int, int], float]
-"""Returns the factor of all learning rates in gradient step ``step`` (from 0) of ``steps``, like the function of
-`torch.optim.lr_scheduler.LambdaLR`."""
+"""Returns the factor of all learning rates in gradient step ``step`` (from 0) of the run's ``steps``, like the function
+of `torch.optim.lr_scheduler.LambdaLR`."""
 
 PolicyTarget = Callable[[Games, np.random.Generator], npt.ArrayLike]
 """Returns policies [G, C, A] to learn at every ply of the G games of an iteration, each summing to 1. Plies before

@@ -57,7 +57,7 @@ class Learner:
         network: NetworkConfig,
         config: LearningConfig,
         board: Board,
-        seed: int,  # of the initial weights, and of random numbers that a user's module or losses draw
+        seed: int,  # of the initial weights, and of random numbers that a user's module, losses or optimisers draw
         *,
         device: torch.device | None = None,
         workers: int | None = None,  # threads, by default one per core; changes the speed, not the weights
@@ -100,11 +100,12 @@ class Learner:
             ", convolutions by Winograd's filtering" if by_winograd else "",
             f"{self._workers} cores" if on_cpu else self.device,
         )
-        self._lists: dict[tuple[int, object], list[Tensor]] = {}  # of `_tensors`, by the network's id
+        self._lists: dict[tuple[int, object], list[Tensor]] = {}  # of `_tensors`, by the network's id and ``members``
         self.steps = 0
         self._terms: list[str] = []  # names of the losses, from the first step on
-        # Whether the module or the losses may draw random numbers. On a CPU, a user's are checked in each step.
+        # Whether each step checks if the user's module or losses draw random numbers; only on a CPU.
         self._is_watched = on_cpu and ("network" in self.extensions or "loss" in self.extensions)
+        # Whether they may draw some in the next step.
         self._draws_numbers = not on_cpu or self._is_watched
 
     def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
@@ -312,7 +313,10 @@ class Learner:
         return {name: losses[name] for name in self._terms}, entropy
 
     def _tensors(self, network: Network, members: Callable[[nn.Module], Iterable[Tensor]]) -> list[Tensor]:
-        """Return members of a network. The package's are listed only once; a user's module may replace its buffers."""
+        """Return the ``members`` of a network, such as its parameters.
+
+        The list for the package's network is kept; a user's module may replace its buffers, so it is listed each time.
+        """
         if type(network) is not PolicyValueNetwork:
             return list(members(network))
         key = id(network), members

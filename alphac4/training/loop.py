@@ -55,7 +55,7 @@ from alphac4.training.reports import LearningReport, SelfPlayReport, selfplay_re
 if TYPE_CHECKING:
     from alphac4.runs.reports import IterationReport
 
-# A run's matches are played in a pool, such as a cluster, if it has this many cores per stream of `Compute`.
+# A run's matches are played in a pool, such as a cluster, if it has at least this many cores per stream of `Compute`.
 MIN_CORE_RATIO = 2
 
 
@@ -103,7 +103,10 @@ class Callback:
                 raise TypeError(f"{cls.__name__}.{name} is never called{did_you_mean(name, vars(Callback))}")
 
     def on_progress(self, progress: Progress) -> None:
-        """Handle progress, usually many times per second. `StopTraining` ends the run and discards the iteration."""
+        """Handle progress, usually many times per second.
+
+        `StopTraining` ends the run and discards an unfinished iteration.
+        """
 
     def on_iteration(self, iteration: Iteration) -> None:
         """Handle a finished iteration. `StopTraining` ends the run after the iteration has been committed."""
@@ -343,7 +346,7 @@ def learn(
 
     Args:
         samples: from `read_samples`, or parts of them (`Samples.take`).
-        config: settings of the network, of learning and of the machine; others are not used.
+        config: the seed, and settings of the board, the network, learning and the machine; others are not used.
         start: the network to start from, instead of random weights.
         network: builds the module; this and the following functions are as in `iterate`.
         loss: returns named losses.
@@ -358,8 +361,8 @@ def learn(
     Raises:
         RuntimeError: as for `iterate`.
         TypeError: for an argument of the wrong type.
-        ValueError: for an invalid setting, no samples or those of another board, a ``start`` of another size, an
-            invalid result of a function, or weights that are not finite.
+        ValueError: for an invalid setting, no samples or those of another board, a ``start`` that does not fit the
+            settings, an invalid result of a function, or weights that are not finite.
     """
     _check_has_no_file(config)
     if not len(samples):
@@ -403,7 +406,7 @@ def iterate(
 ) -> Iterator[Iteration]:
     """Train a network in memory: play, learn, promote; yield a record after each iteration.
 
-    Nothing is written to disk or printed. Leave the ``for`` loop to end training.
+    No results are written to disk or printed. Leave the ``for`` loop to end training.
 
     Args:
         config: the run's settings; `TrainConfig.preset` makes them.
@@ -418,9 +421,11 @@ def iterate(
         The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.
 
     Raises:
+        MemoryError: if the games of self-play do not fit in memory.
         RuntimeError: for a device that cannot be used, another default dtype than float32, or PyTorch's inference mode.
         TypeError: for a ``config``, ``start`` or callback of the wrong type, or an unknown function.
-        ValueError: for an invalid setting, a ``start`` of another size, or an invalid result of a function.
+        ValueError: for an invalid setting, a ``start`` that does not fit the settings, or an invalid result of a
+            function.
     """
     _check_has_no_file(config)
     extensions = Extensions(**functions)

@@ -23,8 +23,8 @@ from alphac4.selfplay.samples import Samples
 class TrainingBatch(NamedTuple):
     """B positions with their targets and weights.
 
-    The positions may be a part of a batch. The weights are scaled so that the weighted mean of a loss over the whole
-    batch is the plain mean of loss times weight.
+    The positions may be a part of a batch. The weights are scaled for the whole batch: the mean of loss times weight is
+    the weighted mean of the loss.
     """
 
     planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes

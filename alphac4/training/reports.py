@@ -38,7 +38,7 @@ class SelfPlayReport:
     simulations: int
     evaluations: int  # evaluations by the network
     cached_evaluations: int  # found in a cache
-    seconds: float  # wall time; actors elsewhere also play during the rest of the iteration
+    seconds: float  # wall time in which actors played; those elsewhere also play during learning and matches
     network_share: float  # share of the actors' time in the evaluator
     tree_share: float  # share of the actors' time in compiled search and game code
     mean_plies: float
@@ -46,7 +46,7 @@ class SelfPlayReport:
     draw_share: float  # share of games
     first_moves: list[int]  # [A] games by first column, of those without a random opening
     openings: dict[str, int]  # games from the empty board by their first four moves, the 200 most frequent
-    distinct_openings: int
+    distinct_openings: int  # different first four moves, of all games from the empty board
     target_entropy: float  # nats, mean over recorded policy targets
     policy_surprise: float  # nats, mean KL(policy target || network policy)
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value

@@ -1,7 +1,7 @@
 """Greedy backups as value targets: A0GB (Willemsen et al. 2020, "Value targets in off-policy AlphaZero").
 
-The value target is the value at the end of the search's most visited line, instead of the game's result, so that
-exploring moves do not distort it.
+The value target is the value at the end of the search's most visited line, instead of a mixture of later searches and
+the game's result, so that exploring moves do not distort it.
 
     python examples/ideas/greedy_backup.py
 

@@ -1,7 +1,7 @@
 """League: some games are played against earlier networks of the run (after AlphaStar, Vinyals et al. 2019).
 
-In each iteration the best network plays games against a random earlier one, and its own moves become samples: about a
-fifth of the iteration's. A run that is resumed begins with an empty league.
+In each iteration the best network plays games against a random one of the run's best networks so far, and its own moves
+become samples: about a fifth of the iteration's. A run that is resumed begins with an empty league.
 
     python examples/ideas/league.py
 

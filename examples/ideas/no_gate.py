@@ -14,7 +14,7 @@ from common import train
 
 
 def promote(_play: Any) -> bool:
-    """Promote the candidate without a match; ``_play(pairs=..., simulations=...)`` would return a match's report."""
+    """Promote the candidate; ``_play(pairs=..., simulations=...)`` would play a match and return its result."""
     return True
 
 

@@ -4,8 +4,8 @@ All iterations but the last are learned; the policy's cross-entropy in the last 
 
     python examples/ideas/offline.py runs/mine
 
-From a run with seed 0 of four iterations of 10,000 positions (`--iterations 4 --samples 10000`): 1.326 nats for the
-package's network and 1.389 for the mixer. This is one run, without an interval.
+From a run with seed 0 of four iterations of 10,000 positions: 1.326 nats for the package's network and 1.389 for the
+mixer. This is one run, without an interval.
 """
 
 import sys

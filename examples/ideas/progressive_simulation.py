@@ -14,7 +14,7 @@ ITERATIONS = 8  # of the run, over which the budget grows
 
 
 def growing(iteration: int, _ply: int, full: bool) -> int:
-    """Return the simulations of a search; `quick` has 64 for a full one and 16 for a fast one."""
+    """Return the root visits of a search; `quick` has 64 for a full one and 16 for a fast one."""
     share = (iteration - 1) / (ITERATIONS - 1)
     return max(2, round((64 if full else 16) * (1 / 3 + 4 / 3 * min(1.0, share))))
 

@@ -1,7 +1,7 @@
 """Search surprising positions of finished games again (after KataGo's and ReZero's re-analysis, arXiv 2404.16364).
 
-Fast searches have few simulations. Those with the greatest policy surprise are repeated after the game with more
-simulations, and their policies become the targets.
+Fast searches have few simulations. After an iteration's games, those with the greatest policy surprise are repeated
+with more simulations, and the new policies become the targets.
 
     python examples/ideas/re_search.py
 
@@ -30,7 +30,7 @@ class ReSearch(alphac4.Callback):
         self.agent = alphac4.load(iteration.best.network)
 
     def __call__(self, games: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
-        """Return policies [G, C, A] of the games, those of surprising fast searches by new searches."""
+        """Return the games' policies [G, C, A]; new searches replace those of the most surprising fast searches."""
         policy, plies = games.policy_target.copy(), np.arange(games.moves.shape[1])
         played = (plies >= games.opening_plies[:, None]) & (plies < games.plies[:, None])
         fast = np.argwhere(played & ~games.is_full_search)

@@ -1,8 +1,8 @@
 """Regret-guided starts: games start where an earlier search was wrong (RGSC, arXiv 2602.20809, after Go-Exploit).
 
-Half of an iteration's games start from positions of the replay window, drawn in proportion to their regret: the
-distance between the search's value and the value target. The paper predicts the regret by a second network. Go-Exploit
-(arXiv 2302.12359) draws them uniformly.
+From the second iteration on, half of the games start from positions of the replay window, drawn in proportion to their
+regret: the distance between the search's value and the value target. The paper predicts the regret by a second network.
+Go-Exploit (arXiv 2302.12359) draws the positions uniformly.
 
     python examples/ideas/regret.py
 
@@ -21,7 +21,7 @@ STARTS = 2000
 
 
 def from_large_regrets(window: Any, rng: np.random.Generator) -> list[alphac4.Position]:
-    """Return start positions, half of which are the empty board."""
+    """Return start positions, at least half of which are the empty board."""
     positions = [alphac4.Position()]
     if window is not None:
         regret = np.abs(window.value - (window.value_target[:, 0].astype(np.float64) - window.value_target[:, 2]))

@@ -20,12 +20,12 @@ class VariancePuct(NamedTuple):
     """The selection: its numbers and the score of a move."""
 
     c: float = 1.25
-    least: float = 0.3  # lower bound of the standard deviation
+    least: float = 0.3  # minimum of s
     reduction: float = 0.25  # reduction of the value of unvisited moves
     prior_temperature: float = 1.0
 
     def score(self, trees: Any, t: int, node: int, action: int, totals: Any) -> float:
-        """Return ``Q + c s P sqrt(N + 1) / (1 + n)`` with the standard deviation s of the move's results."""
+        """Return ``Q + c s P sqrt(N + 1) / (1 + n)``; s bounds the standard deviation of the move's results."""
         visits = trees.visits[t, node, action]
         value = totals.value_sum / (1.0 + totals.visits) - self.reduction * math.sqrt(totals.visited_prior)
         spread = 1.0

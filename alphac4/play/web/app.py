@@ -33,7 +33,7 @@ SIMULATIONS = 2000  # default of an analysis
 MAX_BYTES = 4_096  # size of a request's body
 SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
 STOPPED = "the search was stopped"
-ERRORS = {  # status and message of an exception; any other is a bad request, described by the exception's text
+ERRORS = {  # status and message of an exception; another ValueError is a bad request, described by its text
     Busy: (503, "the server is busy; try again in a moment"),
     Stopped: (503, STOPPED),
     TimeIsUp: (504, f"no answer within {EXACT_SECONDS:g} seconds"),
@@ -44,7 +44,7 @@ WriteLine = Callable[[dict[str, Any]], None]  # sends a line of JSON; thread-saf
 
 
 class WebApplication:
-    """Routes over one `SearchService`. Searches run in threads, and stop when their visitor leaves.
+    """Routes over one `SearchService`. Searches run in threads. Analyses and the solver stop when their visitor leaves.
 
     Args:
         service: the state that all visitors share.
@@ -53,7 +53,7 @@ class WebApplication:
 
     def __init__(self, service: SearchService, link: str = "") -> None:
         self.service = service
-        self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # at least two, so that an analysis delays no move
+        self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # at least two, so that one analysis delays no move
         self.exact_searches = WorkQueue(1, MAX_EXACT)
         self.proof_reads = WorkQueue(1, MAX_SEARCHES)  # separate, because loading proofs takes seconds
         self._link, self._panels = link, find_panels(service.board)
@@ -165,7 +165,7 @@ class WebApplication:
 
 
 async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) -> T:
-    """Run a search and return its result; stop it when the visitor leaves."""
+    """Run a search and return its result; set its `Stop` when the visitor leaves."""
     stop = Stop()
     search = queue.submit(partial(work, stop), stop)
 

@@ -45,7 +45,7 @@ class Stop(threading.Event):
     """Event that stops one search."""
 
     def check(self) -> None:
-        """Raise Stopped if the event is set; the search calls this some dozens of times per second."""
+        """Raise Stopped if the event is set; the solver calls this some dozens of times per second."""
         if self.is_set():
             raise Stopped
 
@@ -72,7 +72,7 @@ class WorkQueue:
         self._pool = self._block.enter_context(worker_threads(threads))
 
     def submit(self, work: Callable[[], T], stop: Stop) -> "asyncio.Future[T]":
-        """Enqueue a search and return its future; setting ``stop`` ends it early.
+        """Enqueue a search and return its future; `close` sets ``stop``, which the search may check to end early.
 
         A search occupies the queue until it ends, even if nobody waits for its result.
 
@@ -130,7 +130,7 @@ class SearchService:
         self._stop_reading.set()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
-        """Return the 0-based column of a level without proofs; for a ``proven`` level, try `proven_move` first."""
+        """Return the 0-based column of a level, without proofs: for a ``proven`` level, call `proven_move` first."""
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.is_best]
             return int(self._make_rng().choice(best))
@@ -140,12 +140,16 @@ class SearchService:
         """Return the exact result of each move.
 
         Raises:
+            Stopped: if ``stop`` is set.
             TimeIsUp: after `EXACT_SECONDS`.
         """
         return exact(position, deadline(EXACT_SECONDS, stop.check))
 
     def hint(self, position: Position, stop: Stop) -> Hint:
-        """Return a move by the solver or a proof if they are quick, otherwise by an adaptive search."""
+        """Return a move by the solver or a proof if they are quick, otherwise by an adaptive search.
+
+        If the solver finds in time which moves keep the outcome, the search only chooses among those.
+        """
         try:
             best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.is_best]
             central = min(best, key=lambda item: abs(item.column - (self.board.columns - 1) / 2))

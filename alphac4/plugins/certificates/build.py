@@ -109,7 +109,7 @@ def _known_moves(known: KnownMoves, walk: Walk) -> tuple[Columns, Columns]:
 def _ask(
     players: Sequence[NetworkPlayer], pool: ThreadPoolExecutor, known: KnownMoves, claim: Claim, keys: Keys
 ) -> None:
-    """Add the players' answers in positions [B], and the moves of their proofs; or reject all moves of a position."""
+    """Add the answers in positions [B] and the moves of proofs; reject all moves where a proof refutes the claim."""
 
     def think(player: NetworkPlayer, part: Keys) -> tuple[list[Moves], Keys]:
         result = player.search([position_of(claim.board, int(key)) for key in part])

@@ -1,9 +1,9 @@
 """Certificates: their claims, their files, and their check by the rules.
 
 The first line of a file is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): one character per
-position, the 1-based column of the player's move, in the order of `alphac4.game.walk`. A position has none if the
-player can complete a run, or must block the opponent's. The file stores no positions: the check walks from the start of
-the claim and reads the moves in order.
+position, the 1-based column of the player's move, in the order of `alphac4.game.walk`. No character is stored for a
+position in which the player can complete a run, or must block the opponent's. The file stores no positions: the check
+walks from the start of the claim and reads the moves in order.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(WalkScope):
-    """Claim that a player wins, or at least draws, all of these games."""
+    """Claim that a player wins, or at least draws, every game of a `WalkScope`."""
 
     result: Literal["win", "draw"] = "win"  # outcome that the player reaches at least
 
@@ -70,7 +70,7 @@ class Level(NamedTuple):
 
     stones: int
     keys: Keys  # [B]
-    moves: Columns  # [B] 0-based, or CAN_WIN
+    moves: Columns  # [B] 0-based, in the canonical orientation, or CAN_WIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class Certificate:
     """A claim and the moves of its player, in the order of the walk."""
 
     claim: Claim
-    columns: Columns  # [N] 0-based
+    columns: Columns  # [N] 0-based, in the canonical orientation
     about: Mapping[str, Any] = field(default_factory=dict)  # player, digest of its network, backend, version
 
 
@@ -109,7 +109,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a certificate; `walk_certificate` then checks its moves.
+    """Read a certificate; only `walk_certificate` checks whether its moves prove the claim.
 
     Raises:
         CertificateError: if the file is invalid; the message is one line and names the file.

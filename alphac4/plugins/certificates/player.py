@@ -59,7 +59,7 @@ class CheckedCertificate:
             count_plies: whether to return the plies to a win, which needs the whole walk once.
 
         Raises:
-            CertificateError: if the certificate is wrong in or before this position.
+            CertificateError: if the part checked so far, which includes this position's level, is wrong.
         """
         first, second = position.sides
         if position.first_to_move != (self.claim.side == "first") or not any(
@@ -94,7 +94,7 @@ class CheckedCertificate:
         """Return the level with that number of stones; None if the walk has none.
 
         Raises:
-            CertificateError: for every level once the walk has failed.
+            CertificateError: if the walk fails or has failed before.
         """
         try:
             while stones not in self._levels and (level := next(self._walk, None)) is not None:

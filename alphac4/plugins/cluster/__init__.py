@@ -1,4 +1,4 @@
-"""Self-play and matches on the cores or GPUs of many machines, with Ray.
+"""Self-play on the cores or GPUs of many machines, and matches on their cores, with Ray.
 
 Ray is imported when a cluster is used.
 """

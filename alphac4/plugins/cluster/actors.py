@@ -46,7 +46,7 @@ class ActorSettings:
     selection: Puct = SELF_PLAY_PUCT
     slots: int  # concurrent games per actor; fewer if the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", for a GPU per actor
-    backend: str  # inference backend; a node without it uses its fastest one
+    backend: str  # inference backend; a node that lacks it uses "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class RemoteActor:
 
 
 def make_actors(task: ActorSettings, network: Network, rng: np.random.Generator) -> Actors:
-    """Create the one actor of a core or GPU; a node that lacks the backend uses its fastest one."""
+    """Create the one actor of a core or GPU; a node that lacks the backend uses "auto"."""
     if task.backend in find_kind(task.device).backends:
         compute = choose_compute(task.device, task.backend, threads=1)
     else:

@@ -24,7 +24,7 @@ MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one 
 class ClusterCompute(Compute):
     """A cluster with one actor per core or per GPU; this process learns on its own device.
 
-    An actor on a GPU also takes a core. A node that lacks the ``backend`` of self-play uses its fastest one.
+    An actor on a GPU also takes a core. A node whose processor lacks the ``backend`` of self-play uses "auto".
     """
 
     def __init__(self, address: str, device: str, backend: str, threads: int | None) -> None:
@@ -63,7 +63,7 @@ class ClusterCompute(Compute):
         """Create the actors.
 
         With trees on a core, an actor plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`. With trees on a
-        GPU, it plays as many as the settings say.
+        GPU, it plays all ``config.parallel_games``.
         """
         if not isinstance(selection, Puct) or max_simulations or network.config.is_custom:
             raise ValueError(

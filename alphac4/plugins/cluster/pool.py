@@ -36,7 +36,7 @@ class Worker:
 
 @final
 class RayPool:
-    """A `Pool` with a process per core of a cluster, busy or idle.
+    """A `Pool` with a process for each core of a cluster, even if the core is busy.
 
     Functions, arguments and results are pickled. Ray restarts a process that died, on another node if necessary, and
     repeats its call. So a function may be called twice, which must do no harm.
@@ -79,7 +79,11 @@ class RayPool:
         return self._threads.submit(call)
 
     def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function in the process with this index and return the result. Processes keep their memory."""
+        """Call a function in the process with this index and return the result.
+
+        A process keeps its memory between calls, unless it was restarted. Errors are those of the function, or a
+        RuntimeError if the process died repeatedly or the cluster was lost.
+        """
         answer = self._workers[index].call.remote(function, *arguments)
         try:
             return cast(T, self._connection.get(answer))

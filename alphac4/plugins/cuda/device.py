@@ -63,7 +63,11 @@ def is_simulated() -> bool:
 
 
 def cuda_device() -> torch.device:
-    """Return the device on which kernels run: the GPU, or "cpu" in the simulator; raise RuntimeError without either."""
+    """Return the device of kernels: the GPU, or "cpu" in the simulator.
+
+    Raises:
+        RuntimeError: outside the simulator, if there is no GPU or the compiler numba-cuda is missing.
+    """
     if is_simulated():
         return torch.device("cpu")
     if not torch.cuda.is_available():

@@ -1,6 +1,6 @@
 """Learning on a GPU, with the replay window and batches in its memory and the gradient step as one captured graph.
 
-The results are those of `alphac4.training.learner.Learner` if that does not cut a batch into parts; a test compares the
+The results are those of an `alphac4.training.learner.Learner` that does not cut batches into parts; a test compares the
 two. The host draws the positions of each batch, and reads the losses once per iteration.
 """
 

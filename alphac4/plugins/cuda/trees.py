@@ -53,7 +53,7 @@ cuda: Any = numba_cuda  # defines its functions at run time
 
 MAX_SIMULATIONS_PER_STEP = 32  # fewer than on the CPU: a thread is slower than a core, and other threads wait for it
 STEPS_PER_CHECK = 32  # steps between the host's checks for finished games
-BLOCK_INTERVAL_S = 2.0  # time for which finished games stay on the device
+BLOCK_INTERVAL_S = 2.0  # time for which finished games are collected before they are yielded as a block
 STREAMS = 2  # parts of the games: while one part's trees grow, the network evaluates the other's leaves
 MIN_GAMES = 64  # if memory is short; with fewer, the cores are faster
 
@@ -136,7 +136,7 @@ class DeviceActor:
         synchronise()
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """Play until the games have made ``moves`` per slot on average, without waiting for the slowest one.
+        """Play until the finished games have ``moves`` positions per slot on average; do not wait for unfinished games.
 
         The device continues while the caller handles a block.
         """

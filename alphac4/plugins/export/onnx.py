@@ -96,8 +96,10 @@ class _StonesToProbabilities(nn.Module):
 def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
     """Write the network to a file; return the largest deviation of a probability from PyTorch.
 
-    The file's metadata describe its input, outputs and board. If the outputs differ by more than `TOLERANCE`,
-    or are not finite, no file is written.
+    The file's metadata describe its input, outputs and board.
+
+    Raises:
+        RuntimeError: if the outputs differ by more than `TOLERANCE` or are not finite; then no file is written.
     """
     content = onnx_bytes(checkpoint)
     deviation = deviation_from_torch(checkpoint, content)

@@ -84,7 +84,7 @@ class Game:
         """Return the empty cells, reachable or not, where another of these stones completes a run."""
         cells = 0
         for shift in self.directions:
-            before, after = [self.full], [self.full]  # cells after and before a run of 0, 1, 2, ... stones
+            before, after = [self.full], [self.full]  # by k: cells with k stones directly before, or after, them
             for _ in range(self.run - 1):
                 before.append((before[-1] & stones) << shift)
                 after.append((after[-1] & stones) >> shift)

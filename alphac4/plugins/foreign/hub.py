@@ -15,7 +15,7 @@ NETWORK_FILE = "model.safetensors"  # the default file of a repository
 
 @cache  # a command calls it several times, and each time the hub's library sends a request
 def hub_file(name: str) -> Path:
-    """Return the file of a network on the hub; download it unless it is in the hub's cache.
+    """Return the file of a network on the hub; download it unless its latest version is in the hub's cache.
 
     ``OWNER/NAME`` is the file `NETWORK_FILE` of that repository, ``OWNER/NAME/FILE`` another one. The hub's library
     reads ``HF_ENDPOINT``, ``HF_HOME``, ``HF_HUB_CACHE``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE``. Without a connection,

@@ -24,7 +24,7 @@ class CenterKind(PlayerKind):
     is_fixed = True  # the form is the only specification: no limit, no options
 
     def build(self, options: "BuildOptions") -> "Player":  # noqa: ARG002
-        """Create the player; `options` has random numbers, the board and the number of cores."""
+        """Create the player; `options` has its random numbers, the board, the number of cores, and more."""
         from alphac4_center.player import Center
 
         return Center()
