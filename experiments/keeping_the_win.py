@@ -1,6 +1,6 @@
 """Share of the exact solver's best defences against which a network keeps the best outcome.
 
-    python experiments/keeping_the_win.py best gpu-best --openings "" 1 2 3
+    python experiments/keeping_the_win.py best quick --openings "" 1 2 3
     python experiments/keeping_the_win.py runs/quick --budgets 0 100     # every checkpoint that the run kept
 
 The network has the move after each opening; "" is the empty board, which it should win. It plays its usual moves. Its

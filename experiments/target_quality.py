@@ -31,7 +31,7 @@ BANDS = ((0, 3), (4, 7), (8, 11), (12, 15), (16, 19), (20, 23), (24, 27), (28, 3
 def play_games(path: Path, config: SelfPlayConfig, samples: int, seed: int) -> Games:
     """Play games of self-play by one actor."""
     network = load_checkpoint(path).network
-    evaluator = Evaluator(network, batch_size=128, threads=1, backend="openvino-int8", int8=True)
+    evaluator = Evaluator(network, batch_size=128, threads=1, backend="openvino-int8", allow_int8=True)
     actor = Actor(STANDARD, config, evaluator, 128, np.random.default_rng(seed))
     return join_finished([block.games for block in actor.play(-(-samples // 128), lambda: False)])
 

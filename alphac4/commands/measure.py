@@ -55,7 +55,7 @@ class ArenaCommand(CheckedSettings):
     """
 
     players: Annotated[tuple[str, ...], tyro.conf.Positional, metavar("PLAYER [PLAYER ...]"), PlayerCheck()] = ()
-    """Players that `alphac4 players` lists; a single one plays against the shipped network."""
+    """Players that `alphac4 players` lists; a single one plays against best."""
     games: Annotated[int, Range(2, 1_000_000)] = 100
     """Games per pairing, an even number; with --sprt, the maximum."""
     seed: Seed = 0

@@ -206,7 +206,7 @@ class Compute:
             batch_size=sizes[0],
             device=self._device,
             backend=self._backend,
-            int8=True,
+            allow_int8=True,
             threads=1,
             batch_invariant=self._for_run and self._device == "cpu",
         )

@@ -66,7 +66,7 @@ class Evaluator:
         batch_size: int = BATCH,  # of a usual call; others are a little slower
         device: str = "cpu",
         backend: str = "auto",
-        int8: bool = False,  # whether "auto" may use it: probabilities are off by thousandths on average
+        allow_int8: bool = False,  # whether "auto" may use it: probabilities are off by thousandths on average
         threads: int | None = None,  # cores per call; by default all
         batch_invariant: bool = False,
     ) -> None:
@@ -79,7 +79,7 @@ class Evaluator:
         # A run's batch size depends on the number of cores, but its backend must not.
         usual = BATCH if batch_invariant else batch_size
         self.backend = backend
-        self._order = backend_order(network.config, device, usual, int8=int8) if backend == "auto" else []
+        self._order = backend_order(network.config, device, usual, int8=allow_int8) if backend == "auto" else []
         self._warn = functools.cache(_warn)  # once, not for all weights that are loaded
         if batch_invariant and self._order:
             self._order = invariant_backends(self._order, network)

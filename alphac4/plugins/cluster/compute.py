@@ -24,7 +24,7 @@ MAX_GAMES, MIN_GAMES = 128, 32  # games per core: with more, games wait for one 
 class ClusterCompute(Compute):
     """A cluster with one actor per core or per GPU; this process learns on its own device.
 
-    An actor on a GPU also takes a core. A node whose processor lacks the ``backend`` of self-play uses "auto".
+    An actor on a GPU also takes a core. A node that lacks the ``backend`` of self-play uses "auto".
     """
 
     def __init__(self, address: str, device: str, backend: str, threads: int | None) -> None:

@@ -34,7 +34,8 @@ class ExportCommand(CheckedSettings):
     overwrite: bool = False
     """Replace an existing file of --kaggle or --onnx; folders are never replaced."""
     web: Annotated[Path | None, metavar("FOLDER")] = None
-    """Write to this folder a page that plays in the visitor's browser; any web server can serve it."""
+    """Write to this folder a page that plays in the visitor's browser; any web server can serve it
+    (extra alphac4[onnx])."""
     hub: Annotated[Path | None, metavar("FOLDER")] = None
     """Write a folder for the Hugging Face hub: the network as safetensors and ONNX, and a model card with its licence
     and its measured mistakes (extras alphac4[hub,onnx]). The measurement takes a minute. The card names the network
