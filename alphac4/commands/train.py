@@ -50,9 +50,9 @@ class TrainCommand:
         metavar("{tiny,quick,standard,gpu-quick,gpu-best}"),
     ] = None
     """quick: 8 to 18 minutes on two idle cores, depending on the processor; standard: 75 minutes to two hours with
-    AVX-512. On an NVIDIA H200, without compilation and measurements, gpu-quick: 42 seconds; gpu-best: 4 minutes; if both
-    search 600 simulations, it makes as few mistakes as `best`. tiny: seconds, to check a program. By default the settings of the run in the folder,
-    otherwise standard."""
+    AVX-512. On an NVIDIA H200, without compilation and measurements, gpu-quick: 42 seconds; gpu-best: 4 minutes, and
+    if both search 600 simulations, as few mistakes as `best`. tiny: seconds, to check a program. By default the
+    settings of the run in the folder, otherwise standard."""
     settings: Annotated[Path | None, metavar("FILE")] = None
     """JSON file of settings that override the preset's, such as another run's config.json or a part of it."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
