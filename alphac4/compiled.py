@@ -73,8 +73,12 @@ def force_inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return _njit(function, nrt=False, forceinline=True)
 
 
+@functools.cache
 def users_compiled(function: Any) -> Any:
-    """Compile a user's function without the cache on disk. It may create arrays, unlike the search that calls it."""
+    """Compile a user's function once per process, without the cache on disk.
+
+    It may create arrays, unlike the search that calls it.
+    """
     njit: Any = numba.njit
     source = getattr(function, "py_func", function)  # of a function that the user has compiled
     return njit(nogil=True, error_model="numpy", _nrt=True)(source)

@@ -371,7 +371,7 @@ def step(
         unfinished += trees.leaf[t] != NO_NODE or left == 0
     leaves = size
     for row in range(leaves if cache.keeps and leaves < fill else 0):
-        t = batch.tree[row]
+        t = np.int64(batch.tree[row])  # type: ignore[assignment] # selection is compiled for one type of index
         if trees.leaf[t] != ROOT:  # selection needs the root's priors
             target = size + (fill - size) // (leaves - row)  # an equal share for each tree
             size = prefetch(trees, t, selection, batch, size, target, cache, log)

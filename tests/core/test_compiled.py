@@ -83,7 +83,7 @@ def test_a_users_selection_selects_the_moves() -> None:
     # Its machine code is not cached on disk, where Numba would not notice an edit of the method.
     assert len(step.signatures) == compiled_before + 1  # one for all budgets
     assert saved_files() == saved_before
-    with pytest.raises(ValueError, match="a selection is a NamedTuple"):
+    with pytest.raises(TypeError, match="a selection is a NamedTuple"):
         NetworkSearch(RISING_PRIOR, POSITIONS[0])  # type: ignore[arg-type]
 
 
