@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from local_cluster import local_cluster
 
-from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.measurement import MeasurementPlan, measure_strength
 from alphac4.evaluation.positions import ALL, choose_sets
 from alphac4.runs.reports import read_reports
 
@@ -78,7 +78,7 @@ def train(run: Path, settings: Path, seed: int, *more: str) -> None:
 
 def measure(run: Path, kind: str, seed: int, options: argparse.Namespace) -> list[float]:
     """Print a row for the best network, and return its percentages of mistakes by budget."""
-    measurement = Measurement(sets=choose_sets(count=options.positions), budgets=list(BUDGETS))
+    measurement = MeasurementPlan(sets=choose_sets(count=options.positions), budgets=list(BUDGETS))
     subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, untrained=False).subjects[0]
     mistakes = [100 * budget.sets[ALL].mistakes.value for budget in subject.budgets]
     last = read_reports(run / "reports.jsonl")[-1]

@@ -10,7 +10,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.measurement import MeasurementPlan, measure_strength
 from alphac4.evaluation.positions import ALL, PositionSet, choose_sets
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     sets = [
         part.head(len(part) // 2) if options.half == "first" else last_half(part) for part in choose_sets(files=files)
     ]
-    measurement = Measurement(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])
+    measurement = MeasurementPlan(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])
     names = " ".join(f"{part.name:>13s}" for part in sets)
     print(f"{'network':28s} {'sims':>5s} {names}   all    ±  value decisive")
     for path in options.networks:

@@ -122,12 +122,12 @@ def grade_puzzles(
             continue
         missed = [grade for grade, columns in enumerate(graded, start=1) if columns[index] != solution]
         difficulty = 1 + max(missed, default=0)
-        yield Puzzle(moves=position.moves or "", solution=solution, distance=distance, difficulty=difficulty)
+        yield Puzzle(moves=position.moves or "", solution=solution, moves_to_win=distance, difficulty=difficulty)
 
 
 def format_puzzles(puzzles: Sequence[Puzzle]) -> str:
     """Return the content of a file of puzzles."""
-    lines = [f"{p.moves} {column_name(p.solution)} {p.distance} {p.difficulty}" for p in puzzles]
+    lines = [f"{p.moves} {column_name(p.solution)} {p.moves_to_win} {p.difficulty}" for p in puzzles]
     return "\n".join([HEADER, *lines]) + "\n"
 
 

@@ -13,7 +13,7 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.registry import common_board
 from alphac4.bars import Bar
 from alphac4.compute import choose_compute
-from alphac4.evaluation.measurement import Measurement, Subject, choose_budgets, measure_strength
+from alphac4.evaluation.measurement import MeasurementPlan, Subject, choose_budgets, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Board
@@ -208,7 +208,7 @@ def evaluate(
         raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")
     board, players = _common_board(player), (player, *references)
     written = [str(each) for each in players if isinstance(each, str | Path)]
-    measurement = Measurement(
+    measurement = MeasurementPlan(
         sets=choose_sets(board, [Path(path) for path in positions], count),
         budgets=choose_budgets(simulations or (), written if len(written) == len(players) else ()),
         seed=seed,

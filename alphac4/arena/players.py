@@ -246,12 +246,12 @@ class NetworkPlayer(TreePlayer):
         variations = [line if line[:1] == [move] else [move] for move, line in lines]
         return dataclasses.replace(result, moves=moves, variations=variations)
 
-    def proven_moves(self, index: int, least: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """Return keys [P] and moves [P] that secure at least ``least`` in the ``index``-th position of the last search.
+    def proven_moves(self, index: int, min_proof: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
+        """Return keys [P] and moves [P] that secure ``min_proof`` or more in the last search's ``index``-th position.
 
-        ``least`` is a proven outcome; see `alphac4.mcts.tree.proven_moves`.
+        ``min_proof`` is a proven outcome; see `alphac4.mcts.tree.proven_moves`.
         """
-        return self._search.proven_moves(index, least)
+        return self._search.proven_moves(index, min_proof)
 
     def _drawn(self, result: SearchResults, row: int, *, is_raw: bool) -> int:
         """Draw a move by a softmax of the visits' logarithms or a raw policy's logits, divided by the temperature."""

@@ -153,7 +153,7 @@ def read_player(text: str) -> PlayerKind:
 
 
 def find_network(text: str) -> "NetworkKind | None":
-    """Return the network that the player of a specification runs; None for any other text."""
+    """Return the network that a specification names, or None; raise PlayerError for an invalid specification."""
     kind = find_kind(text)
     return None if kind is None else kind(text).network
 

@@ -189,12 +189,12 @@ class EvaluateCommand(CheckedSettings):
 
             check_output(self.picture, *SUFFIXES, overwrite=self.overwrite)
         with loading():
-            from alphac4.evaluation.measurement import Measurement, choose_budgets, measure_strength
+            from alphac4.evaluation.measurement import MeasurementPlan, choose_budgets, measure_strength
 
         requested = list(map(int, words)) if self.simulations else []
         budgets = choose_budgets(requested, (self.player, *self.references))
         with contextlib.redirect_stdout(sys.stderr):  # external players may print
-            measurement = Measurement(sets=sets, budgets=budgets, seed=self.seed, compute=self.compute.choose())
+            measurement = MeasurementPlan(sets=sets, budgets=budgets, seed=self.seed, compute=self.compute.choose())
             report = measure_strength(self.player, measurement, self.references, untrained=self.untrained)
         if self.json:
             print(report.to_json())

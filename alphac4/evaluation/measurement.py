@@ -1,4 +1,4 @@
-"""Measurement of networks and players on sets of positions, for a strength report."""
+"""MeasurementPlan of networks and players on sets of positions, for a strength report."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ DEFAULT_BUDGETS = (0, 100)  # the packaged sets and an untrained network take le
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
+class MeasurementPlan:
     """Positions for all subjects of a report, and budgets for its networks."""
 
     sets: Sequence[PositionSet]
@@ -67,7 +67,7 @@ class Subject:
 
 def measure_strength(
     player: str | Subject,
-    measurement: Measurement,
+    measurement: MeasurementPlan,
     references: Sequence[str | Subject] = (),
     *,
     untrained: bool = True,
@@ -86,7 +86,7 @@ def measure_strength(
         return StrengthReport(subjects=[_measure(subject, measurement, bar) for subject in subjects])
 
 
-def _prepare(player: str | Subject, measurement: Measurement) -> Subject:
+def _prepare(player: str | Subject, measurement: MeasurementPlan) -> Subject:
     """Prepare to measure a checkpoint without a limit with every budget, or any other player as it is."""
     if isinstance(player, Subject):
         return player
@@ -107,7 +107,7 @@ def _prepare(player: str | Subject, measurement: Measurement) -> Subject:
 
 
 def _network_subject(
-    name: str, kind: NetworkKind, checkpoint: Checkpoint, measurement: Measurement, digest: str | None = None
+    name: str, kind: NetworkKind, checkpoint: Checkpoint, measurement: MeasurementPlan, digest: str | None = None
 ) -> Subject:
     compute, config = measurement.compute, checkpoint.network.config
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
@@ -138,14 +138,14 @@ def untrained_copy(checkpoint: Checkpoint, seed: int) -> Checkpoint:
     return Checkpoint(network=network, board=checkpoint.board)
 
 
-def _measure(subject: Subject, measurement: Measurement, bar: Bar) -> SubjectReport:
+def _measure(subject: Subject, measurement: MeasurementPlan, bar: Bar) -> SubjectReport:
     budgets = [_measure_budget(subject, budget, measurement, bar) for budget in subject.budgets]
     backend = f"by {backends}" if (backends := backends_of(subject.make())) else ""
     description = ", ".join(filter(None, [subject.size, backend]))
-    return SubjectReport(name=subject.name, description=description, budgets=budgets, network=subject.digest)
+    return SubjectReport(name=subject.name, description=description, budgets=budgets, network_sha256=subject.digest)
 
 
-def _measure_budget(subject: Subject, budget: int | None, measurement: Measurement, bar: Bar) -> BudgetReport:
+def _measure_budget(subject: Subject, budget: int | None, measurement: MeasurementPlan, bar: Bar) -> BudgetReport:
     """Collect and judge the answers in all positions."""
     bar.set_description(subject.name if budget is None else f"{subject.name}, {count_of(budget, 'simulation')}")
     players, simulations = subject.make(), subject.simulations(budget)

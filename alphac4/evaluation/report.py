@@ -33,7 +33,7 @@ class SubjectReport:
     name: str
     description: str
     budgets: list[BudgetReport]
-    network: str | None = None  # SHA-256 of its file
+    network_sha256: str | None = None  # SHA-256 of its file
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -51,7 +51,7 @@ class StrengthReport:
         """Return indented JSON; undefined numbers, such as a rate over no positions, are null."""
         return json.dumps(finite_or_null({"format": FORMAT} | dataclasses.asdict(self)), indent=1)
 
-    def mistakes(self, simulations: int | None = None) -> dict[str, float]:
+    def mistake_rates(self, simulations: int | None = None) -> dict[str, float]:
         """Return the measured player's share of mistakes in [0, 1] by set, and for all sets as "all".
 
         Args:

@@ -119,10 +119,10 @@ def open_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint6
     """Return the empty cells on lines that need two more of these stones for a run and hold none of the other side."""
     found = _lacking_two_along(board, stones, occupied, U64_1)
     if board.run_length <= board.columns:
-        found |= _lacking_two_along(board, stones, occupied, board.height)
+        found |= _lacking_two_along(board, stones, occupied, board.column_bits)
     if board.diagonals:
-        found |= _lacking_two_along(board, stones, occupied, board.height - U64_1)
-        found |= _lacking_two_along(board, stones, occupied, board.height + U64_1)
+        found |= _lacking_two_along(board, stones, occupied, board.column_bits - U64_1)
+        found |= _lacking_two_along(board, stones, occupied, board.column_bits + U64_1)
     return found & ~occupied
 
 

@@ -144,7 +144,7 @@ def _threats(position: Position, *, own: bool) -> int:
 
 
 def _bit(position: Position, column: int, row: int) -> int:
-    return 1 << (column * int(position.board.height) + row)
+    return 1 << (column * int(position.board.column_bits) + row)
 
 
 def _cells(position: Position, bits: int) -> list[tuple[int, int]]:

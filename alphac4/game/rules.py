@@ -37,7 +37,7 @@ class Board(NamedTuple):
     columns: int
     run_length: int
     diagonals: bool  # whether diagonal runs count; False if none fits
-    height: np.uint64  # bits a column takes: rows + 1
+    column_bits: np.uint64  # bits that a column takes: rows + 1
     cells: int  # rows * columns
     playable: np.uint64  # every cell
     bottom: np.uint64  # the lowest cell of every column
@@ -127,7 +127,7 @@ def legal_cells(board: Board, occupied: np.uint64) -> np.uint64:
 @inlined
 def column_cells(board: Board, column: int) -> np.uint64:
     """Return the playable cells of a 0-based column."""
-    return ((U64_1 << (board.height - U64_1)) - U64_1) << (np.uint64(column) * board.height)
+    return ((U64_1 << (board.column_bits - U64_1)) - U64_1) << (np.uint64(column) * board.column_bits)
 
 
 @inlined
@@ -158,7 +158,7 @@ def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint6
 @compiled
 def has_run(board: Board, stones: np.uint64) -> bool:
     """Return whether these stones of one side contain a run."""
-    height = board.height
+    height = board.column_bits
     run = _run_along(stones, U64_1, board.run_length)
     if board.run_length <= board.columns:
         run |= _run_along(stones, height, board.run_length)
@@ -197,7 +197,7 @@ def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
 @compiled
 def winning_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the empty cells, reachable now or not, where one more of these stones completes a run."""
-    height = board.height
+    height = board.column_bits
     found = U64_0
     if board.run_length == 4:
         if board.columns >= 4:
@@ -231,13 +231,13 @@ def mirror(board: Board, stones: np.uint64) -> np.uint64:
     """Return the stones with the columns in reverse order."""
     if board.columns == 1:  # the column may take 64 bits
         return stones
-    one_column = (U64_1 << board.height) - U64_1
-    left, right = U64_0, np.uint64(board.columns - 1) * board.height
+    one_column = (U64_1 << board.column_bits) - U64_1
+    left, right = U64_0, np.uint64(board.columns - 1) * board.column_bits
     mirrored = stones & (one_column << (right >> U64_1)) if board.columns % 2 else U64_0  # the middle stays
     for _ in range(board.columns // 2):
         mirrored |= (((stones >> left) & one_column) << right) | (((stones >> right) & one_column) << left)
-        left += board.height
-        right -= board.height
+        left += board.column_bits
+        right -= board.column_bits
     return mirrored
 
 

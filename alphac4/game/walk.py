@@ -167,9 +167,9 @@ class Walk:
 def unpack_key(board: Board, key: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return ``(own, occupied)`` of a position from its `alphac4.game.rules.position_key`."""
     own, occupied = U64_0, U64_0
-    one_column = (U64_1 << board.height) - U64_1
+    one_column = (U64_1 << board.column_bits) - U64_1
     for column in range(board.columns):
-        shift = np.uint64(column) * board.height
+        shift = np.uint64(column) * board.column_bits
         part = (key >> shift) & one_column
         stones = U64_0  # one bit per stone: own + stones = part, with own <= stones
         while ((stones << U64_1) | U64_1) <= part:

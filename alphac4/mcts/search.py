@@ -194,9 +194,9 @@ class TreeSearch(ABC):
         self._kept = self._kept.empty()
         return detached
 
-    def proven_moves(self, index: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
+    def proven_moves(self, index: int, min_proof: int) -> tuple[Words, npt.NDArray[np.int8]]:
         """Return `alphac4.mcts.tree.proven_moves` of the ``index``-th position in the last batch."""
-        return proven_moves(*self._tree(index), least)
+        return proven_moves(*self._tree(index), min_proof)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """Return the node to which a path of 0-based columns leads; raise ValueError if there is none.

@@ -328,11 +328,11 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 
 
 @allocating
-def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
-    """Return keys [P] and moves [P], both in canonical orientation, that secure a result of at least ``least``.
+def proven_moves(trees: Trees, t: int, min_proof: int) -> tuple[Words, npt.NDArray[np.int8]]:
+    """Return keys [P] and moves [P], both in canonical orientation, that secure a result of at least ``min_proof``.
 
     The side to move at the root has one move for every position that the other's replies lead to, unless it can
-    complete a run there at once. P is 0 without such a proof. For a win, ``least`` is PROVEN_DRAW + 1.
+    complete a run there at once. P is 0 without such a proof. For a win, ``min_proof`` is PROVEN_DRAW + 1.
     """
     board = trees.board
     size = max(1, int(trees.size[t]))
@@ -344,7 +344,7 @@ def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[n
     while waiting > 0:
         waiting -= 1
         node, own, occupied = nodes[waiting], owns[waiting], occupieds[waiting]
-        move, proof = NO_ACTION, least - 1
+        move, proof = NO_ACTION, min_proof - 1
         for a in range(board.columns):
             if trees.proof[t, node, a] != UNPROVEN and trees.proof[t, node, a] > proof:
                 move, proof = a, int(trees.proof[t, node, a])

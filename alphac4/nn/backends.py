@@ -58,11 +58,11 @@ def cuda_has_bf16() -> bool:
 
 
 def is_bf16_faster() -> bool:
-    """Return whether the CPU has instructions that multiply bf16 faster than fp32.
+    """Return whether the CPU multiplies bf16 faster than fp32.
 
-    AMX is five times as fast in inference (docs/speed.md). We did not measure AMX in learning, nor Arm's
-    instructions; `alphac4 doctor --only inference training` does. AVX-512 BF16 is fast on AMD's processors: a Zen 5
-    learns in four fifths of the time. An Intel Xeon with AVX-512 BF16 but without AMX is slower
+    AMX is five times as fast in inference (docs/speed.md). We did not compare bf16 with fp32 in learning with AMX, nor
+    on Arm; `alphac4 doctor --only inference` compares them in inference. AVX-512 BF16 is fast on AMD's processors
+    (docs/speed.md). An Intel Xeon with AVX-512 BF16 but without AMX is slower
     (docs/experiments/2026-11-22-bf16-slower.md). ``ONEDNN_MAX_CPU_ISA`` limits what PyTorch and OpenVINO use.
     """
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
@@ -487,7 +487,7 @@ def random_stones(
         column = (rng.random(heights.shape) * (heights < board.rows)).argmax(axis=1)
         (playing,) = np.nonzero(ply < plies)
         height = heights[playing, column[playing]]
-        cell = np.uint64(1) << (column[playing].astype(np.uint64) * board.height + height)
+        cell = np.uint64(1) << (column[playing].astype(np.uint64) * board.column_bits + height)
         sides[(plies[playing] - ply) % 2, playing] |= cell
         heights[playing, column[playing]] += np.uint64(1)
     return sides[0], sides[0] | sides[1]

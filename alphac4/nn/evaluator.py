@@ -202,7 +202,7 @@ def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
 
 
 def is_batch_invariant(name: str, network: Network) -> bool:
-    """Return whether a backend gives a position the same outputs, bit for bit, from `MIN_INVARIANT_BATCH` positions on.
+    """Return whether a position's outputs are the same, bit for bit, in all batches of `MIN_INVARIANT_BATCH` or more.
 
     This depends on the libraries, the processor and the network's size. Intel's MKL is not batch-invariant on
     processors with AVX2 only. A backend that cannot run passes: `select_backend` skips it.

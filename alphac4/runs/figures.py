@@ -120,7 +120,7 @@ def mistakes_figure(reports: Sequence[IterationReport]) -> Figure:
     figure = new_figure()
     iterations = [report.iteration for report in reports]
     evaluations = [report.evaluation for report in reports if report.evaluation is not None]
-    every_set = dict.fromkeys(name for evaluation in evaluations for name in evaluation.raw.mistakes_by_set)
+    every_set = dict.fromkeys(name for evaluation in evaluations for name in evaluation.raw.mistake_rate_by_set)
     panels = figure.subplots(1, 2, sharey=True)
     thick: dict[str, Any] = {"linewidth": 2.2, "marker": "o", "markersize": 4}  # a single point is visible
     titles = ("raw network", count_of(evaluations[-1].simulations, "simulation"))
@@ -128,7 +128,7 @@ def mistakes_figure(reports: Sequence[IterationReport]) -> Figure:
         shares = [getattr(evaluation, which) for evaluation in evaluations]
         axes.plot(iterations, [100 * share.mistake_rate for share in shares], color=INK, label="all", **thick)
         for name, colour, dashes in zip(every_set, cycle(SET_COLOURS), cycle(("-", "--")), strict=False):
-            errors = [100 * share.mistakes_by_set.get(name, np.nan) for share in shares]
+            errors = [100 * share.mistake_rate_by_set.get(name, np.nan) for share in shares]
             axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))

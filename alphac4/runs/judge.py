@@ -36,7 +36,7 @@ def _figures(players: Sequence[Player]) -> ExactPlayMetrics:
     whole = figures.pop(ALL)
     assert whole.value is not None
     return ExactPlayMetrics(
-        mistakes_by_set={name: figure.mistakes.value for name, figure in figures.items()},
+        mistake_rate_by_set={name: figure.mistakes.value for name, figure in figures.items()},
         mistake_rate=whole.mistakes.value,
         ci_low=whole.mistakes.low,
         ci_high=whole.mistakes.high,

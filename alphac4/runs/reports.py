@@ -38,7 +38,7 @@ STALL_ITERATIONS = 8  # iterations without a promotion before a warning
 class ExactPlayMetrics:
     """Mistakes and value errors of the best network in positions with exact scores."""
 
-    mistakes_by_set: dict[str, float]  # share of mistakes by set: moves whose outcome is worse than the best move's
+    mistake_rate_by_set: dict[str, float]  # share of mistakes by set: moves whose outcome is worse than the best move's
     mistake_rate: float  # share of mistakes over all sets
     ci_low: float  # 95 % interval of `mistake_rate`
     ci_high: float
@@ -158,8 +158,8 @@ def time_shares(
 ) -> dict[str, float]:
     """Return the shares of an iteration's wall time by phase.
 
-    Self-play is split into the network's and the trees'. If actors elsewhere also play between the calls of
-    `Actors.play`, it is the time spent waiting for them.
+    Self-play is two phases, the network's time and the rest. If actors elsewhere also play between the calls of
+    `Actors.play`, it is one phase, the time spent waiting for them.
     """
     selfplay = iteration.selfplay
     spent = {

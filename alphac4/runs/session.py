@@ -58,8 +58,8 @@ def find_config(
 ) -> TrainConfig:
     """Return the settings of a run: by default those of the run in the folder, or "standard", with changes.
 
-    A preset by name gives a new run all of its settings. For a run in the folder, the settings in `CHANGEABLE` are the
-    run's own instead, so that a command can be repeated. ``settings`` are the changes: a mapping or a JSON file.
+    A preset by name sets all settings of a new run. In a folder with a run, it leaves the settings in `CHANGEABLE` as
+    the run has them, so that a command can be repeated. ``settings`` are the changes: a mapping or a JSON file.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, but a run needs a folder", str(folder))
@@ -107,7 +107,10 @@ def train(
 
 
 class TrainingSession:
-    """Context manager that consumes the training loop and stores its records in a run's folder, which it closes."""
+    """Context manager that consumes the training loop and stores its records in a run's folder.
+
+    On exit it releases the folder.
+    """
 
     def __init__(
         self,

@@ -210,7 +210,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("with search", report.evaluation.search)):
             values[f"Mistakes/{name}"] = figures.mistake_rate
-            values |= {f"Mistakes/{name} {part}": error for part, error in figures.mistakes_by_set.items()}
+            values |= {f"Mistakes/{name} {part}": error for part, error in figures.mistake_rate_by_set.items()}
             values[f"Strength/value error {name}"] = figures.value_error
     values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
     return {tag: value for tag, value in values.items() if value is not None}

@@ -234,7 +234,9 @@ def make_samples(
 
 
 def lambda_returns(games: Games, td_lambda: float, max_regret: float) -> npt.NDArray[np.float64]:
-    """Return win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined for non-samples.
+    """Return win/draw/loss [G, C, 3] for the side to move at each of C plies, the board's cells, of G finished games.
+
+    Plies that are no samples have undefined values.
 
     TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
     ``td_lambda`` towards the next position's return for the same side. The trace is cut where the regret of the move

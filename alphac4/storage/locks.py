@@ -24,7 +24,7 @@ TIMEOUT_S = 0.2  # time in which another process may release the lock
 
 
 class LockedError(ValueError):
-    """Error for a lock that is held already; the message names the process."""
+    """Error for a lock that is held already; the message names the process if it is known."""
 
 
 class FileLock:

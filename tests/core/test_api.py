@@ -461,11 +461,11 @@ def test_evaluate_agrees_with_the_command_in_every_form_of_a_network(
         report = alphac4.evaluate(player, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
         for index, budget in enumerate((0, 8)):
             expected = {name: figures["mistakes"]["value"] for name, figures in budgets[index]["sets"].items()}
-            assert report.mistakes(budget) == expected
+            assert report.mistake_rates(budget) == expected
         last = 100 * expected["all"]
         assert repr(report).splitlines()[-1].startswith(f"Mistakes in 18 positions: {last:.1f} ± ")
-    assert alphac4.evaluate(load(f"{checkpoint}@8"), count=3).mistakes() == expected  # with its own limit
-    assert alphac4.evaluate(always([0] * 7, 0), simulations=[0], count=1).mistakes()
+    assert alphac4.evaluate(load(f"{checkpoint}@8"), count=3).mistake_rates() == expected  # with its own limit
+    assert alphac4.evaluate(always([0] * 7, 0), simulations=[0], count=1).mistake_rates()
 
 
 def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
@@ -476,7 +476,7 @@ def test_reports_agree_with_the_lines_of_their_file(tmp_path: Path) -> None:
     last, line = reports[-1], lines[-1]
     gate, calibration = line["gate"], line["selfplay"]["value_calibration"]
     assert last.evaluation is not None
-    assert last.evaluation.raw.mistakes_by_set == line["evaluation"]["raw"]["mistakes_by_set"]
+    assert last.evaluation.raw.mistake_rate_by_set == line["evaluation"]["raw"]["mistake_rate_by_set"]
     expected = sum(n * abs(value - outcome) for value, outcome, n in calibration) / sum(n for _, _, n in calibration)
     assert last.selfplay.calibration_error == pytest.approx(expected)
     points, games = gate["wins"] + gate["draws"] / 2, gate["wins"] + gate["draws"] + gate["losses"]

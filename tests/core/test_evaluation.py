@@ -24,7 +24,7 @@ from alphac4.bars import Bar
 from alphac4.cli import main
 from alphac4.compute import choose_compute
 from alphac4.evaluation import metrics
-from alphac4.evaluation.measurement import Measurement, measure_strength, untrained_copy
+from alphac4.evaluation.measurement import MeasurementPlan, measure_strength, untrained_copy
 from alphac4.evaluation.metrics import (
     Estimate,
     Metrics,
@@ -297,7 +297,7 @@ def test_report_has_the_metrics_of_every_subject_set_and_budget(
     report = evaluate(*arguments)
     assert [subject["name"] for subject in report["subjects"]] == [str(checkpoint), "untrained", "random"]
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
-    assert [subject["network"] for subject in report["subjects"]] == [digest, None, None]
+    assert [subject["network_sha256"] for subject in report["subjects"]] == [digest, None, None]
     for subject in report["subjects"]:
         has_values = subject["name"] != "random"
         assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if has_values else [None])
@@ -335,7 +335,7 @@ def test_seed_of_an_evaluation_decides_random_choices() -> None:
     compute, sets = choose_compute("cpu", "torch-fp32", threads=1), packaged_positions(12)
     mistakes = []
     for seed in (0, 0, 1):
-        measurement = Measurement(sets=sets, budgets=[0], seed=seed, compute=compute)
+        measurement = MeasurementPlan(sets=sets, budgets=[0], seed=seed, compute=compute)
         (subject,) = measure_strength("random", measurement).subjects
         mistakes.append([figures.mistakes.value for figures in subject.budgets[0].sets.values()])
     assert mistakes[0] == mistakes[1] != mistakes[2]
@@ -349,7 +349,7 @@ def test_backend_of_a_measured_network_does_not_depend_on_references(
 
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", order)
     monkeypatch.setattr("alphac4.nn.evaluator.outputs_match", lambda *_: True)
-    measurement = Measurement(sets=packaged_positions(2), budgets=[0], compute=choose_compute("cpu", threads=1))
+    measurement = MeasurementPlan(sets=packaged_positions(2), budgets=[0], compute=choose_compute("cpu", threads=1))
     for references in ([], ["quick@1"]):
         report = measure_strength(str(checkpoint), measurement, references, untrained=False)
         backends = [subject.description.rpartition("by ")[2] for subject in report.subjects]
@@ -362,7 +362,7 @@ def test_options_of_a_checkpoint_change_the_measured_search(
 ) -> None:
     """The errors are those of a search with the same options, and differ from those with the defaults."""
     sets, budget = packaged_positions(8), Budget(simulations=200)
-    measurement = Measurement(sets=sets, budgets=[200], compute=choose_compute("cpu", "torch-fp32", threads=1))
+    measurement = MeasurementPlan(sets=sets, budgets=[200], compute=choose_compute("cpu", "torch-fp32", threads=1))
     evaluator = Evaluator(network, backend="torch-fp32", device="cpu")
     given: dict[str, Any] = {"c-init=20": {"selection": Puct(c_init=20)}, "proofs=off": {"proofs": False}}[option]
     expected = []
@@ -474,10 +474,10 @@ Mistakes in 20 positions: 5.0 ± 4.0 % for best with 64 simulations, 25.0 ± 25.
 def test_report_equals_the_text_written_by_hand() -> None:
     report = report_by_hand()
     assert repr(report) == REPORT
-    assert report.mistakes() == report.mistakes(64) == {"end-easy": 0.05, "all": 0.05}
-    assert report.mistakes(0) == {"end-easy": 0.25, "all": 0.25}
+    assert report.mistake_rates() == report.mistake_rates(64) == {"end-easy": 0.05, "all": 0.05}
+    assert report.mistake_rates(0) == {"end-easy": 0.25, "all": 0.25}
     with pytest.raises(ValueError, match="measured with 0, 64 simulations, not with 8"):
-        report.mistakes(8)
+        report.mistake_rates(8)
 
 
 def test_picture_shows_the_data_of_the_report() -> None:

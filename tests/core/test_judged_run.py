@@ -120,7 +120,7 @@ def test_reported_mistakes_equal_those_of_the_evaluate_command(folder: Path, run
         share = budget["sets"]["all"]["mistakes"]
         assert (figures.mistake_rate, figures.ci_low, figures.ci_high) == (share["value"], share["low"], share["high"])
         assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute_error"]["value"], abs=1e-6)
-        for name, error in figures.mistakes_by_set.items():
+        for name, error in figures.mistake_rate_by_set.items():
             assert error == budget["sets"][name]["mistakes"]["value"]
 
 

@@ -106,14 +106,14 @@ EVALUATION = EvaluationReport(
     positions=240,
     simulations=64,
     raw=ExactPlayMetrics(
-        mistakes_by_set={"begin-hard": 0.5, "end-easy": 0.25},
+        mistake_rate_by_set={"begin-hard": 0.5, "end-easy": 0.25},
         mistake_rate=0.375,
         ci_low=0.3,
         ci_high=0.45,
         value_error=0.6875,
     ),
     search=ExactPlayMetrics(
-        mistakes_by_set={"begin-hard": 0.125, "end-easy": 0.0},
+        mistake_rate_by_set={"begin-hard": 0.125, "end-easy": 0.0},
         mistake_rate=0.0625,
         ci_low=0.03,
         ci_high=0.1,

@@ -51,10 +51,10 @@ def direction(board: Board, number: int) -> np.uint64:
     if number == 0:
         return U64_1 if board.run_length <= board.rows else U64_0
     if number == 1:
-        return board.height if board.run_length <= board.columns else U64_0
+        return board.column_bits if board.run_length <= board.columns else U64_0
     if not board.diagonals:
         return U64_0
-    return board.height - U64_1 if number == 2 else board.height + U64_1
+    return board.column_bits - U64_1 if number == 2 else board.column_bits + U64_1
 
 
 @compiled

@@ -59,6 +59,8 @@ class CertificateCommand(CheckedSettings):
     """Result that the certificate guarantees: a win, or at least a draw."""
     output: OutputFolder = Path("runs/certificate")
     """Folder for the player's moves, and for the certificate unless FILE is given."""
+    overwrite: bool = False
+    """Replace FILE if it exists."""
     max_stones: Annotated[int, Range(0, 64), metavar("N")] = 64
     """Follow games only up to N stones; if any game is longer, no certificate is written."""
     device: Device = "auto"
@@ -98,7 +100,7 @@ class CertificateCommand(CheckedSettings):
 
         board, path = common_board((self.player,)), self.file or self.output / "best.certificate"
         claim = Claim(board=board, side=self.side, after=self.moves, result=self.result)
-        check_output(path, ".certificate")
+        check_output(path, ".certificate", overwrite=self.overwrite or self.file is None)
         journal = self.output / "moves.jsonl"
         compute = ComputeOptions(device=self.device, backend=self.backend).choose(threads=1)
         players = self._players(board, compute)

@@ -150,7 +150,7 @@ def walk_certificate(certificate: Certificate) -> Iterator[Level]:
         Each level, after checking that all of its moves are legal and that no reply refutes the claim.
 
     Raises:
-        CertificateError: if a move is missing, unused or refuted; the message shows the position.
+        CertificateError: if a move is missing or refuted, with its position, or if moves are unused.
     """
     claim, columns = certificate.claim, certificate.columns
     walk, used = Walk(claim), 0

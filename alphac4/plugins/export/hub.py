@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.compute import choose_compute
-from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.measurement import MeasurementPlan, measure_strength
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import STANDARD
@@ -97,7 +97,7 @@ def export_hub(name: Path, folder: Path, license_id: str) -> None:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         report = None
         if checkpoint.board == STANDARD:
-            measurement = Measurement(sets=packaged_positions(), compute=choose_compute())
+            measurement = MeasurementPlan(sets=packaged_positions(), compute=choose_compute())
             report = measure_strength(str(new / NETWORK_FILE), measurement, untrained=False)
             report.subjects[0] = dataclasses.replace(report.subjects[0], name=shown)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)

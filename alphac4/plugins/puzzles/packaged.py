@@ -20,7 +20,7 @@ class Puzzle:
 
     moves: str  # the position, as a move string
     solution: int  # 0-based column
-    distance: int  # moves of the winner until the win, including the solution
+    moves_to_win: int  # moves of the winner until the win, including the solution
     difficulty: int  # 1 to 5, by the search needed to find the solution
 
     @property
@@ -32,6 +32,6 @@ class Puzzle:
 def packaged_puzzles() -> tuple[Puzzle, ...]:
     lines = PACKAGED.read_text(encoding="utf-8").splitlines()[1:]  # after a comment
     return tuple(
-        Puzzle(moves=moves, solution=COLUMN_NAMES.index(column), distance=int(distance), difficulty=int(difficulty))
-        for moves, column, distance, difficulty in map(str.split, lines)
+        Puzzle(moves=moves, solution=COLUMN_NAMES.index(column), moves_to_win=int(count), difficulty=int(difficulty))
+        for moves, column, count, difficulty in map(str.split, lines)
     )

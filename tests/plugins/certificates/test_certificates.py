@@ -776,8 +776,12 @@ BUILD = "certificate build --player quick@1 --max-stones 0 --backend torch-fp32 
 
 
 def test_build_replaces_no_other_file(checkpoint: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
-    for content in (checkpoint.read_bytes(), b"4444452226671\n"):
-        path = tmp_path / "mine"
+    for name, content in (
+        ("mine", checkpoint.read_bytes()),
+        ("mine", b"4444452226671\n"),
+        ("mine.certificate", b"somebody's"),
+    ):
+        path = tmp_path / name
         path.write_bytes(content)
         assert str(path) in error_line(f"{BUILD} {tmp_path / 'folder'}", path)
         assert path.read_bytes() == content

@@ -46,7 +46,7 @@ def shown(page: Any) -> Puzzle:
 def finish(page: Any, puzzle: Puzzle) -> None:
     """Play out a puzzle by the solver's moves, until the page shows that it is solved."""
     position, column = puzzle.position, puzzle.solution
-    for left in range(puzzle.distance - 1, 0, -1):
+    for left in range(puzzle.moves_to_win - 1, 0, -1):
         press(page, str(column + 1))
         expect(page, "#status", rf"answers \d\. (Red|Yellow) wins in {left} move")
         answer = int(page.inner_text("#status").partition("answers ")[2][0]) - 1
@@ -64,7 +64,7 @@ def test_puzzles_are_solved_and_the_streak_is_stored(browser: Browser, address: 
     page = open_puzzles(browser, address, size=PHONE)
     for count in (1, 2):
         puzzle = shown(page)
-        assert (puzzle.difficulty, puzzle.distance) == (1, 2), "the nearest wins come first"
+        assert (puzzle.difficulty, puzzle.moves_to_win) == (1, 2), "the nearest wins come first"
         finish(page, puzzle)
         expect(page, "#streak", str(count))
         page.click("#puzzle-next")
@@ -132,7 +132,7 @@ def test_hints_never_rule_out_the_solution(browser: Browser, address: str) -> No
 
 def test_slower_wins_are_accepted_after_the_first_move(browser: Browser, address: str) -> None:
     """Moves that do not win are rejected."""
-    puzzle = next(p for p in packaged_puzzles() if p.distance == 3)
+    puzzle = next(p for p in packaged_puzzles() if p.moves_to_win == 3)
     page = open_puzzles(browser, address, puzzle)
     press(page, str(puzzle.solution + 1))
     expect(page, "#status", "answers")
@@ -151,14 +151,14 @@ def test_puzzles_have_links(browser: Browser, address: str) -> None:
     first, second = packaged_puzzles()[0], packaged_puzzles()[-1]
     page = open_puzzles(browser, address, second)
     page.reload()
-    expect(page, "#status", f"to move and win in {second.distance} move")
+    expect(page, "#status", f"to move and win in {second.moves_to_win} move")
     assert shown(page) == second
     page.evaluate(f"location.hash = 'puzzles/{first.moves}'")
-    expect(page, "#status", f"to move and win in {first.distance} move")
+    expect(page, "#status", f"to move and win in {first.moves_to_win} move")
     paste(page, f"{address}#puzzles/{second.moves}")
-    expect(page, "#status", f"to move and win in {second.distance} move")
+    expect(page, "#status", f"to move and win in {second.moves_to_win} move")
     page.go_back()
-    expect(page, "#status", f"to move and win in {first.distance} move")
+    expect(page, "#status", f"to move and win in {first.moves_to_win} move")
     page.evaluate("location.hash = 'puzzles/12'")
     expect(page, "#status", "Puzzle 12 was not found; here is another one")
     assert shown(page)

@@ -31,7 +31,7 @@ def test_every_packaged_puzzle_has_exactly_one_winning_move() -> None:
     for puzzle in PUZZLES:
         assert winning_moves(puzzle) == [puzzle.solution], puzzle
         score = shared_solver().solve(puzzle.position)
-        assert moves_to_end(puzzle.position.board, puzzle.position.plies, score) == puzzle.distance >= 2, puzzle
+        assert moves_to_end(puzzle.position.board, puzzle.position.plies, score) == puzzle.moves_to_win >= 2, puzzle
 
 
 def test_packaged_puzzles_cover_every_difficulty_without_duplicates() -> None:
@@ -92,7 +92,7 @@ def test_generated_puzzles_depend_on_the_seed_and_have_one_winning_move(maker: A
     for puzzle in first:
         assert winning_moves(puzzle) == [puzzle.solution]
         assert maker.MIN_PLIES <= len(puzzle.moves) <= maker.MAX_PLIES
-        assert 2 <= puzzle.distance <= maker.MAX_DISTANCE
+        assert 2 <= puzzle.moves_to_win <= maker.MAX_DISTANCE
 
 
 class MirroredDraws:

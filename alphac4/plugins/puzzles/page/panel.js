@@ -20,9 +20,9 @@ class Puzzles {
     Object.assign(this, { rules, engine, board, entries, record });
     this.seen = []; // puzzles in the order in which they were shown
     this.all = file.trim().split("\n").slice(1).map((line) => {
-      const [moves, column, distance, difficulty] = line.split(" ");
+      const [moves, column, movesToWin, difficulty] = line.split(" ");
       // The id is the position in the file's orientation, also for a mirrored puzzle.
-      return { id: moves, moves, solution: rules.names.indexOf(column), distance: Number(distance), difficulty: Number(difficulty) };
+      return { id: moves, moves, solution: rules.names.indexOf(column), movesToWin: Number(movesToWin), difficulty: Number(difficulty) };
     });
     this.solved = new Set();
     this.recallSolved();
@@ -88,7 +88,7 @@ class Puzzles {
     this.recallSolved();
     const fresh = this.chosen.filter(({ id }) => !this.solved.has(id) && id !== this.puzzle?.id);
     const from = (fresh.length ? fresh : this.chosen)
-      .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST_COUNT);
+      .sort((a, b) => a.difficulty - b.difficulty || a.movesToWin - b.movesToWin).slice(0, NEAREST_COUNT);
     const puzzle = from[Math.floor(from.length * Math.random())];
     return Math.random() < 0.5 ? puzzle : this.mirrored(puzzle);
   }
@@ -119,7 +119,7 @@ class Puzzles {
   get side() { return this.start.length % 2; }
 
   say(text) {
-    const task = `${COLOURS[this.side]} to move and win in ${counted(this.puzzle.distance, "move")}.`;
+    const task = `${COLOURS[this.side]} to move and win in ${counted(this.puzzle.movesToWin, "move")}.`;
     this.message = this.over || this.moves !== this.start ? text : `${task} ${text}`;
     if (this.isVisible) announce(this.message);
     this.show();
@@ -248,13 +248,13 @@ class Puzzles {
     const { puzzle, rules } = this;
     this.endStreak();
     this.over = true;
-    this.message = `The solution: ${COLOURS[this.side]} wins in ${counted(puzzle.distance, "move")}.`;
+    this.message = `The solution: ${COLOURS[this.side]} wins in ${counted(puzzle.movesToWin, "move")}.`;
     if (this.moves === this.start) this.place(puzzle.solution);
     while (!rules.result(this.moves)) {
       const found = await this.verdicts(MIN_ANSWER_MS);
       if (!found?.length || !this.isVisible) break;
       this.place(rules.best(found));
     }
-    if (this.puzzle === puzzle) this.say(`${rules.name(puzzle.solution)} wins in ${counted(puzzle.distance, "move")}.`);
+    if (this.puzzle === puzzle) this.say(`${rules.name(puzzle.solution)} wins in ${counted(puzzle.movesToWin, "move")}.`);
   }
 }
