@@ -39,7 +39,7 @@ def load_plugins() -> None:
             logger.warning("the plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
 
 
-def add_once(registry: MutableMapping[str, T], name: str, value: T) -> None:
+def add_unique(registry: MutableMapping[str, T], name: str, value: T) -> None:
     """Add a value to a registry; raise ValueError if the name is taken, so that `load_plugins` skips the plugin."""
     if registry.setdefault(name, value) is not value:
         raise ValueError(f"the name {name!r} is taken: choose another one")

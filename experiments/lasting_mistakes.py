@@ -30,7 +30,7 @@ LONGER = (2000, 10_000, 50_000)  # simulations
 
 def find_mistakes(agent: alphac4.Agent, part: PositionSet) -> list[dict[str, Any]]:
     """Return a row per mistake of the search in a set."""
-    right = part.outcomes == part.best_outcome[:, None]
+    right = part.move_outcomes == part.best_outcome[:, None]
     results = agent.search(part.positions, simulations=SIMULATIONS)
     wrong = [index for index, result in enumerate(results) if not right[index, result.move]]
     positions = [part.positions[index] for index in wrong]
@@ -47,7 +47,7 @@ def find_mistakes(agent: alphac4.Agent, part: PositionSet) -> list[dict[str, Any
                 "set": part.name,
                 "stones": position.plies,
                 "right": len(keeping),
-                "result": f"{part.best_outcome[index]} to {part.outcomes[index, result.move]}",
+                "result": f"{part.best_outcome[index]} to {part.move_outcomes[index, result.move]}",
                 "moves_to_end": moves_to_end(STANDARD, position.plies, int(part.best_score[index])),
                 "raw_value": f"{raw[row].value:.2f}",
                 "value": f"{result.value:.2f}",

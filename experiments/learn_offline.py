@@ -33,12 +33,15 @@ def main() -> None:
     parser.add_argument("--learning", type=json.loads, default={}, help="settings of learning, as JSON")
     parser.add_argument("--network", type=json.loads, default={}, help="settings of the network, as JSON")
     parser.add_argument("--start-from", type=Path, help="checkpoint to start from, which may have fewer blocks")
-    parser.add_argument("--first", type=int, default=0, help="first iteration to learn from")
+    parser.add_argument("--from-iteration", type=int, default=0, help="first iteration to learn from")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     config = from_dict({"learning": options.learning, "network": options.network}, PRESETS[options.preset])
     paths = sorted((options.run / "replay").glob("*.safetensors"))
-    samples, replay = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first]), Replay()
+    samples, replay = (
+        concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.from_iteration]),
+        Replay(),
+    )
     replay.add(samples, 1)
     learner = Learner(config.network_config(), config.learning, STANDARD, options.seed)
     if options.start_from:

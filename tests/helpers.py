@@ -125,7 +125,7 @@ def search_by_hand(
     rng = np.random.default_rng(0)
     trees = make_trees(len(positions), simulations + 1, board, rng, proofs=False, look_ahead=False)
     own, occupied = stones(positions)
-    trees.budget[:], trees.noise[:] = simulations, noise
+    trees.budget[:], trees.uniform[:] = simulations, noise
     for t in range(len(positions)):
         reset_tree(trees, t, own[t], occupied[t])
     for _ in range(simulations + 1):

@@ -6,7 +6,7 @@ Modules import PyTorch, Numba and most of the package only when a command runs, 
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
-from alphac4.discovery import add_once, load_plugins
+from alphac4.discovery import add_unique, load_plugins
 
 EXIT_BROKEN_INSTALL, EXIT_BAD_INPUT = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal that ended the command
@@ -55,7 +55,7 @@ def register_command(name: str, *, group: str, summary: str, target: str) -> Non
     Raises:
         ValueError: if there is a command with this name.
     """
-    add_once(_commands, name, Command(group, summary, target))
+    add_unique(_commands, name, Command(group, summary, target))
 
 
 def all_commands() -> dict[str, Command]:

@@ -116,7 +116,7 @@ def _note(text: str) -> None:
 
 
 def metavar(text: str) -> Any:
-    """Return the annotation that shows ``text`` in the help as the value of an option, without an empty default."""
+    """Return an annotation: the help shows ``text`` in place of an option's value, and no default if that is empty."""
     return tyro.conf.arg(metavar=text, help_behavior_hint=_default_hint)
 
 
@@ -135,7 +135,7 @@ class PlayerCheck:
     others: tuple[str, ...] = ()  # further words that the option accepts
 
     def check(self, name: str, value: str | tuple[str, ...]) -> None:  # noqa: ARG002 - as `Range.check`
-        """Check one name, or each of several; an empty one, a command's default, is valid."""
+        """Check the player in ``value``, or each of several; an empty text, a command's default, is valid."""
         players = {value} if isinstance(value, str) else set(value)
         for level in LEVELS_BY_NAME.keys() & players - set(self.others):
             raise ValueError(f"{quote(level)} is a level of `alphac4 play`, not a player; `alphac4 players` lists them")

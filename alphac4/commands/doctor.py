@@ -101,7 +101,7 @@ def diagnose(options: "DoctorCommand") -> bool:
         for name, check in CHECKS.items():
             checks.append(_run_check(name, check))
             show(checks[-1])
-        show("", *find_extras(), "", *(f"  {form}: {about}" for form, about in device_forms().items()), "")
+        show("", *describe_extras(), "", *(f"  {form}: {about}" for form, about in device_forms().items()), "")
     passed, measured = all(check.passed for check in checks), []
     for name, measure in MEASUREMENTS.items():
         for result in measure(options) if passed and name in options.only else ():
@@ -212,7 +212,7 @@ def unmet_requirements(extra: str = "") -> list[str]:
     return unmet
 
 
-def find_extras() -> Iterator[str]:
+def describe_extras() -> Iterator[str]:
     """Yield a line per extra of the package, except the developers': how to install it if it is incomplete."""
     for name in sorted(requirements().keys() - {"", "dev"}):
         if problems := unmet_requirements(name):

@@ -114,7 +114,7 @@ class ArenaCommand(CheckedSettings):
         if pool is not None:
             opened.callback(pool.close)
             options = replace(options, device="cpu")
-        processes = self.processes or options.choose().streams
+        processes = self.processes or options.choose().callers
         backends = dict[str, str]()
         for name in players:  # report an invalid player before hours of games
             player = parse_player(

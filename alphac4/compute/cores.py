@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # which imports this module
     from alphac4.training.learner import Learner
 
 MIN_GAMES = 32  # per actor: smaller batches take longer per position, those of 16 twice as long
-MAX_STREAMS = 4  # streams (concurrent searches) in a run's matches, which have few games; each loads a network
+MAX_CALLERS = 4  # concurrent searches in a run's matches, which have few games; each loads a network
 
 Seeds = Callable[[int], np.random.Generator]
 """Returns the random generator of an actor by its index; on cores, all actors share that of index 0."""
@@ -130,7 +130,7 @@ class Actors:
 class Compute:
     """Device of PyTorch that evaluates networks and learns, while the cores of this process play a run's games.
 
-    A subclass plays or learns elsewhere. ``streams`` is the recommended number of concurrent callers of an evaluator.
+    A subclass plays or learns elsewhere. ``callers`` is the recommended number of threads that call an evaluator.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class Compute:
         self._threads = threads or cores()
         self._for_run = for_run
         self._backend = backend
-        self.streams = min(self._threads, MAX_STREAMS) if for_run else self._threads
+        self.callers = min(self._threads, MAX_CALLERS) if for_run else self._threads
         self.learning_device = torch.device(device)
 
-    def evaluator(self, network: Network, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
-        """Create an evaluator for ``streams`` concurrent callers with usually ``batch_size`` positions each.
+    def evaluator(self, network: Network, *, batch_size: int = BATCH, callers: int = 1) -> Evaluator:
+        """Create an evaluator for ``callers`` concurrent threads, which usually send ``batch_size`` positions each.
 
         Update an evaluator instead of creating many: the libraries do not free all of their memory.
         """
@@ -159,7 +159,7 @@ class Compute:
             batch_size=batch_size,
             device=self._device,
             backend="auto" if self._for_run and self._backend == INT8 else self._backend,
-            threads=max(1, self._threads // streams),
+            threads=max(1, self._threads // callers),
             batch_invariant=self._for_run and self._device == "cpu",  # a GPU is not bit-identical anyway
         )
 

@@ -1,4 +1,4 @@
-"""MeasurementPlan of networks and players on sets of positions, for a strength report."""
+"""Measurement of networks and players on sets of positions, for a strength report."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -110,12 +110,12 @@ def _network_subject(
     name: str, kind: NetworkKind, checkpoint: Checkpoint, measurement: MeasurementPlan, digest: str | None = None
 ) -> Subject:
     compute, config = measurement.compute, checkpoint.network.config
-    evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
+    evaluator = compute.evaluator(checkpoint.network, callers=compute.callers)
 
     def make() -> Sequence[Player]:
         searches = [
             compute.search(evaluator, kind.selection, board=checkpoint.board, cache=CACHE, **kind.search_options)
-            for _ in range(compute.streams)
+            for _ in range(compute.callers)
         ]
         return [NetworkPlayer("network", search, Budget(simulations=0)) for search in searches]
 

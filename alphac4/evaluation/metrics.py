@@ -110,7 +110,7 @@ def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) 
     """Return the metrics of legal moves (0-based columns [S]) and predicted values [S] in S positions."""
     rows = np.arange(len(positions))
     scores = positions.scores[rows, columns].astype(np.float64)
-    is_mistake = positions.outcomes[rows, columns] < positions.best_outcome
+    is_mistake = positions.move_outcomes[rows, columns] < positions.best_outcome
     return Metrics(
         mistakes=proportion(is_mistake),
         mistakes_in_decisive=proportion(is_mistake[positions.decisive]),

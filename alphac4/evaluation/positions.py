@@ -55,7 +55,7 @@ class PositionSet:
         return np.not_equal(self.scores, FULL_COLUMN)
 
     @cached_property
-    def outcomes(self) -> npt.NDArray[np.int8]:
+    def move_outcomes(self) -> npt.NDArray[np.int8]:
         """[S, A] outcome of every move: 1 win, 0 draw, -1 loss, `FULL_COLUMN` for illegal moves."""
         return np.where(self.legal, np.sign(self.scores), np.int8(FULL_COLUMN))
 
@@ -72,7 +72,7 @@ class PositionSet:
     @cached_property
     def decisive(self) -> npt.NDArray[np.bool_]:
         """[S] positions in which at least one move is a mistake."""
-        worst = np.where(self.legal, self.outcomes, np.int8(1)).min(axis=1)
+        worst = np.where(self.legal, self.move_outcomes, np.int8(1)).min(axis=1)
         return np.less(worst, self.best_outcome)  # type: ignore[no-any-return]
 
     def head(self, count: int) -> "PositionSet":

@@ -82,7 +82,7 @@ class KnownMoves:
             self._insert(moves)
 
     def find(self, stones: int, keys: Keys) -> tuple[Columns, Columns]:
-        """Return the columns and kinds [B] of the moves in ``keys`` [B] with ``stones`` stones; NO_MOVE if unknown."""
+        """Return known moves [B], or NO_MOVE, and their kinds [B], in positions ``keys`` [B] with ``stones`` stones."""
         if self._new[stones]:
             parts = ([self._sorted[stones]] if stones in self._sorted else []) + self._new.pop(stones)
             self._sorted[stones] = self._merge(parts)

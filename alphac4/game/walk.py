@@ -81,8 +81,8 @@ class Replies(NamedTuple):
 class Walk:
     """Walk through the positions that the player's moves and all replies reach, level by level.
 
-    `play` plays the moves of the current level and may be called again, and `advance` goes to the next level. In walks
-    that are not ``named``, `go_back` returns to the previous level.
+    `play` plays the moves of the current level, in place of those of an earlier call, and `advance` goes to the next
+    level. In walks that are not ``named``, `go_back` returns to the previous level.
 
     Args:
         scope: the player's side and the start.

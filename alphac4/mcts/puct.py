@@ -188,12 +188,12 @@ def expand_and_back_up(
 
 
 @inlined
-def draw_noise(trees: Trees, t: int) -> None:
-    """Draw ``trees.noise`` of a search from the tree's random state, which does not change."""
+def draw_uniform(trees: Trees, t: int) -> None:
+    """Fill ``trees.uniform`` with numbers derived from the tree's random state, which stays as it was."""
     state = trees.rng[t]
     trees.rng[t] = ~state  # another stream of random numbers
-    for a in range(trees.noise.shape[1]):
-        trees.noise[t, a] = random_state.uniform(trees.rng, t)
+    for a in range(trees.uniform.shape[1]):
+        trees.uniform[t, a] = random_state.uniform(trees.rng, t)
     trees.rng[t] = state
 
 

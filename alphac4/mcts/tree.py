@@ -58,7 +58,7 @@ class Trees(NamedTuple):
     parent_action: Annotated[npt.NDArray[np.int8], "T N"]
     value: Annotated[npt.NDArray[np.float32], "T N"]  # the evaluation in [-1, 1]
     draw: Annotated[npt.NDArray[np.float32], "T N"]  # the evaluation's probability of a draw
-    # Edges: updated by simulations; priors and heuristics are written once.
+    # Edges: updated by simulations; priors and heuristics only at the node's expansion, and by noise at the root.
     visits: Annotated[npt.NDArray[np.int32], "T N A"]
     value_sum: Annotated[npt.NDArray[np.float32], "T N A"]
     priors: Annotated[npt.NDArray[np.float32], "T N A"]  # sum to 1 over legal actions; 0 without a network
@@ -67,7 +67,7 @@ class Trees(NamedTuple):
     proof: Annotated[npt.NDArray[np.int8], "T N A"]  # UNPROVEN, ILLEGAL or a proven outcome
     # State of the search.
     budget: Annotated[npt.NDArray[np.int64], "T"]  # visits of the root at which the search ends
-    noise: Annotated[npt.NDArray[np.float64], "T A"]  # for users' selections; 1/2 except in self-play
+    uniform: Annotated[npt.NDArray[np.float64], "T A"]  # random numbers for users' selections; 1/2 except in self-play
     leaf: Annotated[npt.NDArray[np.int32], "T"]  # the node that awaits its evaluation, or NO_NODE
     leaf_own: Annotated[npt.NDArray[np.uint64], "T"]  # that node's position
     leaf_occupied: Annotated[npt.NDArray[np.uint64], "T"]
@@ -94,7 +94,7 @@ def make_trees(
     sizes = {"T": trees, "N": nodes, "H": nodes if heuristics else 1, "A": board.columns}
     arrays = zeros(Trees, **sizes) | {"rng": rng.integers(1, 2**63, trees, dtype=np.uint64)}
     arrays["leaf"].fill(NO_NODE)
-    arrays["noise"].fill(0.5)
+    arrays["uniform"].fill(0.5)
     return Trees(board=board, proofs=proofs, look_ahead=look_ahead, mirror=mirror, reuse=reuse, **arrays)
 
 
@@ -331,8 +331,8 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 def proven_moves(trees: Trees, t: int, min_proof: int) -> tuple[Words, npt.NDArray[np.int8]]:
     """Return keys [P] and moves [P], both in canonical orientation, that secure a result of at least ``min_proof``.
 
-    The side to move at the root has one move for every position that the other's replies lead to, unless it can
-    complete a run there at once. P is 0 without such a proof. For a win, ``min_proof`` is PROVEN_DRAW + 1.
+    There is one entry for every position that the opponent's replies lead to, unless the root's side can complete a run
+    there at once. P is 0 without such a proof. For a win, ``min_proof`` is PROVEN_DRAW + 1.
     """
     board = trees.board
     size = max(1, int(trees.size[t]))

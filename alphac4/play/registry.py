@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
-from alphac4.discovery import add_once, load_plugins
+from alphac4.discovery import add_unique, load_plugins
 
 if TYPE_CHECKING:  # plugins import this module before any command runs
     from starlette.requests import Request
@@ -92,7 +92,7 @@ def register_terminal_command(name: str, *, summary: str, target: str) -> None:
     Raises:
         ValueError: if a plugin has added a command with this name.
     """
-    add_once(_terminal_commands, name, TerminalCommand(summary, target))
+    add_unique(_terminal_commands, name, TerminalCommand(summary, target))
 
 
 def find_terminal_commands() -> dict[str, TerminalCommand]:

@@ -139,7 +139,7 @@ class RunFolder:
 
     def commit(self, report: IterationReport) -> None:
         """Commit an iteration: write its shard, report and state, then the files that follow from the state."""
-        self.replay.save()
+        self.replay.save_latest()
         append_line(self.path / REPORTS_FILE, to_json_line(dataclasses.asdict(report)))
         self.write_state()
         self._finish_commit()

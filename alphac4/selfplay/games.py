@@ -1,8 +1,8 @@
 """Games of self-play as arrays.
 
 A slot has one game at a time, and advances from leaf (a position to evaluate) to leaf, move to move and game to game.
-Slots do not wait for each other: a slot whose search is done plays its move within the same step. So nearly every slot
-has a leaf in each of the network's batches.
+Slots do not wait for each other's searches: a slot whose search is done plays its move within the same step. So nearly
+every slot has a leaf in each of the network's batches.
 """
 
 import math
@@ -18,7 +18,7 @@ from alphac4.game.rules import U64_0, Board, count_stones, has_run, landing_cell
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import C_SCALE, completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, store_evaluation
-from alphac4.mcts.puct import add_root_noise, draw_noise, expand_and_back_up, leaf_key, write_leaf
+from alphac4.mcts.puct import add_root_noise, draw_uniform, expand_and_back_up, leaf_key, write_leaf
 from alphac4.mcts.simulation import MAX_SIMULATIONS_PER_STEP, select_leaf, users_move
 from alphac4.mcts.tree import (
     NO_ACTION,
@@ -168,7 +168,7 @@ def play_opening(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
 def begin_search(trees: Trees, games: Games, t: int, plan: GamePlan) -> None:
     """Choose a full or a fast search (playout-cap randomisation, Wu 2019), and add noise to the root of a full one."""
     games.full[t] = random_state.uniform(trees.rng, t) < plan.full_search_prob[0]
-    draw_noise(trees, t)
+    draw_uniform(trees, t)
     trees.budget[t] = plan.visits[np.int64(games.full[t]), games.plies[t]]
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]

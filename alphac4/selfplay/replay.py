@@ -81,12 +81,12 @@ class Replay:
         self._dropped = -1  # the last iteration that `drop_old` has removed from memory
 
     def add(self, samples: Samples, iteration: int) -> None:
-        """Sort and add the samples of the next iteration; `save` writes them to disk."""
+        """Sort and add the samples of the next iteration; `save_latest` writes them to disk."""
         numbers = np.full(len(samples), iteration, np.int32)
         self.iterations.append((iteration, dataclasses.replace(sort_by_content(samples), iteration=numbers)))
         self.total += len(samples)
 
-    def save(self) -> None:
+    def save_latest(self) -> None:
         """Write the latest iteration's shard, and then remove the shards of iterations that `drop_old` has removed."""
         if self.folder is None or not self.iterations:
             return

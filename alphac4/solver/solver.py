@@ -182,7 +182,7 @@ def exact(position: Position, on_poll: Callable[[], None] | None = None) -> list
     ]
 
 
-def central_columns(position: Position) -> list[int]:
+def columns_from_centre(position: Position) -> list[int]:
     """Return the legal 0-based columns, the most central first."""
     middle = (position.board.columns - 1) / 2
     return sorted(position.legal_columns(), key=lambda column: abs(column - middle))
@@ -193,7 +193,7 @@ def best_moves(position: Position, score: int, solve: Callable[[Position], int |
 
     ``solve`` returns the score of a position after a move, or None if that would take too long.
     """
-    for column in central_columns(position):
+    for column in columns_from_centre(position):
         if solve(position.play(column)) == -score:
             yield column
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from alphac4.discovery import add_once, load_plugins
+from alphac4.discovery import add_unique, load_plugins
 from alphac4.storage.records import did_you_mean, shorten
 
 # Networks that come with the project.
@@ -20,7 +20,7 @@ def register_scheme(scheme: str, find: Callable[[str], Path]) -> None:
 
     ``find(NAME)`` returns the local file, or raises a `FileError`.
     """
-    add_once(_finders, scheme, find)
+    add_unique(_finders, scheme, find)
 
 
 def find_with_scheme(name: str) -> Callable[[], Path] | None:

@@ -388,7 +388,7 @@ class CheckedSettings:
 
 @contextlib.contextmanager
 def deferred_checks() -> Iterator[None]:
-    """Check the block's settings at its end, not before: else a parser in it would report their errors as its own."""
+    """Check the settings that the block creates at its end; a parser that creates them would alter their errors."""
     unchecked: list[CheckedSettings] = []
     token = _unchecked.set(unchecked)
     try:

@@ -201,7 +201,7 @@ class Functions(TypedDict, total=False):
     targets: Targets | None
     extra_samples: ExtraSamples | None
     selection_rule: Selection | None
-    """A NamedTuple of numbers with a compiled method ``score``, such as `alphac4.Puct`, and maybe ``final_score``."""
+    """A NamedTuple of numbers with a method ``score`` and maybe ``final_score``, which Numba compiles; see `Puct`."""
     visits: Visits | None
     temperature: Temperature | None
     noise: Noise | None

@@ -182,7 +182,7 @@ class TrainingLoop:
         )
         opened.callback(self.actors.close)
         has_gpu = compute.learning_device.type == "cuda"  # faster than a pool
-        pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.streams)
+        pool = None if has_gpu else compute.pool(min_cores=MIN_CORE_RATIO * compute.callers)
         if pool is not None:
             opened.callback(pool.close)
         options = best.network, board, extensions.functions.get("selection_rule") or config.search.puct(), pool

@@ -35,11 +35,11 @@ class TrainingBatch(NamedTuple):
     cell_weight: Tensor  # float32 [B]: of each empty cell's loss, `ownership_weight` * positions / empty cells
     targets: dict[str, Tensor]  # float32 [B, ...] each: further targets by name
 
-    def split(self, sections: int | list[int], device: torch.device | None = None) -> "list[TrainingBatch]":
+    def split(self, indices_or_sections: int | list[int], device: torch.device | None = None) -> "list[TrainingBatch]":
         """Return parts as of `torch.Tensor.tensor_split`, on a device."""
 
         def parts(tensor: Tensor) -> Sequence[Tensor]:
-            return tensor.to(device, non_blocking=True).tensor_split(sections)
+            return tensor.to(device, non_blocking=True).tensor_split(indices_or_sections)
 
         fields = [parts(tensor) for name, tensor in self._asdict().items() if name != "targets"]
         named = {name: parts(tensor) for name, tensor in self.targets.items()}

@@ -146,10 +146,10 @@ class PlayerProvider:
         number: int = 0,  # distinguishes the providers of a pool
     ) -> None:
         self._pool, self._number, self._board, self._selection = pool, number, board, selection
-        self._evaluator = compute.evaluator(network, streams=compute.streams)
+        self._evaluator = compute.evaluator(network, callers=compute.callers)
         self._searches = [
             compute.search(self._evaluator, selection, board=board, reuse=TREE_REUSE, cache=CACHE_ENTRIES)
-            for _ in range(compute.streams)
+            for _ in range(compute.callers)
         ]
 
     @property

@@ -38,7 +38,7 @@ class SelfPlayReport:
     simulations: int
     evaluations: int  # evaluations by the network
     cached_evaluations: int  # found in a cache
-    seconds: float  # wall time in which actors played; those elsewhere also play during learning and matches
+    seconds: float  # wall time in which actors played; those on other machines also play during learning and matches
     network_share: float  # share of the actors' time in the evaluator
     tree_share: float  # share of the actors' time in compiled search and game code
     mean_plies: float
@@ -52,8 +52,8 @@ class SelfPlayReport:
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     backend: str  # of the network
     sample_games: list[GameRecord]
-    seconds_waited: float | None = None  # part of `seconds` that the run spent waiting for actors elsewhere
-    statistics: dict[str, float] = field(default_factory=dict)  # of actors elsewhere: figures by name of their curve
+    seconds_waited: float | None = None  # part of `seconds` that the run spent waiting for actors on other machines
+    statistics: dict[str, float] = field(default_factory=dict)  # figures of actors elsewhere, by name
 
     @property
     def cache_hit_share(self) -> float:

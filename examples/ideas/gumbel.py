@@ -43,7 +43,7 @@ class Gumbel(NamedTuple):
 @njit
 def root_bonus(trees: Any, t: int, action: int, planned: int) -> Any:
     """Return a move's Gumbel noise, less a huge penalty unless it has exactly the planned visits."""
-    return -math.log(-math.log(trees.noise[t, action])) - 1e9 * abs(trees.visits[t, 0, action] - planned)
+    return -math.log(-math.log(trees.uniform[t, action])) - 1e9 * abs(trees.visits[t, 0, action] - planned)
 
 
 @njit

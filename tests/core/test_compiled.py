@@ -237,8 +237,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 boards = np.zeros(10**6, np.uint64)
 play_replies(STANDARD, boards[:1], boards[:1], STANDARD.playable)
 for _ in range(5):
-    threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
         while True:
             play_replies(STANDARD, boards, boards, STANDARD.playable)
     except KeyboardInterrupt:

@@ -363,8 +363,8 @@ def test_ulimit_limits_the_memory() -> None:
 def test_the_number_of_cores_can_be_set(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may exceed the machine's number, for tests or if a container hides cores."""
     monkeypatch.setenv("ALPHAC4_CORES", str(count))
-    assert cores() == choose_compute("cpu").streams == count
-    assert choose_compute("cpu", threads=count + 1).streams == count + 1
+    assert cores() == choose_compute("cpu").callers == count
+    assert choose_compute("cpu", threads=count + 1).callers == count + 1
     config = SelfPlayConfig(parallel_games=100, full_visits=2, fast_visits=2)
     network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
     actors = choose_compute("cpu", "torch-fp32").actors(network, make_board(), config, np.random.default_rng)

@@ -11,7 +11,7 @@ from campaigns.tiny_run import tiny_run
 from alphac4.commands import doctor
 from alphac4.commands.doctor import (
     CHECKS,
-    find_extras,
+    describe_extras,
     measure_training,
     rate,
     self_play_rate,
@@ -63,14 +63,14 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
 
 def test_incomplete_extra_is_listed(installed: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(find_extras()) == ["  ok   docs", "  ok   web"]
+    assert list(describe_extras()) == ["  ok   docs", "  ok   web"]
     installed |= {"page": "1.8.9", "server": "4.1"}
     unsupported = "page 1.8.9 instead of >=1.9, server 4.1 instead of <4,>=3"
-    assert list(find_extras()) == ["  ok   docs", f"  --   web: ./scripts/setup.sh web ({unsupported})"]
+    assert list(describe_extras()) == ["  ok   docs", f"  --   web: ./scripts/setup.sh web ({unsupported})"]
     del installed["page"], installed["server"], installed["fonts"]
     monkeypatch.setattr("alphac4.machine.__file__", "/usr/lib/python3/site-packages/alphac4/machine.py")
     advice = {"docs": "fonts", "web": "page, server, fonts"}
-    assert list(find_extras()) == [
+    assert list(describe_extras()) == [
         f"  --   {name}: pip install 'alphac4[{name}]' ({each})" for name, each in advice.items()
     ]
 

@@ -432,7 +432,7 @@ POINTS = {
     "self-play": after(Actors, "play"),
     "learning": after(Learner, "learn"),
     "gate": after(Matches, "gate"),
-    "shard": after(Replay, "save"),
+    "shard": after(Replay, "save_latest"),
     "report": after(folder_module, "append_line"),
     "state": after(folder_module, "save_state"),
     "best network": after(RunFolder, "_finish_commit"),

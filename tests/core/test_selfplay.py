@@ -11,7 +11,7 @@ from alphac4.game import Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch, UniformEvaluator, make_cache
-from alphac4.mcts.puct import draw_noise
+from alphac4.mcts.puct import draw_uniform
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN, make_trees
 from alphac4.selfplay.actor import Actor, play_together
@@ -149,15 +149,15 @@ def test_a_selection_plays_its_own_move_after_a_search_in_a_new_tree() -> None:
 
 def test_the_noise_of_a_search_is_uniform_and_does_not_change_the_random_state() -> None:
     trees = make_trees(2000, 1, STANDARD, np.random.default_rng(0))
-    assert (trees.noise == 0.5).all()
+    assert (trees.uniform == 0.5).all()
     before = trees.rng.copy()
     for t in range(len(before)):
-        draw_noise(trees, t)
+        draw_uniform(trees, t)
     np.testing.assert_array_equal(trees.rng, before)
     shares = np.linspace(0.0, 1.0, 11)
-    np.testing.assert_allclose(np.quantile(trees.noise, shares), shares, atol=0.02)
-    assert len(np.unique(trees.noise)) == trees.noise.size
-    np.testing.assert_allclose(np.corrcoef(trees.noise.T), np.eye(7), atol=0.1)
+    np.testing.assert_allclose(np.quantile(trees.uniform, shares), shares, atol=0.02)
+    assert len(np.unique(trees.uniform)) == trees.uniform.size
+    np.testing.assert_allclose(np.corrcoef(trees.uniform.T), np.eye(7), atol=0.1)
 
 
 def test_value_targets_depend_on_the_lambda_of_the_settings() -> None:
@@ -280,7 +280,7 @@ def record(folder: Path, iterations: int) -> Replay:
     replay = Replay(folder)
     for iteration in range(1, iterations + 1):
         replay.add(some_samples(10, 10 * iteration), iteration)
-        replay.save()
+        replay.save_latest()
     return replay
 
 
@@ -311,7 +311,7 @@ def test_replay_window_has_the_latest_samples_and_old_shards_are_removed(tmp_pat
     assert sorted(window[15:]) == list(range(50, 60))
     assert set(window[:5]) < set(range(30, 40))
     replay.drop_old(15)
-    replay.save()
+    replay.save_latest()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000004.safetensors", "000005.safetensors"]
     assert replay.total == 50
 
@@ -323,7 +323,7 @@ def test_replay_does_not_depend_on_the_actors_that_recorded_samples(tmp_path: Pa
         (tmp_path / name).mkdir()
         replay = Replay(tmp_path / name)
         replay.add(concatenate([samples.take(slice(*cuts[i : i + 2])) for i in range(0, len(cuts), 2)]), 1)
-        replay.save()
+        replay.save_latest()
         windows.append([replay.window(50), load_shard(tmp_path / name / "000001.safetensors")])
     for ours, theirs in zip(*windows, strict=True):
         for name, array in ours.arrays().items():

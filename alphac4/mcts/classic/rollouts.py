@@ -99,7 +99,7 @@ def longest_run(board: Board, stones: np.uint64) -> float:
 
 @compiled
 def longest_value(board: Board, own: np.uint64, other: np.uint64) -> float:
-    """Return ``tanh`` of the difference between both sides' `longest_run`, divided by `LONGEST_SCALE`."""
+    """Return ``tanh(d / LONGEST_SCALE)``; d is the difference between both sides' `longest_run`."""
     return math.tanh((longest_run(board, own) - longest_run(board, other)) / LONGEST_SCALE)
 
 
@@ -130,7 +130,7 @@ def chain_points(board: Board, own: np.uint64, other: np.uint64) -> float:
 
 @compiled
 def chains_value(board: Board, own: np.uint64, other: np.uint64) -> float:
-    """Return ``tanh`` of the difference between both sides' `chain_points`, divided by `CHAINS_SCALE`."""
+    """Return ``tanh(d / CHAINS_SCALE)``; d is the difference between both sides' `chain_points`."""
     return math.tanh((chain_points(board, own, other) - chain_points(board, other, own)) / CHAINS_SCALE)
 
 

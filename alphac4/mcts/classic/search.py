@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from alphac4.game import STANDARD, Board, Position
 from alphac4.machine import check_block, worker_threads
-from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct, uses_heuristics
+from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct, scores_use_heuristics
 from alphac4.mcts.results import SearchResults
 from alphac4.mcts.search import TIMED_NODES, Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
@@ -40,7 +40,7 @@ class UctSearch(TreeSearch):
             reuse or ("trees" if self.config.tree == "keep" else "nothing"),
             proofs=self.config.proofs,
             look_ahead=self.config.decisive_moves,
-            heuristics=uses_heuristics(self.selection),
+            heuristics=scores_use_heuristics(self.selection),
         )
         self.threads = threads
         self.roots = self.config.roots

@@ -95,7 +95,7 @@ class UctConfig(CheckedSettings):
 
 
 @inlined
-def uses_heuristics(selection: Any) -> bool:
+def scores_use_heuristics(selection: Any) -> bool:
     """Return whether the hand-written evaluation counts in the scores, so that the tree stores it for each move."""
     return bool(selection.evaluation != NO_HEURISTIC and selection.evaluation_use != IN_ROLLOUTS)
 
@@ -122,7 +122,7 @@ def ucb1_action_score(selection: Any, trees: Trees, t: int, node: int, action: i
     value = 0.0
     if trees.proof[t, node, action] != PROVEN_DRAW:
         value = REWARD_SCALES[selection.reward] * trees.value_sum[t, node, action] / visits
-    if not uses_heuristics(selection):
+    if not scores_use_heuristics(selection):
         return ucb1_score(value, visits, log_parent, selection.exploration)
     heuristic = trees.heuristics[t, node, action]
     if selection.evaluation_use == INSTEAD:
@@ -189,7 +189,7 @@ class Uct(namedtuple("_Uct", [item.name for item in fields(UctConfig)])):  # typ
 @compiled
 def run_uct(trees: Trees, t: int, target: int, selection: Any) -> None:
     """Simulate until the root has ``target`` visits, is proven (if proofs propagate), or the tree is full."""
-    has_heuristics = uses_heuristics(selection)
+    has_heuristics = scores_use_heuristics(selection)
     trees.leaf[t] = NO_NODE
     if root_visits(trees, t) == 0:
         if has_heuristics:

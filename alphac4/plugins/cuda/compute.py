@@ -23,7 +23,7 @@ class DeviceCompute(Compute):
     def __init__(self, device: str, threads: int | None, *, for_run: bool) -> None:
         cuda_device()  # raises a RuntimeError without the compiler
         super().__init__(device, threads=threads, for_run=for_run)
-        self.streams = 1
+        self.callers = 1
 
     def search(
         self,

@@ -17,7 +17,7 @@ from alphac4.game import Board, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
 from alphac4.mcts.results import prior_of
-from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_play, central_columns, deadline, shared_solver
+from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_play, columns_from_centre, deadline, shared_solver
 
 DEFAULT_SECONDS = 120.0  # time for the solver, per game
 LINE_PLIES = 10  # maximum length of a line of best play
@@ -315,7 +315,7 @@ def _evaluate(
 
 
 def _judge_columns(position: Position, score_of: Callable[[Position], int | None]) -> dict[int, Verdict]:
-    scores = {column: score_of(position.play(column)) for column in central_columns(position)}
+    scores = {column: score_of(position.play(column)) for column in columns_from_centre(position)}
     return {column: Verdict.of(position, -score) for column, score in scores.items() if score is not None}
 
 
