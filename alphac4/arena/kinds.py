@@ -51,7 +51,7 @@ SEARCH_DEFAULTS = {"proofs": True, "mirror": True}  # arguments of `NetworkSearc
 
 
 def network_form(names: str) -> re.Pattern[str]:
-    """Return the pattern of networks' specifications: ``names``, a pattern, and optionally a limit and options."""
+    """Return the pattern of a network's specification: a name like ``names``, optionally a limit and options."""
     return re.compile(rf"(?P<network>{names})(?P<limit>@[^,]*)?(?P<options>,.*)?", re.DOTALL)
 
 

@@ -330,7 +330,7 @@ class AuditCommand(CheckedSettings):
 
 
 def show_moves(bar: Any, stones: int, done: int, total: int) -> None:
-    """Show in a bar how many of the ``total`` unknown moves in positions with ``stones`` stones are done."""
+    """Show in a bar in how many of ``total`` positions with ``stones`` stones the player has answered."""
     from alphac4.game.position import count_of
 
     if done == 0:

@@ -74,8 +74,8 @@ def write_planes(
         _write_plane(board, winning_cells(board, opponent, occupied), planes, 3, one)
         _write_plane(board, legal_cells(board, occupied), planes, 4, one)
         _write_plane(board, rows_of_parity(board, count_stones(occupied)), planes, 5, one)
-        _write_plane(board, open_cells(board, own, occupied), planes, 6, one)
-        _write_plane(board, open_cells(board, opponent, occupied), planes, 7, one)
+        _write_plane(board, cells_lacking_two(board, own, occupied), planes, 6, one)
+        _write_plane(board, cells_lacking_two(board, opponent, occupied), planes, 7, one)
 
 
 @inlined
@@ -115,7 +115,7 @@ def rows_of_parity(board: Board, plies: int) -> np.uint64:
 
 
 @compiled
-def open_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint64:
+def cells_lacking_two(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the empty cells on lines that need two more of these stones for a run and hold none of the other side."""
     found = _lacking_two_along(board, stones, occupied, U64_1)
     if board.run_length <= board.columns:
@@ -128,7 +128,7 @@ def open_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint6
 
 @inlined
 def _lacking_two_along(board: Board, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
-    """Return the `open_cells` of the lines along one direction."""
+    """Return the `cells_lacking_two` of the lines along one direction."""
     empty = board.playable & ~occupied
     # Each bit is the first cell of a line. The cells checked so far are these stones, but for 0, 1 or 2 empty ones.
     none, one, two = ~U64_0, U64_0, U64_0

@@ -57,7 +57,7 @@ def strength(position: Position, column: int, names: Names = ("Red", "Yellow")) 
 
 
 def weakness(position: Position, column: int, names: Names = ("Red", "Yellow")) -> str:
-    """Return what a legal move gives away; "" for nothing simple. ``names`` are the first and the second player's."""
+    """Return what a legal move gives away; "" if nothing simple. ``names`` are the first and the second player's."""
     (side, opponent), name = _to_move(position, names), column_name(column)
     after = position.play(column)
     if found := _shortest(after, (opponent, side)):

@@ -135,7 +135,7 @@ class _Functions(NamedTuple):
     """Implementations of the functions below for a type of selection."""
 
     select_action: Callable[..., int]
-    final_action: Callable[..., int]
+    users_final_action: Callable[..., int]
     write_scores: Callable[..., None]
 
 
@@ -146,7 +146,7 @@ def _functions(kind: Any) -> _Functions:
     score, final_score = kind.score, getattr(kind, "final_score", None)
     if not kind.__module__.startswith("alphac4."):
         score = users_compiled(score)
-    final_action = _no_action if final_score is None else _highest(users_compiled(final_score))
+    users_final_action = _no_action if final_score is None else _highest(users_compiled(final_score))
 
     def write(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
         totals = node_totals(trees, t, node)
@@ -155,7 +155,7 @@ def _functions(kind: Any) -> _Functions:
             if trees.proof[t, node, a] != ILLEGAL:
                 scores[a] = score(selection, trees, t, node, a, totals)
 
-    return _Functions(_highest(score), final_action, write)
+    return _Functions(_highest(score), users_final_action, write)
 
 
 def _highest(score: Callable[..., float]) -> Callable[..., int]:
@@ -184,15 +184,15 @@ def select_action(selection: Any, trees: Trees, t: int, node: int) -> int:
     return _functions(selection.__class__).select_action(selection, trees, t, node)
 
 
-def final_action(selection: Any, trees: Trees, t: int, node: int) -> int:
+def users_final_action(selection: Any, trees: Trees, t: int, node: int) -> int:
     """Return the action that a user's selection plays in an unproven node; NO_ACTION if it has no ``final_score``."""
-    return _functions(selection.__class__).final_action(selection, trees, t, node)
+    return _functions(selection.__class__).users_final_action(selection, trees, t, node)
 
 
 @inlined
 def users_move(selection: Any, trees: Trees, t: int) -> int:
     """Return the root's action that a user's ``final_score`` plays; NO_ACTION without one, or if the root is proven."""
-    return final_action(selection, trees, t, ROOT) if node_proof(trees, t, ROOT) == UNPROVEN else NO_ACTION
+    return users_final_action(selection, trees, t, ROOT) if node_proof(trees, t, ROOT) == UNPROVEN else NO_ACTION
 
 
 def write_scores(selection: Any, trees: Trees, t: int, node: int, scores: Scores) -> None:
@@ -205,9 +205,9 @@ def _compile_select(selection: Any, trees: Any, t: Any, node: Any) -> Any:  # no
     return _functions(selection.instance_class).select_action
 
 
-@overload(final_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
+@overload(users_final_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
 def _compile_final(selection: Any, trees: Any, t: Any, node: Any) -> Any:  # noqa: ARG001
-    return _functions(selection.instance_class).final_action
+    return _functions(selection.instance_class).users_final_action
 
 
 @overload(write_scores, strict=False, jit_options={"error_model": "numpy", "forceinline": True})

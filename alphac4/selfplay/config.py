@@ -41,7 +41,7 @@ class SelfPlayConfig(CheckedSettings):
     """Maximum number of random moves at the start of a game; the number is drawn uniformly from 0 to this maximum
     (KataGo: a share of games from varied openings). It has no effect if ``opening_prob`` is 0."""
     opening_prob: Annotated[float, Range(0, 1)] = 0.5
-    """Probability that a game starts with random moves; other games start without."""
+    """Probability that a number of random moves, perhaps 0, is drawn for the start of a game; others start without."""
     temperature: Annotated[float, Range(0, MAX_TEMPERATURE)] = 1.0
     """Temperature T at the start of a game: a move is drawn in proportion to its visits to the power of 1/T (AlphaZero:
     1.0). Openings and temperature both vary the games: with many random openings, T may be lower."""

@@ -21,7 +21,7 @@ COLUMN_TARGET = "column_target"  # prefix of the names of targets per column in 
 
 
 class Target(NamedTuple):
-    """Values to learn that a function computed from finished games."""
+    """Values that a function computed from finished games, for the network to learn."""
 
     values: npt.NDArray[np.float32]  # [G, C, ...] by game and ply, or [S, ...] by sample
     per_column: bool  # whether the last axis is the columns, so that it is reversed when a position is mirrored

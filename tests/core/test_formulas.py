@@ -21,7 +21,7 @@ from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import Puct, add_root_noise, expand_and_back_up, exploration_weight, puct_score
 from alphac4.mcts.results import principal_variations
-from alphac4.mcts.simulation import action_scores, final_action, select_action
+from alphac4.mcts.simulation import action_scores, select_action, users_final_action
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_NODE,
@@ -468,7 +468,7 @@ def test_searches_have_the_visits_policies_and_moves_of_mctx(
         STANDARD, positions, evaluate_linearly, gumbel, SIMULATIONS, np.exp(-np.exp(-np.float64(noise)))
     )
     assert noisy.visits[:, ROOT].tolist() == gumbel_visits[1].tolist() != gumbel_visits[0].tolist()
-    moves = [final_action(gumbel, noisy, t, ROOT) for t in range(len(positions))]
+    moves = [users_final_action(gumbel, noisy, t, ROOT) for t in range(len(positions))]
     assert moves == gumbel_moves[1].tolist() != gumbel_moves[0].tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # some simulations reach the end of the game
     for t, policy in enumerate(policies):

@@ -37,7 +37,8 @@ ROOT_VISITS, ALL_MOVES, INSTEAD = 1, 1, 1  # indices of choices of ``ucb_visits`
 class UctConfig(CheckedSettings):
     """Settings of classic search.
 
-    The default, with proofs and decisive moves, is the strongest variant without a hand-written evaluation.
+    The default is UCT with proofs and decisive moves. Rollouts with decisive moves are stronger
+    (docs/experiments/2026-11-21-classic-variants.md).
     """
 
     exploration: Annotated[float, Range(0, MAX_NUMBER)] = 2**0.5

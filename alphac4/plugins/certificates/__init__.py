@@ -34,7 +34,8 @@ class CertificateKind(PlayerKind):
 
     forms = {
         "best@certificate": "the moves of the certificates that come with the project, and best@auto in all other "
-        "positions: wins every game as first player, and loses as second only after 4; also written certificate",
+        "positions: wins every game as first player, and loses as second only if the game begins with 4; also written "
+        "certificate",
         "certificate:FILE,...": "the moves of your own certificates, and their author's moves in all other positions",
     }
     names = (CERTIFICATE,)

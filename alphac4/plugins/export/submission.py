@@ -92,7 +92,7 @@ class Game:
                 cells |= before[count] & after[self.run - 1 - count]
         return cells & self.full & ~occupied
 
-    def open_cells(self, stones: int, occupied: int) -> int:
+    def cells_lacking_two(self, stones: int, occupied: int) -> int:
         """Return the empty cells of lines in which two cells are empty and all others hold these stones."""
         empty, cells = self.full & ~occupied, 0
         for shift in self.directions:
@@ -109,7 +109,9 @@ class Game:
         own, occupied = position
         even = occupied.bit_count() % 2 == 0
         sides = own, own ^ occupied
-        completing, open_ = ([find(side, occupied) for side in sides] for find in (self.completing, self.open_cells))
+        completing, open_ = (
+            [find(side, occupied) for side in sides] for find in (self.completing, self.cells_lacking_two)
+        )
         rows = self.even_rows if even else self.full ^ self.even_rows
         return [*sides, *completing, self.landing(occupied), rows, *open_]
 
