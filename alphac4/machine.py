@@ -190,8 +190,8 @@ def adapt_process() -> None:
     first core, and all threads and processes that this thread starts would share that core.
 
     PyTorch's threads spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for 15 ms by
-    default: while another program ran, a search took 100 times as long as on an idle machine. A shorter time is slower
-    on an idle machine, because waking takes longer than most operations.
+    default: while another program ran, a search took 100 times as long as on an idle machine. Less than half a
+    millisecond is slower on an idle machine, because waking takes longer than most operations.
 
     glibc keeps the memory that a forward pass frees, instead of returning it to the system. Otherwise page faults take
     a third of the time of a forward pass in PyTorch.

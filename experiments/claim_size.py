@@ -74,13 +74,13 @@ def main() -> None:
     parser.add_argument("--after", default="")
     parser.add_argument("--result", choices=("win", "draw"), default="win")
     parser.add_argument("--cells", type=int, default=10, help=f"mirrored pairs of cells to draw, at most {len(FREE)}")
-    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", type=Path, help="folder that stores the moves, for a later build")
     parser.add_argument("--certificate", type=Path, help="existing certificate, whose size is known, to walk instead")
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    draws = [draw_cells(options.cells, rng) for _ in range(options.draws)]
+    draws = [draw_cells(options.cells, rng) for _ in range(options.samples)]
     if options.certificate is not None:
         walk_known(options.certificate, draws, options.cells)
         return

@@ -226,7 +226,7 @@ class NetworkKind(PlayerKind):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the limit is a number of simulations, and the temperature is 0."""
+        """Whether the search has no time limit, and the temperature is 0."""
         return self.temperature == 0 and self.budget.seconds is None
 
     def load(self) -> "Checkpoint":

@@ -251,7 +251,7 @@ def read_network(specification: str) -> NetworkFile | None:
 
 
 def parse_player_with(network: NetworkFile | None, specification: str, **settings: Any) -> Player:
-    """Call `parse_player` in a process that may lack the network's file."""
+    """Call `parse_player`, with the content of ``network``, because this process may lack its file."""
     if network is None or not specification.startswith(network.written):
         return parse_player(specification, **settings)
     with tempfile.TemporaryDirectory() as folder:

@@ -263,7 +263,7 @@ class SolveCommand:
     A line has the moves in one word, then optionally a known score or a score per column. A finished game or a wrong
     known score is reported as an error. With --weak, only the sign of a known score is checked."""
     column_scores: bool = False
-    """With --batch: print a score per column ('.' for a full one) instead of the position's score."""
+    """With --batch: print a score per column ('.' for a full one) instead of the position's score; JSON has both."""
     weak: bool = False
     """Only distinguish win (1), draw (0) and loss (-1), which is faster."""
     json: bool = False

@@ -207,7 +207,7 @@ class TrainConfig(CheckedSettings):
         return from_dict(changes | groups, PRESETS[name])
 
     @property
-    def learning_steps(self) -> int:
+    def steps_per_iteration(self) -> int:
         """Gradient steps per iteration."""
         return max(1, round(self.positions_per_iteration * self.learning.replay_ratio / self.learning.batch_size))
 

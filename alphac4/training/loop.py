@@ -152,7 +152,7 @@ class TrainingLoop:
         self.extensions = extensions
         self.board = board = config.board.make()
         self.callbacks = callbacks
-        end = config.learning_steps * config.iterations
+        end = config.steps_per_iteration * config.iterations
         needed = replay_bytes(board, config.iterations * config.positions_per_iteration, config.learning.base_window)
         check_memory(
             "the last replay window needs", needed, "positions_per_iteration or learning.base_window", is_certain=False
@@ -312,7 +312,7 @@ class TrainingLoop:
 
     def _learn(self) -> LearningReport:
         """Learn from the replay window; restore the earlier weights if the new ones are not finite."""
-        learner, steps = self.learner, self.config.learning_steps
+        learner, steps = self.learner, self.config.steps_per_iteration
         before, steps_before = learner.state(), learner.steps
         window = window_size(self.replay.total, self.config.learning.base_window)
         rng = random_generator(self.config.seed, self.number, "learning")
@@ -373,7 +373,7 @@ def learn(
         network=network, loss=loss, optimizer=optimizer, schedule=schedule, sample_weights=sample_weights
     )
     config = dataclasses.replace(config, iterations=1, positions_per_iteration=len(samples))
-    count = config.learning_steps if steps is None else steps
+    count = config.steps_per_iteration if steps is None else steps
     learner = make_learner(config, choose_compute(config.machine.device, config.machine.backend), extensions)
     if start is not None:
         learner.initialize_from(start)

@@ -94,12 +94,12 @@ class LearningReport:
 
     @property
     def policy_loss(self) -> float:
-        """Cross-entropy of the policy, in nats; NaN without a loss of this name."""
+        """Cross-entropy of the policy, in nats; NaN if no loss is named "policy"."""
         return self.losses.get("policy", math.nan)
 
     @property
     def value_loss(self) -> float:
-        """Cross-entropy of win, draw and loss, in nats; NaN without a loss of this name."""
+        """Cross-entropy of win, draw and loss, in nats; NaN if no loss is named "value"."""
         return self.losses.get("value", math.nan)
 
 

@@ -419,7 +419,7 @@ def test_run_resumes_after_a_late_exception_of_a_function(name: str, tmp_path: P
         "gate": lambda play: play().score > 0.4,
     }
     options: dict[str, Any] = {"progress": False, "tensorboard": False}
-    left = 1 if name != "loss" else CONFIG.learning_steps  # correct calls, those of the first iteration
+    left = 1 if name != "loss" else CONFIG.steps_per_iteration  # correct calls, those of the first iteration
 
     def function(*arguments: Any) -> Any:
         nonlocal left

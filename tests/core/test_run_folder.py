@@ -271,7 +271,7 @@ def test_weights_that_are_not_finite_are_rolled_back(run: Path, monkeypatch: pyt
         session.train()
     third = load_state(run / STATE_FILE).learner
     assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())
-    assert third["steps"] == 3 * tiny_run().learning_steps  # those of the schedule; the discarded ones count
+    assert third["steps"] == 3 * tiny_run().steps_per_iteration  # those of the schedule; the discarded ones count
     history = train(run, iterations=4)
     assert history[2].learning.rolled_back
     assert any("not finite" in warning for warning in history[2].warnings)
