@@ -196,7 +196,7 @@ def load(
     search: dict[str, Any] = {"proofs": proofs, "mirror": mirror}
     packages = sys.modules.get("alphac4.nn.network")  # imported if there is an instance of its class
     is_network = packages is not None and isinstance(player, packages.Network)
-    has_backend = is_network or runs_network(player)
+    has_backend = is_network or is_network_specification(player)
     has_network = is_own_network or (is_written and find_network(str(player)) is not None)
     for name, value, default, applies in (
         ("device", device, "auto", has_backend),
@@ -247,7 +247,7 @@ def _check_board(player: str, actual: Board, requested: Board | None) -> None:
         raise PlayerError(f"{player}: plays on {describe(actual)}, not on {describe(requested)}; leave board out")
 
 
-def runs_network(player: object) -> bool:
+def is_network_specification(player: object) -> bool:
     """Return whether a player is a specification to which device, backend and batch size apply."""
     kind = find_kind(str(player)) if isinstance(player, str | Path) else None
     return kind is not None and kind.runs_network

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Unpack
 
-from alphac4.api.agent import MAX_BATCH, Agent, AnyPlayer, load, runs_network
+from alphac4.api.agent import MAX_BATCH, Agent, AnyPlayer, is_network_specification, load
 from alphac4.api.positions import AnyBoard
 from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
@@ -67,7 +67,7 @@ def play_match(
         board = _common_board(first, second)
     sides = []
     for side, player in enumerate((first, second)):
-        options: dict[str, Any] = {"batch_size": min(games, MAX_BATCH)} if runs_network(player) else {}
+        options: dict[str, Any] = {"batch_size": min(games, MAX_BATCH)} if is_network_specification(player) else {}
         if not hasattr(player, "choose"):
             options["seed"] = [seed, 2, side]
         sides.append(load(player, board=board, **options))
@@ -201,8 +201,8 @@ def evaluate(
         OSError: for a missing file of positions, or a file that cannot be read.
         RuntimeError: for a device that cannot be used.
         TypeError: for an argument of another type.
-        ValueError: for an unknown player, an invalid number, ``simulations`` although no player uses them, or a file
-            that holds no positions or a wrong score.
+        ValueError: for an unknown player, an invalid number, ``simulations`` although all players are specifications
+            that do not use them, or a file that holds no positions or a wrong score.
     """
     if simulations is not None and not simulations:
         raise ValueError("simulations must not be empty: give at least one number, such as [0, 100]")

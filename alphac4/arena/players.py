@@ -341,7 +341,7 @@ class AutoPlayer(NetworkPlayer):
 
     @property
     def reuse(self) -> Reuse:
-        """Always "nothing", because the proofs of the longer search are not kept for the next move."""
+        """Always "nothing", because the proofs of the longer search are not kept; the first search keeps its own."""
         return "nothing"
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:

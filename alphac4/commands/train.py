@@ -116,7 +116,7 @@ class SelfplayCommand(CheckedSettings):
     seed: Seed = 0
     """Seed of the random choices; on one machine it determines the games."""
     device: Device = "auto"
-    """Device that runs the network; some also play the games."""
+    """Device that runs the network; some only play the games."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto chooses by a fixed rule for this processor, which may use 8-bit integers."""
     search: Annotated[SearchConfig, tyro.conf.arg(name="")] = field(default_factory=SearchConfig)

@@ -93,7 +93,7 @@ class Actors:
 
         def count(player: int, block: Block) -> None:
             nonlocal recorded
-            recorded += block.positions
+            recorded += block.sample_count
             on_block(player, block)
 
         while recorded < samples:
@@ -190,7 +190,7 @@ class Compute:
         network: Network,
         board: Board,
         config: SelfPlayConfig,
-        seeds: Seeds,  # the random generator of each actor
+        seeds: Seeds,  # random generators by actor; on cores, all share the first
         *,
         selection: Selection = SELF_PLAY_PUCT,
         max_simulations: int = 0,  # the largest budget of any plan

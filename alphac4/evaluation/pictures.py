@@ -32,7 +32,7 @@ def draw(report: StrengthReport) -> Figure:
     """Draw the mistakes of every subject by set and budget, and the calibration of its values."""
     report = replace(report, subjects=[replace(s, name=_literal(s.name)) for s in report.subjects])
     valued = [subject for subject in report.subjects if any(budget.sets[ALL].value for budget in subject.budgets)]
-    panels = len(report.sets) + bool(valued)
+    panels = len(report.first_sets) + bool(valued)
     columns = 5 if panels > 8 else min(panels, 4)
     rows = -(-panels // columns)
     figure = Figure(figsize=(3.4 * columns, 3.1 * rows + 0.6), layout="constrained")
@@ -41,13 +41,13 @@ def draw(report: StrengthReport) -> Figure:
     for axes in all_axes[panels:]:
         axes.set_visible(False)
     colours = _colours(report)
-    for (name, metrics), axes in zip(report.sets.items(), all_axes, strict=False):
+    for (name, metrics), axes in zip(report.first_sets.items(), all_axes, strict=False):
         _draw_mistakes(axes, report, name, colours)
         axes.set_title(f"{_literal(name)} ({count_of(metrics.mistakes.count, 'position')})", fontsize=10)
-    for axes in all_axes[: len(report.sets) : columns]:
+    for axes in all_axes[: len(report.first_sets) : columns]:
         axes.set_ylabel("mistakes, % (square-root scale)", fontsize=8)
     if valued:
-        _draw_calibration(all_axes[len(report.sets)], valued, colours)
+        _draw_calibration(all_axes[len(report.first_sets)], valued, colours)
     shown = dict(zip(*reversed(all_axes[0].get_legend_handles_labels()), strict=True))
     names = [subject.name for subject in report.subjects]
     figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=4, fontsize=9)

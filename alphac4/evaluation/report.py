@@ -43,7 +43,7 @@ class StrengthReport:
     subjects: list[SubjectReport]
 
     @property
-    def sets(self) -> dict[str, Metrics]:
+    def first_sets(self) -> dict[str, Metrics]:
         """Metrics of the first subject with its first budget, by set; all subjects have the same positions."""
         return self.subjects[0].budgets[0].sets
 
@@ -78,15 +78,15 @@ class StrengthReport:
                 budget.simulations, f" with {count_of(budget.simulations or 0, 'simulation')}"
             )
             results.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
-        return f"Mistakes in {count_of(self.sets[ALL].mistakes.count, 'position')}: {', '.join(results)}."
+        return f"Mistakes in {count_of(self.first_sets[ALL].mistakes.count, 'position')}: {', '.join(results)}."
 
 
 def _as_text(report: StrengthReport, max_width: int | None) -> str:
     """Format mistakes by subject, budget and set, then the other metrics over all sets, to a terminal's width."""
-    names = list(report.sets)
+    names = list(report.first_sets)
     counts = [
-        ["positions", *(str(metrics.mistakes.count) for metrics in report.sets.values())],
-        ["decisive", *(str(metrics.mistakes_in_decisive.count) for metrics in report.sets.values())],
+        ["positions", *(str(metrics.mistakes.count) for metrics in report.first_sets.values())],
+        ["decisive", *(str(metrics.mistakes_in_decisive.count) for metrics in report.first_sets.values())],
     ]
     columns: dict[str, Callable[[Metrics], str]] = {
         "fastest too %": lambda metrics: _percent(metrics.fastest_moves),

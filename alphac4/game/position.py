@@ -157,8 +157,8 @@ class Position:
     """A position, for the side to move.
 
     Two positions are equal if their stones and boards are equal, however they were reached. `from_moves` and
-    `from_kaggle` make positions. `check_stones` checks a position that is made from bits, unless ``moves`` are given,
-    None included.
+    `from_kaggle` make positions. `check_stones` checks a position that is made from bits, unless you pass ``moves``,
+    be it None.
 
     Args:
         own: bits of the stones of the side to move; `alphac4.game.rules` shows their order.

@@ -136,7 +136,7 @@ class TreeSearch(ABC):
             self.drop_trees()
             return join_results(results)
         except BaseException:  # after an interruption, a thread may still write to the trees
-            self._kept = self._kept.empty()
+            self._kept = self._kept.without_trees()
             raise
 
     def compile(self) -> None:
@@ -191,7 +191,7 @@ class TreeSearch(ABC):
     def detach(self) -> Self:
         """Move the trees of the last call to a new search, which is returned; this search starts without trees."""
         detached = copy.copy(self)
-        self._kept = self._kept.empty()
+        self._kept = self._kept.without_trees()
         return detached
 
     def proven_moves(self, index: int, min_proof: int) -> tuple[Words, npt.NDArray[np.int8]]:
@@ -274,12 +274,12 @@ class TreeReuse:
         self.positions: list[Position] = []  # the roots of the trees
         self._make = make  # called with the number of trees and the nodes of each
 
-    def empty(self) -> "TreeReuse":
+    def without_trees(self) -> "TreeReuse":
         """Return a new instance without trees, which shares no memory with this one."""
         return TreeReuse(self._make)
 
     def prepare(self, positions: Sequence[Position], capacity: int, reuse: Reuse) -> Trees:
-        """Return trees with these positions as roots and room for ``capacity`` more nodes each."""
+        """Return trees with these positions as roots, and room for ``capacity`` more nodes in unproven ones."""
         old = trees = self.trees
         sources = [None] * len(positions) if reuse == "nothing" else self._sources(positions, reuse)
         kept = max((int(old.size[row]) for row in sources if row is not None), default=0)

@@ -37,7 +37,7 @@ Scores = npt.NDArray[np.float64]
 
 
 class NodeTotals(NamedTuple):
-    """Sums over a node's actions, for scores."""
+    """Sums over a node's actions, and the search's budget, for scores."""
 
     visits: int  # visits of all actions
     value_sum: float  # sum of the values of all visits and of the node's own evaluation, for the side to move

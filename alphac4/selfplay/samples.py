@@ -175,7 +175,7 @@ class Block:
     stats: ActorStats = field(default_factory=ActorStats)
 
     @property
-    def positions(self) -> int:
+    def sample_count(self) -> int:
         """Number of samples in the games."""
         return int(recorded_plies(self.games).sum())
 

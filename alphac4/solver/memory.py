@@ -151,7 +151,7 @@ def bounds(table: Table, key: np.uint64) -> tuple[int, int]:
 
 @compiled
 def tighten(table: Table, key: np.uint64, lower: int, upper: int) -> None:
-    """Narrow the stored bounds of a position; overwrite an entry of another position."""
+    """Narrow the stored bounds of a position; if its slot holds another position, replace that."""
     slot, tag = slot_and_tag(table, key)
     entry = table.entries[slot]
     if entry != U64_0 and (entry >> _BOTH_BOUNDS_BITS) == tag:

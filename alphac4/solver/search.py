@@ -8,7 +8,7 @@ Tromp's Fhourstones, searched more nodes here.
 
 A loop over an explicit stack searches the tree, because recursive calls are slow in Numba. Every value is for the side
 to move at its own node. Functions share the ``board``, its ``layout``, the transposition ``table`` and the
-``stack``; ``either_side`` is whether a position and its mirror image share a table entry.
+``stack``; ``share_mirror`` is whether a position and its mirror image share a table entry.
 """
 
 from typing import NamedTuple
@@ -67,9 +67,9 @@ def make_layout(board: Board) -> Layout:
 
 
 @compiled
-def table_key(board: Board, own: np.uint64, occupied: np.uint64, either_side: bool) -> np.uint64:
-    """Return a position's key in the table; with ``either_side`` its mirror image has the same key."""
-    return canonical_key(board, own, occupied) if either_side else position_key(own, occupied)
+def table_key(board: Board, own: np.uint64, occupied: np.uint64, share_mirror: bool) -> np.uint64:
+    """Return a position's key in the table; with ``share_mirror`` its mirror image has the same key."""
+    return canonical_key(board, own, occupied) if share_mirror else position_key(own, occupied)
 
 
 def upper_of_pairs(board: Board) -> np.uint64:
@@ -153,7 +153,7 @@ def probe_children(
     depth: int,
     opponent: np.uint64,
     occupied: np.uint64,
-    either_side: bool,
+    share_mirror: bool,
     alpha: int,
 ) -> int:
     """Look up every child, drop those proven not to exceed ``alpha``, and return the best value that the table proves.
@@ -163,12 +163,12 @@ def probe_children(
     first = depth * board.columns
     moves, replies = stack.moves, stack.replies
     for index in range(stack.children[depth]):  # start all loads before waiting for one
-        slot, _ = slot_and_tag(table, table_key(board, opponent, occupied | moves[first + index], either_side))
+        slot, _ = slot_and_tag(table, table_key(board, opponent, occupied | moves[first + index], share_mirror))
         prefetch(table.entries, slot)
     best = -UNBOUNDED
     kept = 0
     for index in range(stack.children[depth]):
-        lower, upper = bounds(table, table_key(board, opponent, occupied | moves[first + index], either_side))
+        lower, upper = bounds(table, table_key(board, opponent, occupied | moves[first + index], share_mirror))
         if -upper > alpha:
             return -upper
         if -lower <= alpha:
@@ -205,7 +205,7 @@ def apply_static_bounds(
     own: np.uint64,
     occupied: np.uint64,
     empties: int,
-    either_side: bool,
+    share_mirror: bool,
     alpha: int,
 ) -> int:
     """Apply the bounds that need no deeper search, and remove from the stack the children that need no search.
@@ -220,7 +220,7 @@ def apply_static_bounds(
     if alpha < 1 and empties % 2 == 1:
         best = claim_by_follow_up(board, layout, stack, depth, own, occupied, alpha)
     if best <= alpha and empties > PROBE_EMPTIES and stack.children[depth] > 1:
-        best = probe_children(board, table, stack, depth, own ^ occupied, occupied, either_side, alpha)
+        best = probe_children(board, table, stack, depth, own ^ occupied, occupied, share_mirror, alpha)
     return best
 
 

@@ -113,7 +113,7 @@ def checkpoint_file(name: Path) -> Path:
 
 
 def shipped_file(name: str) -> Path:
-    """Return the path of a file in the folder `checkpoints`: in a wheel inside the package, in a clone next to it."""
+    """Return a file's path in the folder `checkpoints`, which a wheel has in the package and a clone next to it."""
     package = Path(__file__).resolve().parents[1]
     candidates = [folder / "checkpoints" / name for folder in (package, package.parent)]
     return next((path for path in candidates if path.exists()), candidates[-1])

@@ -135,7 +135,8 @@ class MachineConfig(CheckedSettings):
 
     device: Annotated[str, DeviceCheck()] = "auto"
     """Device that runs and trains the network: cpu, cuda, or auto (a GPU if it works). `alphac4 doctor` lists all
-    devices; some also play the games. A run can move to another device. Apple's GPU (mps) is not supported."""
+    devices, also those that only play the games. A run can move to another device. Apple's GPU (mps) is not
+    supported."""
     backend: str = "auto"
     """Inference backend; auto chooses by a fixed rule for this processor. On a CPU, auto prefers backends whose outputs
     for a position do not depend on the rest of its batch, and may use 8-bit integers in self-play."""

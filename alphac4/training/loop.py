@@ -234,7 +234,7 @@ class TrainingLoop:
         def on_block(_actor: int, block: Block) -> None:
             nonlocal done
             blocks.append(block)
-            done += block.positions
+            done += block.sample_count
             report(done=done, games=len(block.games.plies), evaluations=block.stats.evaluations)
 
         def check() -> None:

@@ -83,7 +83,7 @@ def test_samples_match_games_replayed_by_the_rules(config: SelfPlayConfig) -> No
                         assert policy[wins].sum() == pytest.approx(1.0, abs=2e-3)
                         proven_wins += 1
                 row += 1
-        assert row == len(samples) == block.positions
+        assert row == len(samples) == block.sample_count
         assert (np.abs(samples.value) <= 1).all()
     assert proven_wins > 0
 

@@ -199,7 +199,7 @@ class ClusterActors(Actors):
                 if received is None:
                     continue
                 on_block(index, received.block)
-                count, versions = received.block.positions, self._weights.version - received.version
+                count, versions = received.block.sample_count, self._weights.version - received.version
                 blocks, positions, behind = blocks + 1, positions + count, behind + versions * count
                 max_behind = max(max_behind, versions)
                 if positions >= samples:

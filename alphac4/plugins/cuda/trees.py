@@ -177,7 +177,7 @@ class DeviceActor:
                 self._launch_steps()  # the device continues while the host handles finished games
             if due:
                 block = Block(games=join_finished(due), stats=work_done)
-                recorded, last_block = recorded + block.positions, now
+                recorded, last_block = recorded + block.sample_count, now
                 yield block
 
     def _launch_step(self) -> None:

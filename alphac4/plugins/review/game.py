@@ -181,7 +181,7 @@ class Review:
         """Number of mistakes without better moves, because time ran out."""
         return sum(not move.better for move in self.mistakes)
 
-    def side(self, index: int) -> SideSummary:
+    def summary(self, index: int) -> SideSummary:
         """Summarize the moves of the first (0) or second (1) player."""
         own = [move for move in self.reviewed if move.side == index]
         earned = [move.credit for move in own if move.credit is not None]
@@ -202,7 +202,7 @@ class Review:
             "seconds": round(self.seconds, 2),
             "unjudged": self.unjudged,
             "mistakes_without_better": self.mistakes_without_better,
-            "sides": [vars(self.side(index)) for index in (0, 1)],
+            "sides": [vars(self.summary(index)) for index in (0, 1)],
             "mistakes": [move.ply for move in self.mistakes],
             "values": [_rounded(value) for value in self.values],
             "reviewed": [_describe(move) for move in self.reviewed],

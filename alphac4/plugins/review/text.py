@@ -48,7 +48,7 @@ def _result(review: Review, screen: Screen) -> str:
 
 
 def _side(review: Review, index: int, screen: Screen) -> str:
-    side = review.side(index)
+    side = review.summary(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
     judged, mistakes = count_of(side.judged, "judged move"), count_of(side.mistakes, "mistake")
     return f"{screen.side(index)}: {accuracy}; of {judged} {side.best} best, {mistakes}"

@@ -156,7 +156,7 @@ def test_actors_play_the_positions_of_the_next_call_ahead(last: bool) -> None:
     ray = FakeRay(3)
     actors = make(ray)
     blocks = play(actors, 2000, last=last)
-    positions = sum(block.positions for block in blocks)
+    positions = sum(block.sample_count for block in blocks)
     assert 2000 <= positions < 2000 + LARGEST_BLOCK
     requested = len(actors._calls) * positions / len(blocks)
     if last:
@@ -186,7 +186,7 @@ def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: py
 
     def recorded(call: Callable[[], Any]) -> Any:
         received = get(call)
-        behind.extend([1 - received.version] * received.block.positions)
+        behind.extend([1 - received.version] * received.block.sample_count)
         return received
 
     monkeypatch.setattr(ray, "get", recorded)
@@ -195,7 +195,7 @@ def test_staleness_is_the_mean_number_of_versions_over_positions(monkeypatch: py
     staleness = actors.statistics["cluster/staleness"]
     assert staleness == pytest.approx(sum(behind) / len(behind))
     assert 0 < staleness < 1
-    assert len(behind) == sum(block.positions for block in blocks)
+    assert len(behind) == sum(block.sample_count for block in blocks)
 
 
 @pytest.mark.parametrize(("has", "message"), [("0.0.1", "alphac4 0.0.1"), ("", "no alphac4"), ("same", "")])

@@ -154,7 +154,7 @@ def test_no_game_is_lost_when_all_slots_wait(monkeypatch: pytest.MonkeyPatch) ->
     assert max(len(block.games.plies) for block in blocks) == 2 * 2
     assert same_games(ours, games_of(blocks))
     # At most the root of each search and one leaf per simulation are evaluated; slots that wait are not counted.
-    searches, simulations = (sum(block.positions for block in blocks), sum(b.stats.simulations for b in blocks))
+    searches, simulations = (sum(block.sample_count for block in blocks), sum(b.stats.simulations for b in blocks))
     assert searches < sum(block.stats.evaluations for block in blocks) <= searches + simulations
 
 

@@ -82,7 +82,7 @@ def test_accuracy_is_the_mean_credit() -> None:
         for index, (best, played, _) in enumerate(worked)
     ]
     assert [move.credit for move in moves] == [credit for _, _, credit in worked]
-    side = Review(moves="", board=SMALL, player="", reviewed=tuple(moves), seconds=0).side(0)
+    side = Review(moves="", board=SMALL, player="", reviewed=tuple(moves), seconds=0).summary(0)
     assert side.accuracy == pytest.approx(100 * (0.9 + 1 + 0.3 + 0 + 0.3 + 0.7) / 6)
     assert (side.judged, side.best, side.mistakes) == (6, 1, 3)
 
@@ -93,7 +93,7 @@ def test_without_time_only_moves_in_the_opening_book_are_judged() -> None:
     assert review.unjudged >= 1
     assert review.reviewed[-1].comment == "not judged"
     assert "not judged" in describe_review(review, PLAIN)
-    assert review.side(1).judged < 3
+    assert review.summary(1).judged < 3
     without_book = review_game("11223", SMALL, seconds=0)
     assert without_book.unjudged == 5
     assert "5 moves are not judged: the time limit was reached." in describe_review(without_book, PLAIN)
