@@ -156,7 +156,7 @@ class ComputeOptions:
     """Device and backend that run networks."""
 
     device: Device = "auto"
-    """Device that runs networks. Some devices only play the games of train, selfplay and arena."""
+    """Device that runs networks. Devices on other machines are only for the games of train, selfplay and arena."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto chooses by a fixed rule for this processor, without 8-bit integers."""
 

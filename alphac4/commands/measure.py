@@ -356,7 +356,7 @@ class DoctorCommand(CheckedSettings):
     checkpoint: Annotated[Path, metavar("FILE")] = Path("best")
     """Network that inference measures: best, quick, or a checkpoint's file."""
     device: Device = "auto"
-    """Device of the part training; auto takes a GPU if it works. Some devices only play games."""
+    """Device of the part training; auto takes a GPU if it works. Devices on other machines are not measured."""
     json: bool = False
     """Print JSON instead of text."""
 

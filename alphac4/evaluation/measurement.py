@@ -47,7 +47,7 @@ class Subject:
     """Player to measure."""
 
     name: str
-    make: Callable[[], Sequence[Player]]  # copies, which share the positions
+    make: Callable[[], Sequence[Player]]  # copies, among which the positions are divided
     budgets: Sequence[int | None] = (None,)  # simulations per position, each measured; None is the player's own limit
     size: str = ""  # of its network
     digest: str | None = None  # of its file

@@ -252,7 +252,10 @@ def make_log(prefetch: int, board: Board) -> EdgeLog:
 
 @force_inlined
 def add_waiting_leaf(trees: Trees, t: int, owner: int, batch: Batch, size: int) -> int:
-    """Append the waiting leaf of tree ``t`` to the batch, for ``owner``, a tree or NO_TREE; return the new size."""
+    """Append the waiting leaf of tree ``t`` to the batch; return the new size.
+
+    ``owner`` is ``t``, or NO_TREE if the position is evaluated in advance.
+    """
     batch.tree[size] = owner
     batch.own[size], batch.occupied[size] = trees.leaf_own[t], trees.leaf_occupied[t]
     write_leaf(trees, t, batch.planes[size], np.float32(1))

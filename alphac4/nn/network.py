@@ -70,7 +70,7 @@ class ConvNorm(nn.Sequential):
 
 
 class ResidualBlock(nn.Module):
-    """Two 3 x 3 convolutions around a skip connection (He et al. 2016)."""
+    """Two 3 x 3 convolutions with a skip connection around them (He et al. 2016)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -69,7 +69,7 @@ class Proofs(Protocol):
     def player(self, make_other: "Callable[[], SearchingPlayer]") -> "Player":
         """Return a player of proven moves; elsewhere it plays as ``make_other()``, which is called at its first use."""
 
-    def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
+    def early_wins(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
         """Return the positions with up to ``max_stones`` that are proven wins for the side to move.
 
         Each is (canonical key, 0-based column, most plies to the win). The column is in the canonical orientation, and

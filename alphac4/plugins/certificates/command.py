@@ -64,7 +64,7 @@ class CertificateCommand(CheckedSettings):
     max_stones: Annotated[int, Range(0, 64), metavar("N")] = 64
     """Follow games only up to N stones; if any game is longer, no certificate is written."""
     device: Device = "auto"
-    """Device that runs the network. Some devices only play the games of train, selfplay and arena."""
+    """Device that runs the network. Devices on other machines are only for the games of train, selfplay and arena."""
     backend: Annotated[str, metavar("NAME")] = "auto"
     """Inference backend; auto chooses by a fixed rule for this processor, without 8-bit integers."""
 

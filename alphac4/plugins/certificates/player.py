@@ -80,8 +80,8 @@ class CheckedCertificate:
         plies = int(self._longest[position.plies][row]) if count_plies and self.claim.result == "win" else None
         return ProvenResult(first=position.first_to_move, plies=plies, column=column)
 
-    def openings(self, max_stones: int) -> list[tuple[int, int, int]]:
-        """Return the positions with up to ``max_stones`` of a certificate of a win, as `Proofs.openings` does."""
+    def early_wins(self, max_stones: int) -> list[tuple[int, int, int]]:
+        """Return the positions with up to ``max_stones`` of a certificate of a win, as `Proofs.early_wins` does."""
         longest = self._longest
         levels = [level for level in self._levels.values() if level.stones <= max_stones]
         return [
@@ -173,11 +173,11 @@ class Certificates:
         latest = 1 + max(plies) if len(plies) == len(following) else None
         return ProvenResult(first=not position.first_to_move, plies=latest, column=None)
 
-    def openings(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
-        """Return the won positions with up to ``max_stones``, as `Proofs.openings` does."""
+    def early_wins(self, max_stones: int) -> Sequence[tuple[int, int, int]]:
+        """Return the won positions with up to ``max_stones``, as `Proofs.early_wins` does."""
         won = [certificate for certificate in self._certificates if certificate.claim.result == "win"]
         with _as_player_error():
-            return [opening for certificate in won for opening in certificate.openings(max_stones)]
+            return [position for certificate in won for position in certificate.early_wins(max_stones)]
 
     def player(self, make_other: Callable[[], SearchingPlayer]) -> "CertificatePlayer":
         """Return a player that plays the certificates' moves, and in all other positions another player's moves."""

@@ -69,7 +69,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: bytes)
         proofs = load_proofs(checkpoint.board)
         data = {
             "book": book(),
-            "proofs": proofs.openings(MAX_PROVEN_STONES) if proofs else [],
+            "proofs": proofs.early_wins(MAX_PROVEN_STONES) if proofs else [],
             "setup": exported_setup(checkpoint.board, name, checkpoint.provenance),
         }
         for stem, content in data.items():

@@ -506,7 +506,7 @@ def test_openings_have_the_certified_moves_and_the_plies_to_the_win(
 ) -> None:
     """Column -1 represents an immediate win."""
     stones = set()
-    for key, column, plies in player[0].certificates.openings(10):
+    for key, column, plies in player[0].certificates.early_wins(10):
         position = position_of(SMALL, key)
         stones.add(position.plies)
         assert plies == longest_game(player[0], position)
