@@ -156,7 +156,7 @@ def ask(player: SearchingPlayer, level: Sequence[Line]) -> Iterator[tuple[int, f
         positions = [line.position for line in level[first : first + SEARCHED_TOGETHER]]
         drop_trees(player)  # so that a move does not depend on other positions
         result = player.search(positions, player.budget)  # of `AutoPlayer`, the first search, whose proofs it keeps
-        moves, values, proven = result.moves, result.value, result.moves_win
+        moves, values, proven = result.moves, result.value, result.chosen_moves_win
         unproven = np.flatnonzero(~proven)
         if isinstance(player, AutoPlayer) and len(unproven):
             longer = player.search([positions[row] for row in unproven])

@@ -247,9 +247,9 @@ class NetworkPlayer(TreePlayer):
         return dataclasses.replace(result, moves=moves, variations=variations)
 
     def proven_moves(self, index: int, min_proof: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """Return keys [P] and moves [P] that secure ``min_proof`` or more in the last search's ``index``-th position.
+        """Return a proof from the last search's ``index``-th position that secures ``min_proof``, a proven outcome.
 
-        ``min_proof`` is a proven outcome; see `alphac4.mcts.tree.proven_moves`.
+        It has the keys [P] of positions that replies lead to, and a move [P] in each; see `mcts.tree.proven_moves`.
         """
         return self._search.proven_moves(index, min_proof)
 

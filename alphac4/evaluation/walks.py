@@ -263,4 +263,4 @@ def _ask_moves(player: Player, positions: Sequence[Position]) -> tuple[Sequence[
     if not isinstance(player, SearchingPlayer) or player.reuse == "nothing":  # a player without proofs
         return checked_moves(player, positions), [False] * len(positions)
     result = player.search(positions)
-    return result.moves.tolist(), result.moves_win.tolist()
+    return result.moves.tolist(), result.chosen_moves_win.tolist()

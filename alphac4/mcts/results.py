@@ -34,7 +34,7 @@ class SearchResults:
     variations: list[list[int]]  # [B] principal variations, 0-based columns
 
     @property
-    def moves_win(self) -> npt.NDArray[np.bool_]:
+    def chosen_moves_win(self) -> npt.NDArray[np.bool_]:
         """Whether the move to play is proven to win [B]."""
         proofs = np.take_along_axis(self.proofs, self.moves[:, None], axis=1)[:, 0]
         return (proofs > PROVEN_DRAW) & (proofs < UNPROVEN)

@@ -133,7 +133,7 @@ def check_output(path: Path | None, *suffixes: str, overwrite: bool = True) -> N
         raise FileError(f"{path} exists already: choose another name, or replace it by --overwrite")
     if path.exists() and not os.access(path, os.W_OK):
         raise OSError(errno.EACCES, "is not writable", str(path))
-    check_folder(path.resolve().parent, path)
+    ensure_folder(path.resolve().parent, path)
 
 
 def check_regular(path: Path) -> None:
@@ -144,7 +144,7 @@ def check_regular(path: Path) -> None:
         raise OSError(errno.EINVAL, "is a device or a pipe, not a file", str(path))
 
 
-def check_folder(folder: Path, requested: Path | None = None) -> None:
+def ensure_folder(folder: Path, requested: Path | None = None) -> None:
     """Create a missing folder; raise an OSError that names ``requested``, or else the folder, if it is not writable."""
     with add_path_to_errors(requested or folder):
         try:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import filelock
 
-from alphac4.storage.files import check_folder, check_output
+from alphac4.storage.files import check_output, ensure_folder
 
 LOCK_FILE = ".alphac4.lock"  # in a locked folder; a name that no file of the user has
 TIMEOUT_S = 0.2  # time in which another process may release the lock
@@ -60,5 +60,5 @@ def lock_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
 
 def lock_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
     """Create a folder if it does not exist, and lock it; return a context manager whose end releases the lock."""
-    check_folder(folder)
+    ensure_folder(folder)
     return contextlib.closing(FileLock(folder / LOCK_FILE, folder))

@@ -211,7 +211,7 @@ class Attack:
         if changed := [path.name for path, content in self.kept.items() if actual.get(path) != content]:
             return f"shards of {self.committed} iterations are lost or were written twice: {changed}"
         try:
-            self.findings.counts += check_folder(self.run)
+            self.findings.counts += ensure_folder(self.run)
         except AssertionError as error:
             return str(error)
         return ""
@@ -227,7 +227,7 @@ def workers(cluster: Any, name: str) -> Iterator[int]:
                         yield child.pid
 
 
-def check_folder(run: Path, iterations: int = ITERATIONS) -> Counter[str]:
+def ensure_folder(run: Path, iterations: int = ITERATIONS) -> Counter[str]:
     """Return the numbers of shards and positions of a finished run, after asserting that each is stored once."""
     shards = {iteration: load_shard(path) for iteration, path in find_shards(run / "replay").items()}
     assert list(shards) == list(range(1, iterations + 1)), f"shards {list(shards)}"

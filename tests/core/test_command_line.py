@@ -20,7 +20,7 @@ from alphac4.commands import all_commands
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.play import SolveCommand
 from alphac4.runs.reports import TrainedRun
-from alphac4.storage.files import check_folder, check_output
+from alphac4.storage.files import check_output, ensure_folder
 from alphac4.training.config import PRESETS, TrainConfig, from_dict
 
 COMMANDS = list(all_commands())
@@ -267,7 +267,7 @@ def test_unwritable_outputs_are_reported_in_advance(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=str(path)):
             check_output(path)
     with pytest.raises(OSError, match="folder is needed"):
-        check_folder(file)
+        ensure_folder(file)
     for path in (file, good, tmp_path / "new.svg"):
         check_output(path)
     assert file.read_text() == "kept"

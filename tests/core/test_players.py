@@ -310,7 +310,7 @@ def test_a_sure_player_makes_no_second_search() -> None:
     assert auto_player(sure).search([Position()]).simulations.tolist() == [10]
     found = auto_player().search([Position.from_moves("112233")])  # 4 wins
     assert found.moves.tolist() == [3]
-    assert found.moves_win.tolist() == [True]
+    assert found.chosen_moves_win.tolist() == [True]
     assert found.simulations[0] <= 10
 
 
@@ -339,7 +339,7 @@ def test_the_longer_search_proves_further_wins_correctly() -> None:
     solver, player = Solver(), auto_player(TimeManagement(simulations=5, decided_value=2.0, rounds=((64, 300),)))
     positions = [position for position in random_positions(1500, np.random.default_rng(1)) if position.plies >= 22]
     result = player.search(positions)
-    proven = result.moves_win & (result.simulations > 5)
+    proven = result.chosen_moves_win & (result.simulations > 5)
     assert proven.sum() >= 3
     for row in np.flatnonzero(proven):
         assert solver.solve(positions[row].play(int(result.moves[row]))) < 0

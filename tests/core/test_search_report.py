@@ -105,7 +105,7 @@ def test_an_outcome_is_proven_by_a_winning_move_or_by_all_moves() -> None:
     ]
     result = dataclasses.replace(RESULT, moves=np.zeros(4, np.int64), proofs=np.array(proofs))
     assert [result.root_proof(row) for row in range(4)] == [win, UNPROVEN, PROVEN_DRAW, loss]
-    assert result.moves_win.tolist() == [True, False, False, False]
+    assert result.chosen_moves_win.tolist() == [True, False, False, False]
 
 
 def find_node(path: Sequence[int]) -> NodeView:

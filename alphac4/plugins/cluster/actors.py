@@ -234,13 +234,13 @@ class ClusterActors(Actors):
         return {}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:  # noqa: ARG002
-        """Begin new games, because a run does not store those of actors; return False. Call before the first `play`."""
+        """Begin new games, because a run does not store those of a cluster; return False. Call before the first `play`."""
         self._seeds = seeds
         return False
 
     def _use_all_cores(self) -> None:
         """Create an actor for every core or GPU; Ray starts each as soon as a core or GPU is free."""
-        offers = [node.slots(self._task.device) for node in self._connection.nodes()]
+        offers = [node.max_actors(self._task.device) for node in self._connection.nodes()]
         self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
         for index in range(before, self._offered):
             self._actors.append(self._remote.remote(self._task, self._seeds(index)))

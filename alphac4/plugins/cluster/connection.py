@@ -36,7 +36,7 @@ class Node:
     cores: int
     gpus: int
 
-    def slots(self, device: str) -> int:
+    def max_actors(self, device: str) -> int:
         """Return the number of its cores ("cpu"), or of its GPUs with a core each ("cuda"), busy or idle."""
         return self.cores if device == "cpu" else min(self.cores, self.gpus)
 
@@ -92,7 +92,7 @@ class Connection:
 
     def count(self, device: str) -> int:
         """Return the sum of `Node.slots` over all nodes."""
-        return sum(node.slots(device) for node in self.nodes())
+        return sum(node.max_actors(device) for node in self.nodes())
 
     def close(self) -> None:
         """Leave the cluster if `connect` joined it and it is reachable; this ends all that this process runs there."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from alphac4.commands.arguments import OutputFile, loading, metavar
-from alphac4.storage.files import check_folder, check_not_existing, check_output, write_atomically
+from alphac4.storage.files import check_not_existing, check_output, ensure_folder, write_atomically
 from alphac4.storage.networks import check_network
 from alphac4.storage.records import CheckedSettings
 
@@ -59,7 +59,7 @@ class ExportCommand(CheckedSettings):
         check_output(self.onnx, ".onnx", overwrite=self.overwrite)
         for folder in self.web, self.hub:
             if folder is not None:
-                check_folder(folder.absolute().parent, folder)
+                ensure_folder(folder.absolute().parent, folder)
                 check_not_existing(folder)
         with loading():
             from alphac4.plugins.export.hub import checked_license, export_hub

@@ -528,7 +528,7 @@ def test_certificate_player_uses_the_other_player_where_no_certificate_applies(
     assert other.asked == [elsewhere, elsewhere]
     found = certificate.search([elsewhere, start])
     assert found.value.tolist() == [value(elsewhere), 1.0]
-    assert found.moves_win.tolist() == [False, True]
+    assert found.chosen_moves_win.tolist() == [False, True]
     assert found.wdl[1].tolist() == [1.0, 0.0, 0.0]
     assert isinstance(certificate, SearchingPlayer)
 

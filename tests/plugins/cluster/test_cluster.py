@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from campaigns.cluster_kills import QUICK_TO_NOTICE, check_folder, workers
+from campaigns.cluster_kills import QUICK_TO_NOTICE, ensure_folder, workers
 from campaigns.cluster_kills import SETTINGS as RUN
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
@@ -100,14 +100,14 @@ def test_a_run_on_a_cluster_resumes_on_one_machine(
     assert main([*command, "--machine.device", f"ray:{cluster.address}"]) == 0
     assert "Trained 2 iterations" in capfd.readouterr().out
     assert calls == {"choose", "search"}  # called by matches and the judge
-    check_folder(run, 2)
+    ensure_folder(run, 2)
     for number, report in enumerate(read_reports(run / "reports.jsonl"), start=1):
         assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK
         statistics = report.selfplay.statistics
         assert (statistics["cluster/nodes"], statistics["cluster/lost"]) == (2, 0)
         assert statistics["cluster/staleness"] <= statistics["cluster/max_promotions_behind"] <= 2
     assert main([*command, "--iterations", "3", "--machine.device", "cpu"]) == 0
-    check_folder(run, 3)
+    ensure_folder(run, 3)
 
 
 def test_a_run_survives_killed_actors_nodes_and_drivers(
@@ -151,14 +151,14 @@ def test_a_run_survives_killed_actors_nodes_and_drivers(
         with caplog.at_level(logging.WARNING):
             session.train()
     assert not kills
-    check_folder(run, 3)
+    ensure_folder(run, 3)
     assert "; its replacement on node " in caplog.text
     reports = read_reports(run / "reports.jsonl")
     assert sum(report.selfplay.statistics["cluster/lost"] for report in reports) >= 1
 
     with TrainingSession(RunFolder(snapshot, tiny(cluster, iterations=1))) as session:
         session.train()
-    assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
+    assert 1500 <= ensure_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
 
 def test_missing_backends_gpus_and_versions_of_a_cluster_are_reported_in_one_line(

@@ -275,8 +275,8 @@ def test_a_lost_head_ends_the_calls_of_a_pool_with_a_message(head: tuple[socket.
 def test_a_gpu_on_a_node_without_cores_is_not_used() -> None:
     """Such a node is a head that was started with `--num-cpus 0`."""
     nodes = [Node(identity="head", cores=0, gpus=1), Node(identity="worker", cores=4, gpus=0)]
-    assert [sum(node.slots(device) for node in nodes) for device in ("cpu", "cuda")] == [4, 0]
-    assert Node(identity="other", cores=1, gpus=2).slots("cuda") == 1
+    assert [sum(node.max_actors(device) for node in nodes) for device in ("cpu", "cuda")] == [4, 0]
+    assert Node(identity="other", cores=1, gpus=2).max_actors("cuda") == 1
 
 
 def test_an_address_without_a_cluster_is_rejected_quickly(
