@@ -65,7 +65,7 @@ def pair_counts(pair_points: Sequence[float]) -> tuple[int, int, int, int, int]:
 
 
 def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> float:
-    """Return the log-likelihood ratio, in nats, of results under an advantage of ``elo1`` against ``elo0``.
+    """Return the log-likelihood ratio, in nats, of an advantage of ``elo1`` over one of ``elo0``, given results.
 
     Each hypothesis only fixes the mean score and takes the most likely distribution with that mean: the generalised
     ratio of Van den Bergh, "A practical introduction to the GSPRT", as in Fishtest, with its pseudo-count of 0.001 for
@@ -113,7 +113,7 @@ class SprtState:
 
 
 def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
-    """Test an advantage of ``elo1`` against ``elo0`` sequentially, with errors of probability `SPRT_ERROR`."""
+    """Test sequentially whether the advantage is ``elo1`` or ``elo0``, with errors of probability `SPRT_ERROR`."""
     ratio = log_likelihood_ratio(counts, elo0, elo1)
     lower, upper = math.log(SPRT_ERROR / (1 - SPRT_ERROR)), math.log((1 - SPRT_ERROR) / SPRT_ERROR)
     accepted = True if ratio >= upper else False if ratio <= lower else None

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from alphac4.arena.players import Player, SearchingPlayer, checked_moves
 from alphac4.game import Board, Outcome, Position
 from alphac4.game.planes import stones
-from alphac4.game.walk import CAN_WIN, NO_MOVE, Columns, Keys, Walk, WalkScope, position_of, stones_of
+from alphac4.game.walk import CAN_WIN, NO_MOVE, Columns, Keys, Walk, WalkScope, position_of, stone_counts
 from alphac4.machine import check_block, cores, worker_threads
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.journal import Journal
@@ -119,7 +119,7 @@ class KnownMoves:
         proven = moves.keys[moves.kinds == MoveKind.PROOF]
         for key in proven[self.is_taken_back(proven)].tolist():
             self.taken_back.pop(key, None)
-        stones = stones_of(self._board, moves.keys)
+        stones = stone_counts(self._board, moves.keys)
         for level in np.unique(stones):
             self._new[int(level)].append(moves.only(stones == level))
 

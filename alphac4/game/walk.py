@@ -180,7 +180,7 @@ def unpack_key(board: Board, key: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @allocating
-def stones_of(board: Board, keys: Keys) -> Columns:
+def stone_counts(board: Board, keys: Keys) -> Columns:
     """Return the number of stones [B] in each position [B]."""
     stones = np.empty(len(keys), np.int8)
     for row in range(len(keys)):

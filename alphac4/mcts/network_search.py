@@ -111,7 +111,7 @@ class EvaluationCache(NamedTuple):
 
 
 def make_cache(entries: int, board: Board) -> EvaluationCache:
-    """Return an empty cache of ``entries`` evaluations, rounded down to a power of two; 0 stores nothing."""
+    """Return an empty cache of ``entries`` evaluations, rounded to a power of two; 0 stores nothing."""
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
     line = 64  # bytes of a cache line
     numbers = board.columns + 3

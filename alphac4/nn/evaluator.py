@@ -201,30 +201,30 @@ def invariant_backends(order: Sequence[str], network: Network) -> list[str]:
     return passed
 
 
-def is_batch_invariant(name: str, network: Network) -> bool:
+def is_batch_invariant(backend: str, network: Network) -> bool:
     """Return whether a position's outputs are the same, bit for bit, in all batches of `MIN_INVARIANT_BATCH` or more.
 
     This depends on the libraries, the processor and the network's size. Intel's MKL is not batch-invariant on
     processors with AVX2 only. A backend that cannot run passes: `select_backend` skips it.
     """
     if isinstance(network, PolicyValueNetwork):
-        return size_is_batch_invariant(name, network.config)
-    return _has_invariant_outputs(name, probe_network(network))
+        return size_is_batch_invariant(backend, network.config)
+    return _has_invariant_outputs(backend, probe_network(network))
 
 
 @functools.cache
-def size_is_batch_invariant(name: str, config: NetworkConfig) -> bool:
-    """Return `is_batch_invariant` for the package's own networks of a size."""
+def size_is_batch_invariant(backend: str, config: NetworkConfig) -> bool:
+    """Return `is_batch_invariant` of a backend for the package's own networks with this ``config``."""
     with torch_seed(0):
-        return _has_invariant_outputs(name, probe_network(PolicyValueNetwork(config).eval()))
+        return _has_invariant_outputs(backend, probe_network(PolicyValueNetwork(config).eval()))
 
 
-def _has_invariant_outputs(name: str, trained: Network) -> bool:
+def _has_invariant_outputs(backend: str, trained: Network) -> bool:
     planes = probe_inputs(trained)
     try:
-        whole = make_backend(name, trained, len(planes), 1)(planes)
+        whole = make_backend(backend, trained, len(planes), 1)(planes)
         for batch, threads in OTHER_BATCHES:
-            run = make_backend(name, trained, batch, threads)
+            run = make_backend(backend, trained, batch, threads)
             for rows in (slice(batch), slice(-batch, None)):
                 pairs = zip(run(planes[rows]), whole, strict=True)
                 if not all(np.array_equal(part, logits[rows]) for part, logits in pairs):

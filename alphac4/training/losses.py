@@ -109,7 +109,7 @@ def with_weights(
 def default_losses(outputs: Outputs, batch: TrainingBatch) -> dict[str, Tensor]:
     """Return the default losses [B]: "policy", "value", and "ownership" if the network has this head.
 
-    Policy and value have the weight 1, and ownership that of the setting `learning.ownership_weight`.
+    The weights are applied: `learning.ownership_weight` for ownership, and 1 on average for policy and value.
     """
     losses = {
         "policy": cross_entropy(outputs.policy, batch.policy_target) * batch.policy_weight,

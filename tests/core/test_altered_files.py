@@ -25,7 +25,7 @@ from alphac4.arena.tournament import read_part
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_board
-from alphac4.game.walk import NO_MOVE, stones_of
+from alphac4.game.walk import NO_MOVE, stone_counts
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.state import Costs, load_state
@@ -69,7 +69,7 @@ def read_tournament(path: Path) -> Any:
 
 def read_walk(path: Path) -> Any:
     known, keys = KnownMoves(STANDARD, path, WALK), np.array(sorted(WALKED), np.uint64)
-    found = zip(keys, stones_of(STANDARD, keys).tolist(), strict=True)
+    found = zip(keys, stone_counts(STANDARD, keys).tolist(), strict=True)
     moves = {(int(key), int(known.find(stones, np.array([key]))[0][0])) for key, stones in found}
     return frozenset(move for move in moves if move[1] != NO_MOVE)
 

@@ -19,7 +19,7 @@ from alphac4.mcts.classic.rollouts import (
     chains_value,
     draw_cell,
     lines_value,
-    longest_run,
+    longest_run_points,
     longest_value,
     rollout,
 )
@@ -261,14 +261,14 @@ def test_heuristics_agree_with_counting_cell_by_cell(board: Board, rng: np.rando
             for length in range(1, board.run_length)
         ]
         longest = max((length for length, count in enumerate(runs, 1) if count), default=0)
-        assert longest_run(board, stones(position)[0]) == (longest * runs[longest - 1] if longest else 0)
+        assert longest_run_points(board, stones(position)[0]) == (longest * runs[longest - 1] if longest else 0)
 
 
 def test_heuristics_match_values_counted_by_hand() -> None:
     corner, centre = np.uint64(1), np.uint64(1) << np.uint64(3 * 7 + 2)  # 3 and 13 lines go through them
     assert lines_value(STANDARD, centre, corner) == pytest.approx((13 - 3) / (13 + 3))
     own, other = stones(Position.from_moves("11223"))  # o has two in the second row, x three in the first
-    assert (longest_run(STANDARD, own), longest_run(STANDARD, other)) == (2, 3)
+    assert (longest_run_points(STANDARD, own), longest_run_points(STANDARD, other)) == (2, 3)
     assert longest_value(STANDARD, own, other) == pytest.approx(math.tanh((2 - 3) / LONGEST_SCALE))
 
 

@@ -18,7 +18,7 @@ SHAPES = [
 ]
 
 
-def stones_of(stacks: Stacks, rows: int) -> tuple[np.uint64, np.uint64]:
+def stone_counts(stacks: Stacks, rows: int) -> tuple[np.uint64, np.uint64]:
     return np.uint64(bits(stacks, "x", rows)), np.uint64(bits(stacks, "x", rows) | bits(stacks, "o", rows))
 
 
@@ -32,7 +32,7 @@ def test_wins_winning_cells_and_planes_agree_with_a_naive_reading_of_the_board(
     found = 0
     for plies in [rng.randrange(rows * columns + 1) for _ in range(250)]:
         stacks, _ = random_board(rng, rows, columns, plies)
-        own, occupied = stones_of(stacks, rows)
+        own, occupied = stone_counts(stacks, rows)
         won = [wins(stacks, side, rows, run, diagonals) for side in "xo"]
         found += sum(won)
         assert [has_run(board, side) for side in (own, own ^ occupied)] == won, stacks

@@ -79,7 +79,7 @@ def lines_value(board: Board, own: np.uint64, other: np.uint64) -> float:
 
 
 @compiled
-def longest_run(board: Board, stones: np.uint64) -> float:
+def longest_run_points(board: Board, stones: np.uint64) -> float:
     """Return the length of the longest run short of a win times the number of such runs, which may overlap."""
     longest, count = 0, 0
     for number in range(4):
@@ -99,8 +99,8 @@ def longest_run(board: Board, stones: np.uint64) -> float:
 
 @compiled
 def longest_value(board: Board, own: np.uint64, other: np.uint64) -> float:
-    """Return ``tanh(d / LONGEST_SCALE)``; d is the difference between both sides' `longest_run`."""
-    return math.tanh((longest_run(board, own) - longest_run(board, other)) / LONGEST_SCALE)
+    """Return ``tanh(d / LONGEST_SCALE)``; d is the difference between both sides' `longest_run_points`."""
+    return math.tanh((longest_run_points(board, own) - longest_run_points(board, other)) / LONGEST_SCALE)
 
 
 @compiled

@@ -234,7 +234,7 @@ class ClusterActors(Actors):
         return {}
 
     def restore(self, state: GameState, seeds: Seeds) -> bool:  # noqa: ARG002
-        """Begin new games, because a run does not store those of a cluster; return False. Call before the first `play`."""
+        """Begin new games, as a run does not store a cluster's games; return False. Call before the first `play`."""
         self._seeds = seeds
         return False
 

@@ -21,7 +21,7 @@ MORE_TIME = "Use --seconds to give `alphac4 review` more time."
 def describe_review(review: Review, screen: Screen) -> str:
     """Return the board, both sides' accuracy, the graph, the mistakes and every move as text.
 
-    Tables fit a terminal of 80 characters; other lines may be longer, and are wrapped by `Screen.line`.
+    Tables fit a terminal of 80 characters; other lines may be longer; `Screen.line` wraps them.
     """
     parts = [
         screen.drawn(Position.from_moves(review.moves, review.board)),
