@@ -53,7 +53,7 @@ def describe_search(found: SearchResult) -> dict[str, Any]:
 
 
 def network_story(provenance: Mapping[str, Any]) -> str:
-    """Return a sentence on a network's training, with that of the network it started from; "" if costs are unknown.
+    """Return a sentence on a network's training, that of its starting network included; "" if costs are unknown.
 
     ``machine`` in the provenance, such as "two cores", is optional.
     """

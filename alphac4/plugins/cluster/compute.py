@@ -63,7 +63,7 @@ class ClusterCompute(Compute):
         """Create the actors.
 
         With trees on a core, an actor plays its share of the games, within `MIN_GAMES` and `MAX_GAMES`. With trees on a
-        GPU, it plays all ``config.parallel_games``.
+        GPU, each actor plays ``config.parallel_games`` games at once.
         """
         if not isinstance(selection, Puct) or max_simulations or network.config.is_custom:
             raise ValueError(
