@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.arena.players import NetworkPlayer
+from alphac4.arena.players import NetworkPlayer, backends_of
 from alphac4.arena.registry import parse_player, player_digest
 from alphac4.compute import choose_compute
 from alphac4.evaluation.walks import KnownMoves
@@ -88,7 +88,12 @@ def main() -> None:
     compute = choose_compute(threads=1)
     player = parse_player(options.player, rng=rng, threads=1, compute=compute, reuse="nothing", batch_size=256)
     assert isinstance(player, NetworkPlayer)
-    about = {"player": options.player, "network": player_digest(options.player), "code": __version__}
+    about = {
+        "player": options.player,
+        "network": player_digest(options.player),
+        "backend": backends_of([player]),
+        "code": __version__,
+    }
     known = KnownMoves(STANDARD, options.record and options.record / "moves.jsonl", {**about, "claim": str(claim)})
     for draw, cells in enumerate(draws):
         positions, hours, visited, began = 0.0, 0.0, 0, time.perf_counter()

@@ -75,7 +75,7 @@ class SearchingPlayer(Player, Protocol):
 
     @property
     def reuse(self) -> Reuse:
-        """What a search keeps for later positions: "nothing", "proofs" or "trees"."""
+        """The kind of tree reuse: a search keeps "nothing", "proofs" or "trees" for later positions."""
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResults:
         """Search each position with a budget, by default the player's own.
@@ -154,7 +154,7 @@ class TreePlayer:
 
     @property
     def reuse(self) -> Reuse:
-        """What a search keeps for later positions: "nothing", "proofs" or "trees"."""
+        """The kind of tree reuse: a search keeps "nothing", "proofs" or "trees" for later positions."""
         return self._search.reuse
 
     def choose(self, positions: Sequence[Position]) -> list[int]:

@@ -114,8 +114,8 @@ def check_stones(first: int, second: int, board: Board = STANDARD) -> None:
     """Raise ValueError for a board that no game can reach, as far as this can be decided without searching for a game.
 
     ``first`` and ``second`` are the bits of the players' stones. Some stone on top of a column must have been the
-    last one: it belongs to the player who moved last, and without it there is no run. So at most one side has a run,
-    and one stone completes all of its runs.
+    last one: it belongs to the player who moved last, and the board without it has no run. So at most one side has
+    a run, and one stone completes all of its runs.
     """
     occupied = first | second
     if first & second or occupied & ~int(board.playable):

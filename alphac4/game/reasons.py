@@ -1,4 +1,4 @@
-"""Reasons for and against a move, in one sentence each, that follow from the rules alone.
+"""One-sentence reasons for and against a move, which follow from the rules only.
 
 The browser page makes the same sentences (alphac4/play/web/static/reasons.js). A *threat* is an empty cell where one
 more stone of a side completes a row, now or later; it is odd or even like its height, counted from 1 at the bottom.

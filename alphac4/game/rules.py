@@ -158,13 +158,13 @@ def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint6
 @compiled
 def has_run(board: Board, stones: np.uint64) -> bool:
     """Return whether these stones of one side contain a run."""
-    height = board.column_bits
+    shift = board.column_bits  # to the same row of the next column
     run = _run_along(stones, U64_1, board.run_length)
     if board.run_length <= board.columns:
-        run |= _run_along(stones, height, board.run_length)
+        run |= _run_along(stones, shift, board.run_length)
     if board.diagonals:
-        run |= _run_along(stones, height - U64_1, board.run_length)
-        run |= _run_along(stones, height + U64_1, board.run_length)
+        run |= _run_along(stones, shift - U64_1, board.run_length)
+        run |= _run_along(stones, shift + U64_1, board.run_length)
     return bool(run != U64_0)
 
 
@@ -197,22 +197,22 @@ def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
 @compiled
 def winning_cells(board: Board, stones: np.uint64, occupied: np.uint64) -> np.uint64:
     """Return the empty cells, reachable now or not, where one more of these stones completes a run."""
-    height = board.column_bits
+    shift = board.column_bits  # to the same row of the next column
     found = U64_0
     if board.run_length == 4:
         if board.columns >= 4:
-            found |= _completions_of_four(stones, height)
+            found |= _completions_of_four(stones, shift)
         below = stones << U64_1
         found |= below & (below << U64_1) & (below << (U64_1 + U64_1))
         if board.diagonals:
-            found |= _completions_of_four(stones, height - U64_1) | _completions_of_four(stones, height + U64_1)
+            found |= _completions_of_four(stones, shift - U64_1) | _completions_of_four(stones, shift + U64_1)
     else:
         found |= _completions_along(stones, U64_1, board.run_length)
         if board.run_length <= board.columns:
-            found |= _completions_along(stones, height, board.run_length)
+            found |= _completions_along(stones, shift, board.run_length)
         if board.diagonals:
-            found |= _completions_along(stones, height - U64_1, board.run_length)
-            found |= _completions_along(stones, height + U64_1, board.run_length)
+            found |= _completions_along(stones, shift - U64_1, board.run_length)
+            found |= _completions_along(stones, shift + U64_1, board.run_length)
     return found & board.playable & ~occupied
 
 
